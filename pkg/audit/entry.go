@@ -27,6 +27,8 @@ const (
 	DeadLetterMessage    = "message.dead_letter"
 	RetryMessage         = "message.retry"
 	DeleteStream         = "stream.delete"
+	SetPushMaintenance   = "maintenance.push"
+	SetPopMaintenance    = "maintenance.pop"
 	RevokeToken          = "token.revoke"
 )
 

@@ -53,6 +53,8 @@ type Deps struct {
 	Streams Streams
 	// MaxQueueMetrics is metrics.max_queues.
 	MaxQueueMetrics int
+	// Switches are the switches for maintenance.
+	Switches adminplane.Switches
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

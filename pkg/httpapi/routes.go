@@ -26,7 +26,7 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin))
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin))
 }
 
 // clientRoutes are the routes of producers and consumers.
@@ -99,6 +99,17 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 	}
 }
 
+// maintenanceRoutes show and turn the switches for maintenance.
+func (s *Server) maintenanceRoutes(admin *adminplane.Handlers) []Route {
+	const path = "/api/v1/system/maintenance"
+	return []Route{
+		{get, path, Administer, wire.JSON(admin.Maintenance)},
+		{post, path, Administer, s.audited(audit.SetPushMaintenance, admin.SetMaintenance)},
+		{get, path + "/pop", Administer, wire.JSON(admin.PopMaintenance)},
+		{post, path + "/pop", Administer, s.audited(audit.SetPopMaintenance, admin.SetPopMaintenance)},
+	}
+}
+
 // internalRoutes are the routes that http.internal_addr serves too.
 func (s *Server) internalRoutes() []Route {
 	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), Route{http.MethodGet, "/metrics/prometheus", Public, s.prometheus})
@@ -121,10 +132,10 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
-	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
+	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

@@ -346,6 +346,16 @@ CREATE TABLE belfry.revoked_token (
     revoked_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- From sql/schema/setting.sql.
+
+-- Switches of all servers. A name without a row is off. The API writes it, with a notification on
+-- the channel belfry_settings.
+CREATE TABLE belfry.setting (
+    name       text PRIMARY KEY CHECK (name IN ('push_maintenance', 'pop_maintenance')),
+    enabled    boolean NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- From sql/functions/inbox/inbox_notify.sql.
 
 -- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
@@ -4097,4 +4107,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '721eb6eeab21ec8c3700c64d3f2c84cdd6a5820158bce7d4f05893e8bc9c7d78';
+COMMENT ON FUNCTION belfry.baseline() IS 'ac9df97991501e748f4f4970d3572f095d0e7eba0014de17b953d8750206abe7';

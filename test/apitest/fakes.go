@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
@@ -111,6 +112,14 @@ func (f ownersFake) Partitions(context.Context, []queue.ID) (map[queue.ID]string
 func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Owner, error) {
 	return f.LeaseOwners, nil
 }
+
+// switchesFake replaces pkg/maintenance. No maintenance is on.
+type switchesFake struct{}
+
+func (switchesFake) Load(context.Context) error                          { return nil }
+func (switchesFake) PushPaused() bool                                    { return false }
+func (switchesFake) PopPaused() <-chan struct{}                          { return nil }
+func (switchesFake) Set(context.Context, maintenance.Switch, bool) error { return nil }
 
 // streamsFake replaces pkg/stream.
 type streamsFake struct{ *Fakes }

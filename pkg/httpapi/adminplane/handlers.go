@@ -19,6 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/stream"
@@ -97,6 +98,15 @@ type Streams interface {
 	Delete(ctx context.Context, id queue.ID) (existed bool, err error)
 }
 
+// Switches are the switches for maintenance.
+type Switches interface {
+	// Load reads the switches from the database.
+	Load(ctx context.Context) error
+	PushPaused() bool
+	PopPaused() <-chan struct{}
+	Set(ctx context.Context, name maintenance.Switch, enabled bool) error
+}
+
 // WaitReporter reports the requests that wait for messages.
 type WaitReporter interface {
 	Status() dispatch.Status
@@ -122,6 +132,7 @@ type Handlers struct {
 	Audit       Audit
 	Owners      wire.Owners
 	Streams     Streams
+	Switches    Switches
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
 	Meter       Meter

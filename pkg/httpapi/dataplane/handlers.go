@@ -36,6 +36,12 @@ type Popper interface {
 	Release(ctx context.Context, delivery *queue.Delivery)
 }
 
+// Switches are the switches for maintenance.
+type Switches interface {
+	// PushPaused reports whether push maintenance is on.
+	PushPaused() bool
+}
+
 // Meter counts messages after the answer of each verb.
 type Meter interface {
 	Pushed(messages int)
@@ -50,6 +56,7 @@ type Handlers struct {
 	Popper   Popper
 	Owners   wire.Owners
 	Streams  Streams
+	Switches Switches
 	Meter    Meter
 	Defaults queue.Defaults
 	Bodies   wire.BodyReader
