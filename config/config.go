@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -28,6 +29,7 @@ type Config struct {
 	Defaults   queue.Defaults        `mapstructure:"defaults"`
 	Sweep      sweep.Config          `mapstructure:"sweep"`
 	Audit      auditlog.Config       `mapstructure:"audit"`
+	History    history.Config        `mapstructure:"history"`
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
 	Auth       token.Config          `mapstructure:"auth"`
@@ -80,6 +82,7 @@ func Default() Config {
 		Sweep:     sweep.DefaultConfig(),
 		Auth:      token.DefaultConfig(),
 		Audit:     auditlog.DefaultConfig(),
+		History:   history.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
 		Log:       DefaultLog(),
 	}
@@ -97,6 +100,7 @@ func (c Config) Validate() error {
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
 		c.Audit.Validate(),
+		c.History.Validate(),
 		c.Metrics.Validate(),
 		c.Encryption.Validate(),
 		c.Auth.Validate(),

@@ -32,6 +32,8 @@ var first = []string{
 	"schema/audit.sql",
 	"schema/revoked_token.sql",
 	"schema/setting.sql",
+	"schema/history.sql",
+	"schema/history_instance.sql",
 	"functions/inbox/inbox_notify.sql",
 	"schema/inbox.sql",
 	"schema/inbox_rejected.sql",

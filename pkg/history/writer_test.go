@@ -1,0 +1,256 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// written is a row that the statement got. The names of its fields are those of the columns.
+type written map[string]any
+
+// desk is a Writer whose statements are recorded. Its clock is the one of the bubble.
+type desk struct {
+	*Writer
+	*Recorder
+	// stop ends Run and waits for it.
+	stop func()
+
+	mu         sync.Mutex
+	statements [][]written
+	waiting    map[Key]int64
+	fail       error
+}
+
+// wait sets how many requests wait for the queue q.
+func (d *desk) wait(n int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting = map[Key]int64{}
+	if n > 0 {
+		d.waiting[Key{"q", "g"}] = n
+	}
+}
+
+// failWith sets what a statement returns.
+func (d *desk) failWith(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fail = err
+}
+
+// run runs a Writer until the test ends.
+func run(t *testing.T) *desk {
+	d := &desk{Recorder: NewRecorder(10)}
+	d.Writer = NewWriter(nil, d.Recorder, Sources{
+		Instance: Instance{ID: queue.NewID().String()},
+		Parked: func() map[Key]int64 {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			return d.waiting
+		},
+		Pool: func() (size, idle, active int64) { return 3, 2, 1 },
+	}, zap.NewNop())
+	d.write = func(_ context.Context, queues, instances []byte) error {
+		var rows, figures []written
+		require.NoError(t, json.Unmarshal(queues, &rows))
+		require.NoError(t, json.Unmarshal(instances, &figures))
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.statements = append(d.statements, rows)
+		return d.fail
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = d.Run(ctx) })
+	d.stop = func() { cancel(); running.Wait() }
+	t.Cleanup(d.stop)
+	return d
+}
+
+// minutes lets time pass, to the middle of a minute.
+func (d *desk) minutes(n int) {
+	time.Sleep(time.Duration(n) * time.Minute)
+	synctest.Wait()
+}
+
+func (d *desk) push(queueName string, n int) {
+	items := make([]queue.PushItem, n)
+	for i := range items {
+		items[i].Queue = queueName
+	}
+	d.Pushed(items, make([]queue.PushResult, n))
+}
+
+// deliver delivers a message of a queue, this long after its commit.
+func (d *desk) deliver(queueName string, age time.Duration) {
+	now := time.Now()
+	d.Delivered(&queue.Delivery{Group: "g", DatabaseNow: now, ReceivedAt: now, Messages: []queue.Message{
+		{Partition: &queue.Partition{Queue: queueName}, CreatedAt: now.Add(-age), Attempt: 1},
+	}})
+}
+
+func inBubble(t *testing.T, test func(t *testing.T, d *desk)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(30 * time.Second)
+		test(t, run(t))
+	})
+}
+
+// Busy: one statement in each minute, for all queues and groups. Idle: none, also while requests wait, end
+// without a message and come again.
+func TestOneStatementInABusyMinuteAndNoneInAnIdleOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *desk) {
+		d.wait(1000)
+		d.minutes(1)
+		require.Len(t, d.statements, 1, "requests have begun to wait")
+		require.EqualValues(t, 1000, d.statements[0][0]["parked"])
+		for i := range 20 {
+			d.wait(int64(990 + i))
+			d.Empty(&queue.PopRequest{Queue: "q", Group: "g", Wait: time.Second})
+			d.minutes(1)
+		}
+		require.Len(t, d.statements, 1, "nothing happened")
+
+		for range 3 {
+			for i := range 3 {
+				d.push(fmt.Sprint("queue ", i), 2)
+			}
+			d.deliver("q", time.Second)
+			d.minutes(1)
+		}
+		require.Len(t, d.statements, 4)
+		byQueue := map[any]written{}
+		for _, row := range d.statements[1] {
+			byQueue[row["queue"]] = row
+		}
+		require.Len(t, byQueue, 4)
+		require.EqualValues(t, 2, byQueue["queue 1"]["push_messages"])
+		require.EqualValues(t, 1, byQueue["queue 1"]["push_requests"])
+		require.EqualValues(t, 20, byQueue["q"]["pop_empty"], "the empty answers of the idle minutes")
+		require.EqualValues(t, 1009, byQueue["q"]["parked"])
+		require.NotContains(t, d.statements[2], "pop_empty")
+		begun, err := time.Parse(time.RFC3339, byQueue["q"]["at"].(string))
+		require.NoError(t, err)
+		require.Zero(t, begun.Second())
+		require.Equal(t, 3*time.Minute+30*time.Second, time.Since(begun), "the row is for the minute in which it happened")
+
+		d.wait(0)
+		d.minutes(1)
+		require.Len(t, d.statements, 5)
+		require.EqualValues(t, 0, d.statements[4][0]["parked"], "nobody waits any more")
+		d.minutes(600)
+		require.Len(t, d.statements, 5)
+	})
+}
+
+// While requests wait, their number is written once in an hour.
+func TestWaitingRequestsAreWrittenOnceInAnHour(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *desk) {
+		d.wait(7)
+		d.minutes(180)
+		require.Len(t, d.statements, 3)
+		d.wait(0)
+		d.minutes(1)
+	})
+}
+
+// Rows whose statement failed are written again as they were, with the rows of the next minute.
+func TestRowsOfAFailedStatementAreWrittenAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *desk) {
+		d.failWith(errors.New("the database is away"))
+		d.push("q", 5)
+		d.minutes(1)
+		d.push("q", 7)
+		d.minutes(2)
+		d.failWith(nil)
+		d.minutes(1)
+		d.minutes(5)
+		require.Len(t, d.statements, 4)
+		require.Equal(t, d.statements[0], d.statements[3][:1])
+		require.Len(t, d.statements[3], 2)
+		require.EqualValues(t, 7, d.statements[3][1]["push_messages"])
+		require.NotEqual(t, d.statements[3][0]["at"], d.statements[3][1]["at"])
+	})
+}
+
+// While the database is away, memory is bounded, and no count is lost.
+func TestAnOutageKeepsTheCountsInBoundedMemory(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *desk) {
+		const queues, minutes = 400, 15
+		d.failWith(errors.New("the database is away"))
+		for range minutes {
+			for i := range queues {
+				d.push(fmt.Sprint(i), 1)
+			}
+			d.minutes(1)
+		}
+		require.Less(t, len(d.unwritten), maxUnwritten+maxRows)
+		require.GreaterOrEqual(t, len(d.unwritten), maxUnwritten)
+		d.failWith(nil)
+		d.minutes(2)
+		sum := 0.0
+		for _, statement := range d.statements[len(d.statements)-2:] {
+			for _, row := range statement {
+				sum += row["push_messages"].(float64)
+			}
+		}
+		require.EqualValues(t, queues*minutes, sum)
+	})
+}
+
+// The last minute is written when the server stops.
+func TestTheLastMinuteIsWrittenAtTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(10 * time.Second)
+		d := run(t)
+		d.push("q", 3)
+		synctest.Wait()
+		d.stop()
+		require.Len(t, d.statements, 1)
+		require.EqualValues(t, 3, d.statements[0][0]["push_messages"])
+		require.Equal(t, time.Now().Truncate(time.Minute).UTC().Format(time.RFC3339), d.statements[0][0]["at"])
+	})
+}
+
+// At most maxRows keys have a row of their own: those with the most messages. The sum is exact.
+func TestTheLeastBusyQueuesAreOneRow(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *desk) {
+		const queues = maxKeys + 1000
+		for i := range queues {
+			d.push(fmt.Sprint(i), 1)
+		}
+		d.push("5", 9)
+		d.minutes(1)
+		require.Len(t, d.statements, 1)
+		require.LessOrEqual(t, len(d.statements[0]), maxRows)
+		require.GreaterOrEqual(t, len(d.statements[0]), maxRows-1)
+		sum, names := 0.0, map[any]float64{}
+		for _, row := range d.statements[0] {
+			names[row["queue"]] = row["push_messages"].(float64)
+			sum += row["push_messages"].(float64)
+		}
+		require.EqualValues(t, queues+9, sum)
+		require.EqualValues(t, 10, names["5"])
+		require.EqualValues(t, queues-len(d.statements[0])+1, names[Other])
+
+		totals := d.Totals()
+		require.Len(t, totals, 10)
+		require.EqualValues(t, 10, totals["5"].PushMessages)
+	})
+}
