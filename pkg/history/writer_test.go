@@ -83,7 +83,7 @@ func run(t *testing.T) *desk {
 
 // minutes lets time pass, to the middle of a minute.
 func (d *desk) minutes(n int) {
-	time.Sleep(time.Duration(n) * time.Minute)
+	<-time.After(time.Duration(n) * time.Minute)
 	synctest.Wait()
 }
 
