@@ -17,13 +17,15 @@ func (b builder) buildHistory() {
 	}
 	writer := history.NewWriter(b.pool, b.counts, history.Sources{
 		Instance: history.Instance{ID: queue.NewID().String(), Hostname: hostname(), Port: portOf(b.addr), PID: os.Getpid()},
-		Parked:   b.parked,
-		Pool: func() (size, idle, active int64) {
-			now := b.pool.Stat()
-			return int64(now.TotalConns()), int64(now.IdleConns()), int64(now.AcquiredConns())
-		},
+		Parked:   b.parked, Pool: b.connections,
 	}, b.log)
 	b.runs = append(b.runs, writer.Run)
+}
+
+// connections counts the connections of the pool.
+func (b builder) connections() (size, idle, active int64) {
+	now := b.pool.Stat()
+	return int64(now.TotalConns()), int64(now.IdleConns()), int64(now.AcquiredConns())
 }
 
 // parked returns how many requests wait for a queue by name.

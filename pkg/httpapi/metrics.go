@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -38,14 +39,17 @@ type Metrics struct {
 	popped   prometheus.Counter
 	acked    *prometheus.CounterVec
 	refused  prometheus.Counter
-	// ingested and processed are the rates that Throughput returns.
-	ingested, processed rate
+	// ingested and processed are the rates that Throughput returns, answered that of all requests.
+	ingested, processed, answered rate
+	// answers counts the requests, and messages those that were stored or delivered.
+	answers, messages atomic.Int64
+	began             time.Time
 }
 
 // NewMetrics registers the metrics with reg. Its methods also count in counts. GET /metrics/prometheus serves reg.
 func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 	m := &Metrics{
-		reg: reg, counts: counts,
+		reg: reg, counts: counts, began: time.Now(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "belfry_http_request_duration_seconds", Help: "Duration of a request by route and status; a long poll's waiting included.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30},
@@ -82,6 +86,7 @@ func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 func (m *Metrics) Pushed(items []queue.PushItem, results []queue.PushResult) {
 	m.counts.Pushed(items, results)
 	m.pushed.Add(float64(len(results)))
+	m.messages.Add(int64(len(results)))
 	m.ingested.add(time.Now(), len(results))
 }
 
@@ -99,6 +104,7 @@ func (m *Metrics) Transacted(tx *queue.Transaction, result *queue.TransactionRes
 		}
 	}
 	m.pushed.Add(float64(pushed))
+	m.messages.Add(int64(pushed))
 	m.acknowledged(acked)
 }
 
@@ -111,6 +117,7 @@ func (m *Metrics) Empty(req *queue.PopRequest) { m.counts.Empty(req) }
 func (m *Metrics) Delivered(d *queue.Delivery) {
 	m.counts.Delivered(d)
 	m.popped.Add(float64(len(d.Messages)))
+	m.messages.Add(int64(len(d.Messages)))
 	if d.LeaseID.IsZero() { // autoAck: no acknowledgment follows
 		m.processed.add(time.Now(), len(d.Messages))
 	}
@@ -182,6 +189,8 @@ func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 		if route == "" {
 			route = "none"
 		}
+		s.start.Metrics.answers.Add(1)
+		s.start.Metrics.answered.add(time.Now(), 1)
 		s.start.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
 		return nil
 	}

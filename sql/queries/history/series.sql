@@ -12,7 +12,8 @@ WITH summed AS MATERIALIZED (
            sum(h.partitions_deleted)::bigint AS partitions_deleted,
            sum(h.removed_retention)::bigint AS removed_retention, sum(h.removed_completed)::bigint AS removed_completed,
            sum(h.removed_evicted)::bigint AS removed_evicted, sum(h.lag_sum)::bigint AS lag_sum,
-           max(h.lag_max)::bigint AS lag_max, sum(h.lag_count)::bigint AS lag_count
+           max(h.lag_max)::bigint AS lag_max, sum(h.lag_count)::bigint AS lag_count,
+           count(*) FILTER (WHERE h.removed_retention + h.removed_completed + h.removed_evicted > 0) AS removals
       FROM belfry.history h
      WHERE h.at >= $1::timestamptz AND h.at < $2::timestamptz
        AND ($4::text[] IS NULL OR h.queue COLLATE "C" LIKE ANY ($4::text[]))
@@ -24,7 +25,7 @@ WITH summed AS MATERIALIZED (
 )
 SELECT s.at, s.queue, s.push_requests, s.push_messages, s.pop_requests, s.pop_messages, s.pop_empty, s.ack_requests, s.ack_success,
        s.ack_failed, s.dead_letters, s.transactions, s.partitions_created, s.partitions_deleted,
-       s.removed_retention, s.removed_completed, s.removed_evicted, s.lag_sum, s.lag_max, s.lag_count
+       s.removed_retention, s.removed_completed, s.removed_evicted, s.lag_sum, s.lag_max, s.lag_count, s.removals
   FROM summed s
  WHERE s.queue IN (
         SELECT b.queue FROM summed b GROUP BY b.queue ORDER BY sum(b.push_messages + b.pop_messages) DESC, b.queue LIMIT $10::bigint)
