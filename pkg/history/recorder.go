@@ -182,11 +182,9 @@ func (r *Recorder) Empty(req *queue.PopRequest) {
 // DatabaseFailed counts a request that failed because of the database.
 func (r *Recorder) DatabaseFailed() { r.dbErrors.Add(1) }
 
-// OnCreated implements events.Handler.
-func (r *Recorder) OnCreated(queueName, partition string, from events.Origin) {
-	if from == events.Here && partition != "" {
-		r.count(Key{Queue: queueName}, func(t *tally) { t.PartitionsCreated++ })
-	}
+// OnPartitionsCreated implements events.Handler.
+func (r *Recorder) OnPartitionsCreated(queueName string, n int) {
+	r.count(Key{Queue: queueName}, func(t *tally) { t.PartitionsCreated += int64(n) })
 }
 
 // Removed counts the messages that a sweep deleted, by rule.
