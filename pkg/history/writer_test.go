@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// written is a row that the statement got. The names of its fields are those of the columns.
+// written is a row that the statement got, by the names of the columns.
 type written map[string]any
 
 // desk is a Writer whose statements are recorded. Its clock is the one of the bubble.

@@ -62,7 +62,7 @@ type totals struct {
 }
 
 // totalsOf adds up the processes by the begin of a bucket. A process without a row in a bucket did nothing
-// worth one. Then memory and pool are those of its row before, and CPU and errors are 0.
+// worth one. The memory and the pool of its row before hold on, and CPU and errors are 0.
 func totalsOf(q *query, processes []process) map[int64]*totals {
 	found := map[int64]*totals{}
 	for i := range processes {
