@@ -27,7 +27,7 @@ func (r *Recorder) gather() {
 		}
 	}
 	r.addTotals(fresh)
-	limit(r.pending, maxKeys)
+	limit(r.pending, maxKeys, nil)
 }
 
 // addTotals gives a queue totals of its own while there is room, the busiest first. A queue that has them
@@ -65,6 +65,10 @@ func (r *Recorder) Totals() map[string]Counts {
 // DatabaseErrors returns how many requests failed because of the database since the start.
 func (r *Recorder) DatabaseErrors() int64 { return r.dbErrors.Load() }
 
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Group, b.Group))
+}
+
 func addTo(into map[Key]*tally, key Key, t *tally) {
 	if have := into[key]; have != nil {
 		have.add(t)
@@ -73,15 +77,18 @@ func addTo(into map[Key]*tally, key Key, t *tally) {
 	into[key] = t
 }
 
-// limit sums the least busy keys as Other if there are more than most.
-func limit(all map[Key]*tally, most int) {
+// limit sums the least busy keys as Other if there are more than most. The keys of keep stay.
+func limit(all map[Key]*tally, most int, keep map[Key]int64) {
 	if len(all) <= most {
 		return
 	}
 	keys := slices.SortedFunc(maps.Keys(all), func(a, b Key) int {
-		return cmp.Or(cmp.Compare(all[b].messages(), all[a].messages()), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Group, b.Group))
+		return cmp.Or(cmp.Compare(all[b].messages(), all[a].messages()), compareKeys(a, b))
 	})
-	for _, key := range keys[most-1:] {
+	for _, key := range keys[max(0, most-1-len(keep)):] {
+		if _, kept := keep[key]; kept || key.Queue == Other {
+			continue
+		}
 		t := all[key]
 		delete(all, key)
 		addTo(all, Key{Queue: Other}, t)

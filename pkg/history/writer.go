@@ -1,9 +1,11 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -22,6 +24,11 @@ const (
 	maxUnwritten = 10 * maxRows
 	// parkedInterval is how often the number of waiting requests is written, although it did not change.
 	parkedInterval = time.Hour
+	// maxParked is how many keys with waiting requests have a row. The others are summed as Other.
+	maxParked = maxRows / 2
+	// sampleInterval is how long before the end of a minute the waiting requests are counted for the first
+	// of two times. A client sends its next request at once, so the greater number is the true one.
+	sampleInterval = time.Second
 	// lastTimeout bounds the write when the server stops.
 	lastTimeout = 5 * time.Second
 )
@@ -102,27 +109,44 @@ func (w *Writer) Run(ctx context.Context) error {
 	w.process.sample(time.Now(), w.sources.Pool) // the begin of the first minute
 	for {
 		now := time.Now()
-		select {
-		case <-time.After(now.Truncate(time.Minute).Add(time.Minute).Sub(now)):
-			w.flush(ctx, time.Now())
-		case <-ctx.Done():
+		end := now.Truncate(time.Minute).Add(time.Minute)
+		var before map[Key]int64
+		if wait(ctx, end.Sub(now)-sampleInterval) {
+			before = w.sources.Parked()
+		}
+		if !wait(ctx, time.Until(end)) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 			defer cancel()
-			w.flush(last, time.Now().Add(time.Minute/2)) // the minute that has begun
+			w.flush(last, time.Now().Add(time.Minute/2), nil) // the minute that has begun
 			return nil
 		}
+		w.flush(ctx, time.Now(), before)
 	}
 }
 
-// flush writes what was counted in the minute that ended about now. A failure is logged.
-func (w *Writer) flush(ctx context.Context, now time.Time) {
+// wait blocks for d, and returns false if ctx ended before that.
+func wait(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// flush writes what was counted in the minute that ended about now. before is an earlier count of the waiting
+// requests. A failure is logged.
+func (w *Writer) flush(ctx context.Context, now time.Time, before map[Key]int64) {
 	minute := now.Add(-time.Minute / 2).Truncate(time.Minute)
 	if !minute.After(w.last) {
 		minute = w.last.Add(time.Minute) // the clock was set back
 	}
 	figures := w.process.sample(now, w.sources.Pool)
 	if len(w.unwritten) < maxUnwritten {
-		w.collect(minute.UTC(), figures)
+		w.collect(minute.UTC(), figures, before)
 	}
 	if len(w.unwrittenInstances) == 0 {
 		return
@@ -142,10 +166,10 @@ func (w *Writer) flush(ctx context.Context, now time.Time) {
 }
 
 // collect appends the rows of a minute to the unwritten ones, if something happened in it.
-func (w *Writer) collect(minute time.Time, figures Figures) {
+func (w *Writer) collect(minute time.Time, figures Figures, before map[Key]int64) {
 	taken, worthwhile := w.counts.take()
 	errors := w.counts.DatabaseErrors()
-	changed := w.changedParked(minute, taken)
+	changed := w.changedParked(minute, taken, before)
 	if !worthwhile && len(changed) == 0 && errors == w.dbErrors {
 		w.counts.putBack(taken)
 		return
@@ -153,7 +177,7 @@ func (w *Writer) collect(minute time.Time, figures Figures) {
 	for key := range changed {
 		addTo(taken, key, &tally{})
 	}
-	limit(taken, maxRows)
+	limit(taken, maxRows, changed)
 	rows := make([]row, 0, len(taken))
 	for key, t := range taken {
 		one := row{At: minute, Minutes: 1, Instance: w.sources.Instance.ID, Queue: key.Queue, Group: key.Group, Counts: t.Counts, Latency: t.latency.elements()}
@@ -172,8 +196,8 @@ func (w *Writer) collect(minute time.Time, figures Figures) {
 }
 
 // changedParked returns the numbers of waiting requests that rows must say.
-func (w *Writer) changedParked(minute time.Time, taken map[Key]*tally) map[Key]int64 {
-	now, changed := w.sources.Parked(), map[Key]int64{}
+func (w *Writer) changedParked(minute time.Time, taken map[Key]*tally, before map[Key]int64) map[Key]int64 {
+	now, changed := parkedNow(w.sources.Parked(), before), map[Key]int64{}
 	all := minute.Sub(w.parkedAt) >= parkedInterval
 	for key, n := range now {
 		was := w.parked[key]
@@ -190,6 +214,23 @@ func (w *Writer) changedParked(minute time.Time, taken map[Key]*tally) map[Key]i
 		w.parkedAt = minute
 	}
 	return changed
+}
+
+// parkedNow returns the greater of two counts for each key, of the keys with the most waiting requests.
+func parkedNow(counts, before map[Key]int64) map[Key]int64 {
+	for key, n := range before {
+		counts[key] = max(counts[key], n)
+	}
+	if len(counts) <= maxParked {
+		return counts
+	}
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b Key) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), compareKeys(a, b)) })
+	for _, key := range keys[maxParked-1:] {
+		n := counts[key]
+		delete(counts, key)
+		counts[Key{Queue: Other}] += n
+	}
+	return counts
 }
 
 // take returns the pending counts, and whether they are worth rows.

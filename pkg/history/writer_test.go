@@ -28,7 +28,7 @@ type desk struct {
 
 	mu         sync.Mutex
 	statements [][]row
-	waiting    map[Key]int64
+	waiting    func() map[Key]int64
 	fail       error
 }
 
@@ -36,9 +36,11 @@ type desk struct {
 func (d *desk) wait(n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting = map[Key]int64{}
-	if n > 0 {
-		d.waiting[Key{"q", "g"}] = n
+	d.waiting = func() map[Key]int64 {
+		if n == 0 {
+			return map[Key]int64{}
+		}
+		return map[Key]int64{{"q", "g"}: n}
 	}
 }
 
@@ -52,12 +54,13 @@ func (d *desk) failWith(err error) {
 // run runs a Writer until the test ends.
 func run(t *testing.T) *desk {
 	d := &desk{Recorder: NewRecorder(10)}
+	d.wait(0)
 	d.Writer = NewWriter(nil, d.Recorder, Sources{
 		Instance: Instance{ID: queue.NewID().String()},
 		Parked: func() map[Key]int64 {
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			return d.waiting
+			return d.waiting()
 		},
 		Pool: func() (size, idle, active int64) { return 3, 2, 1 },
 	}, zap.NewNop())
@@ -162,6 +165,36 @@ func TestWaitingRequestsAreWrittenOnceInAnHour(t *testing.T) {
 		d.wait(7)
 		d.minutes(180)
 		require.Len(t, d.statements, 3)
+		d.wait(0)
+		d.minutes(1)
+	})
+}
+
+// Of 1,000 queues on each of which one request waits, always another one is between two requests. After the first
+// minute nothing is written. The sum is right.
+func TestRequestsThatComeAgainAreNoChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *desk) {
+		absent := 0
+		d.mu.Lock()
+		d.waiting = func() map[Key]int64 {
+			absent++
+			waiting := map[Key]int64{}
+			for i := range 1000 {
+				if i != absent%1000 {
+					waiting[Key{fmt.Sprint("queue ", i), "g"}] = 1
+				}
+			}
+			return waiting
+		}
+		d.mu.Unlock()
+		d.minutes(50)
+		require.Len(t, d.statements, 1)
+		require.Len(t, d.statements[0], maxParked)
+		sum := int64(0)
+		for _, row := range d.statements[0] {
+			sum += *row.Parked
+		}
+		require.EqualValues(t, 1000, sum)
 		d.wait(0)
 		d.minutes(1)
 	})
