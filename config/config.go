@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/sweep"
 	"github.com/belfry-mq/belfry/pkg/token"
 )
@@ -28,6 +29,7 @@ type Config struct {
 	Defaults   queue.Defaults        `mapstructure:"defaults"`
 	Sweep      sweep.Config          `mapstructure:"sweep"`
 	Audit      auditlog.Config       `mapstructure:"audit"`
+	Spool      spool.Config          `mapstructure:"spool"`
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
 	Auth       token.Config          `mapstructure:"auth"`
@@ -80,6 +82,7 @@ func Default() Config {
 		Sweep:     sweep.DefaultConfig(),
 		Auth:      token.DefaultConfig(),
 		Audit:     auditlog.DefaultConfig(),
+		Spool:     spool.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
 		Log:       DefaultLog(),
 	}
@@ -97,6 +100,7 @@ func (c Config) Validate() error {
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
 		c.Audit.Validate(),
+		c.Spool.Validate(),
 		c.Metrics.Validate(),
 		c.Encryption.Validate(),
 		c.Auth.Validate(),

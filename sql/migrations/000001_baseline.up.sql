@@ -356,6 +356,20 @@ CREATE TABLE belfry.setting (
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- From sql/schema/spool.sql.
+
+-- What the spools of servers hold (pkg/spool). A server writes its row after a change, at most once a
+-- second, and removes it when its spool is empty. The row of a server that is not running says what
+-- its disk still has.
+CREATE TABLE belfry.spool (
+    id         uuid PRIMARY KEY,
+    host       text NOT NULL,
+    messages   bigint NOT NULL,
+    rejected   bigint NOT NULL,
+    bytes      bigint NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- From sql/functions/inbox/inbox_notify.sql.
 
 -- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
@@ -4107,4 +4121,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'ac9df97991501e748f4f4970d3572f095d0e7eba0014de17b953d8750206abe7';
+COMMENT ON FUNCTION belfry.baseline() IS '224e3b2d76b5f04a96cc88f1a5d26683b46b28dcb1672477ac10b4fc281f3c1c';

@@ -32,6 +32,7 @@ var first = []string{
 	"schema/audit.sql",
 	"schema/revoked_token.sql",
 	"schema/setting.sql",
+	"schema/spool.sql",
 	"functions/inbox/inbox_notify.sql",
 	"schema/inbox.sql",
 	"schema/inbox_rejected.sql",
