@@ -2,6 +2,7 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -74,7 +75,7 @@ func (s *Spool) drain(ctx context.Context, refs []ref) {
 		zap.String("queue", name), zap.Int("attempts", attempts), zap.Error(err))
 }
 
-// move stores records and removes them from the file.
+// move stores records and removes them from the file. After an error the first of them may be removed.
 func (s *Spool) move(ctx context.Context, refs []ref) error {
 	records, err := s.file.read(refs)
 	if err != nil {
@@ -85,28 +86,23 @@ func (s *Spool) move(ctx context.Context, refs []ref) error {
 	for _, r := range records {
 		for i := range r.Items {
 			e := entry{queue: r.Queue, item: &r.Items[i]}
-			if e.push, err = e.item.unpack(r.Queue, s.Sealer); err != nil {
-				p.refuse(e, err)
-				continue
-			}
+			e.push, e.closed = e.item.unpack(r.Queue, s.Sealer)
 			entries = append(entries, e)
 		}
 	}
-	if len(entries) > 0 {
-		err = p.store(ctx, entries)
+	failed := p.store(ctx, entries)
+	if p.internal != nil && p.stored == 0 {
+		return p.internal // the database may refuse everything now
 	}
-	if err == nil && p.internal != nil && p.stored == 0 {
-		err = p.internal // the database may refuse everything now
-	}
-	if err != nil {
-		return err
+	if p.settled == 0 {
+		return failed
 	}
 	for _, r := range p.refused {
-		s.Log.Warn("the database refused a message of the spool; GET /api/v1/status/buffers/rejected shows it",
+		s.Log.Warn("a message of the spool cannot be stored; GET /api/v1/system/maintenance/rejected shows it",
 			zap.String("queue", r.Queue), zap.String("partition", r.Items[0].Partition),
 			zap.String("transaction_id", r.Items[0].TransactionID), zap.String("reason", r.Reason))
 	}
-	return s.file.settle(refs, p.refused)
+	return errors.Join(s.file.settle(p.progress(refs, records)), failed)
 }
 
 // entry is one message on its way to the database.
@@ -114,49 +110,85 @@ type entry struct {
 	queue string
 	item  *item
 	push  queue.PushItem
+	// closed is why the payload cannot be opened, or nil.
+	closed error
 }
 
-// pass stores entries in order and finds the ones that the database refuses.
+// pass stores entries in order and finds the ones that cannot be stored.
 type pass struct {
 	pusher Pusher
 	// isolate: a message that fails with CodeInternal, while others are stored, is refused too.
 	isolate bool
-	stored  int
-	refused []*record
+	// settled is how many of the first entries were stored or refused.
+	settled, stored int
+	refused         []*record
 	// internal is the last error with CodeInternal of a refused message.
 	internal error
 }
 
-// store halves the entries until only those are left that are refused. It returns an error that is not about
-// single messages. Some entries may then be stored; a repetition finds duplicates.
+// store halves the entries until only those are left that cannot be stored, and refuses these. If there is
+// another error, it returns it and leaves the rest.
 func (p *pass) store(ctx context.Context, entries []entry) error {
-	items := make([]queue.PushItem, len(entries))
+	var items []queue.PushItem
 	for i := range entries {
-		items[i] = entries[i].push
+		if entries[i].closed == nil {
+			items = append(items, entries[i].push)
+		}
 	}
-	_, err := p.pusher.Push(ctx, items)
-	if err == nil {
-		p.stored += len(entries)
-		return nil
+	var err error
+	if len(items) > 0 {
+		_, err = p.pusher.Push(ctx, items)
 	}
 	code := queue.CodeOf(err)
-	if code != queue.CodeInvalid && code != queue.CodeTooLarge && (code != queue.CodeInternal || !p.isolate) {
+	refusable := code == queue.CodeInvalid || code == queue.CodeTooLarge || code == queue.CodeInternal && p.isolate
+	switch {
+	case err == nil:
+		for i := range entries {
+			if entries[i].closed != nil {
+				p.refuse(entries[i], entries[i].closed)
+			}
+		}
+		p.stored += len(items)
+		p.settled += len(entries)
+		return nil
+	case !refusable && code != queue.CodeQueueFull:
 		return err
-	}
-	if len(entries) > 1 {
+	case len(entries) > 1: // some of them may be stored
 		half := len(entries) / 2
 		if err := p.store(ctx, entries[:half]); err != nil {
 			return err
 		}
 		return p.store(ctx, entries[half:])
+	case !refusable:
+		return err
 	}
 	if code == queue.CodeInternal {
 		p.internal = err
 	}
 	p.refuse(entries[0], err)
+	p.settled++
 	return nil
 }
 
 func (p *pass) refuse(e entry, reason error) {
 	p.refused = append(p.refused, &record{Queue: e.queue, Items: []item{*e.item}, Reason: reason.Error(), At: time.Now()})
+}
+
+// progress returns what became of the records.
+func (p *pass) progress(refs []ref, records []*record) progress {
+	out := progress{queue: refs[0].queue, refused: p.refused}
+	left := p.settled
+	for i, r := range records {
+		if left < len(r.Items) {
+			if left > 0 {
+				rest := *r
+				rest.Items = r.Items[left:]
+				out.part, out.rest = refs[i], &rest
+			}
+			break
+		}
+		left -= len(r.Items)
+		out.done = refs[:i+1]
+	}
+	return out
 }

@@ -187,28 +187,51 @@ func putAll(bucket *bbolt.Bucket, records []*record) ([]ref, error) {
 
 // put appends a record to a bucket.
 func put(bucket *bbolt.Bucket, r *record) (ref, error) {
-	value, err := r.encode()
+	bucket.FillPercent = 1 // keys only grow
+	key, err := bucket.NextSequence()
 	if err != nil {
 		return ref{}, err
 	}
-	bucket.FillPercent = 1 // keys only grow
-	key, err := bucket.NextSequence()
+	return putAt(bucket, key, r)
+}
+
+func putAt(bucket *bbolt.Bucket, key uint64, r *record) (ref, error) {
+	value, err := r.encode()
 	if err != nil {
 		return ref{}, err
 	}
 	return ref{key, r.Queue, len(r.Items), int64(len(value))}, bucket.Put(keyOf(key), value)
 }
 
-// settle removes the first records of a queue, and appends the messages that were refused to the rejected
-// ones.
-func (f *file) settle(done []ref, refused []*record) error {
+// progress is what became of the first records of a queue.
+type progress struct {
+	queue string
+	// done are records whose messages were all stored or refused.
+	done []ref
+	// part is the record after them, of which rest is left. rest is nil if all of part is left.
+	part ref
+	rest *record
+	// refused are the refused messages, each with its reason.
+	refused []*record
+}
+
+// settle removes what is done, and appends the refused messages to the rejected ones.
+func (f *file) settle(p progress) error {
 	var rejected []ref
 	return f.update(func(waiting, rejects *bbolt.Bucket) (err error) {
-		if rejected, err = putAll(rejects, refused); err != nil {
+		if rejected, err = putAll(rejects, p.refused); err != nil {
 			return err
 		}
-		return remove(waiting, done)
-	}, func() { f.index.settle(done, rejected) })
+		for _, r := range p.done {
+			if err := waiting.Delete(keyOf(r.key)); err != nil {
+				return err
+			}
+		}
+		if p.rest != nil {
+			p.part, err = putAt(waiting, p.part.key, p.rest)
+		}
+		return err
+	}, func() { f.index.settle(p, rejected) })
 }
 
 // retry appends all rejected records to the waiting ones. It returns how many.
@@ -240,15 +263,6 @@ func (f *file) retry() (int, error) {
 func (f *file) discard() (n int, err error) {
 	err = f.update(func(_, rejects *bbolt.Bucket) error { return empty(rejects) }, func() { n = f.index.retried(nil) })
 	return n, err
-}
-
-func remove(bucket *bbolt.Bucket, refs []ref) error {
-	for _, r := range refs {
-		if err := bucket.Delete(keyOf(r.key)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // empty removes all records of a bucket.

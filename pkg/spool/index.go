@@ -88,19 +88,24 @@ func (x *index) rejectLocked(refs []ref) {
 	}
 }
 
-// settle removes the first refs of a queue, and counts what was rejected.
-func (x *index) settle(done, rejected []ref) {
+// settle removes what is done, and counts what was rejected.
+func (x *index) settle(p progress, rejected []ref) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	of := x.queues[done[0].queue]
-	of.refs, of.attempts = of.refs[len(done):], 0
+	of := x.queues[p.queue]
+	for _, r := range of.refs[:len(p.done)] {
+		x.messages -= r.messages
+		x.bytes -= r.bytes
+	}
+	of.refs, of.attempts = of.refs[len(p.done):], 0
+	if p.rest != nil {
+		x.messages += p.part.messages - of.refs[0].messages
+		x.bytes += p.part.bytes - of.refs[0].bytes
+		of.refs[0] = p.part
+	}
 	if len(of.refs) == 0 {
 		delete(x.queues, of.queue)
 		x.turns = slices.DeleteFunc(x.turns, func(b *backlog) bool { return b == of })
-	}
-	for _, r := range done {
-		x.messages -= r.messages
-		x.bytes -= r.bytes
 	}
 	x.rejectLocked(rejected)
 	x.signal()
