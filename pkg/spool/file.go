@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -79,7 +80,7 @@ func (f *file) openLocked() error {
 	db, err := bbolt.Open(f.path(), 0o600, &bbolt.Options{
 		Timeout: lockTimeout, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
 	})
-	if errors.Is(err, bbolt.ErrTimeout) {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
 		return fmt.Errorf("another process uses %s: each instance needs a spool.dir of its own", f.path())
 	}
 	if err != nil {

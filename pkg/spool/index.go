@@ -145,7 +145,7 @@ func (x *index) holds(queues func(yield func(string) bool)) bool {
 }
 
 // next returns the first records of the next queue whose turn it is, at most maxMessages and maxBytes. If
-// there is none, wait is how long until there is one, or -1.
+// no queue is due, refs is nil and wait is the time until the next one is, or -1 without a backlog.
 func (x *index) next(now time.Time, maxMessages int, maxBytes int64) (refs []ref, wait time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

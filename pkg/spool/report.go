@@ -66,7 +66,7 @@ func (s *Spool) runReports(ctx context.Context) {
 	}
 }
 
-// report replaces the row that was written last with what the spool holds now.
+// report writes what the spool holds now over the row that was written last.
 func (s *Spool) report(ctx context.Context, written *Held) error {
 	now := s.snapshot()
 	if now == *written {

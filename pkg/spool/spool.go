@@ -72,7 +72,7 @@ func New(cfg Config, deps Deps) *Spool {
 // holds messages of one of their queues. Results of the spool have Buffered, a transaction id and no other
 // ids.
 //
-// It blocks until the disk has the messages. Errors: those of Pusher. From the spool: CodeUnavailable if
+// It blocks until the disk has the messages. Errors: every error of Pusher. From the spool: CodeUnavailable if
 // the disk refuses the messages; they may still be there. CodeOverloaded if they exceed spool.max_bytes;
 // nothing is stored. The error of ctx if it ends before the messages are written.
 func (s *Spool) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {

@@ -128,7 +128,7 @@ func TestAMessageThatCannotBeStoredHoldsUpNobody(t *testing.T) {
 		return c.maintenance().BufferStats.FailedCount == 0
 	})
 	require.Equal(t, []string{"1", "2", "3"}, withKey.popIDs("sealed", "batch=9"))
-	require.Equal(t, 0.0, ask[object](c, call{Method: http.MethodDelete, Target: maintenancePath + "/rejected"}).ok(http.StatusOK)["messages"])
+	require.Zero(t, ask[object](c, call{Method: http.MethodDelete, Target: maintenancePath + "/rejected"}).ok(http.StatusOK)["messages"])
 }
 
 // Producers push to their own partitions while maintenance begins and ends and their server is killed, on both sides of the
@@ -139,13 +139,15 @@ func TestTheSpoolIsExactOverKills(t *testing.T) {
 	dsn, dir := pgtest.Database(t), t.TempDir()
 	steady := startOn(t, dsn).client(t)
 	steady.switchTo(maintenancePath, "true")
-	var base atomic.Value
-	victim := startChildIn(t, dsn, dsn, dir)
-	base.Store(victim.base)
+	var victim atomic.Pointer[child]
+	begin := func() {
+		started := startChildIn(t, dsn, dsn, dir)
+		victim.Store(&started)
+	}
+	begin()
 	again := func() {
-		require.NoError(t, victim.process.Kill())
-		victim = startChildIn(t, dsn, dsn, dir)
-		base.Store(victim.base)
+		require.NoError(t, victim.Load().process.Kill())
+		begin()
 	}
 	ctx, finish := context.WithCancel(t.Context())
 	defer finish()
@@ -160,7 +162,7 @@ func TestTheSpoolIsExactOverKills(t *testing.T) {
 					n := fmt.Sprint(sent[p] + i)
 					items[i] = item{Queue: "q", Partition: fmt.Sprint("p", p), TransactionID: n, Payload: json.RawMessage(n)}
 				}
-				to := &server{base: base.Load().(string), http: steady.http}
+				to := &server{base: victim.Load().base, http: steady.http}
 				got, err := to.send(t.Context(), pushCall(items...))
 				if err != nil || got.Status != http.StatusCreated { // sent again, to the next process
 					continue

@@ -119,12 +119,8 @@ func (r *trial) run(ctx context.Context) error {
 		return err
 	}
 	began = time.Now()
-	for left := 1; left > 0; {
-		var err error
-		if left, err = r.pending(ctx); err != nil {
-			return err
-		}
-		time.Sleep(poll)
+	if err := r.untilStored(ctx); err != nil {
+		return err
 	}
 	_, _ = fmt.Fprintf(r.out, "out of it: %.0f messages/s\n", float64(r.messages)/time.Since(began).Seconds())
 	if err := r.receive(ctx); err != nil {
@@ -137,13 +133,29 @@ func (r *trial) run(ctx context.Context) error {
 	return nil
 }
 
+// untilStored waits until the spool is empty.
+func (r *trial) untilStored(ctx context.Context) error {
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	for {
+		if left, err := r.pending(ctx); err != nil || left == 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
 // killAndGoOn pushes the second half. Its server is killed meanwhile.
 func (r *trial) killAndGoOn(ctx context.Context) error {
-	failed, pushed := make(chan error, r.workers), make(chan error, 1)
+	failed, pushed := make(chan string, r.workers), make(chan error, 1)
 	restarted := make(chan struct{})
 	go func() {
 		pushed <- r.pushTo(ctx, r.messages, func(err error) {
-			failed <- err
+			failed <- err.Error()
 			<-restarted
 		})
 	}()
@@ -154,8 +166,8 @@ func (r *trial) killAndGoOn(ctx context.Context) error {
 			return err
 		}
 		select {
-		case err := <-failed:
-			return fmt.Errorf("before the kill: %w", err)
+		case why := <-failed:
+			return errors.New("before the kill: " + why)
 		case err := <-pushed:
 			return fmt.Errorf("all was pushed before the kill, and %d are held: %w", held, err)
 		default:
