@@ -40,6 +40,7 @@ var aliases = []alias{
 	{key: "defaults.pop_batch_size", names: []string{"DEFAULT_BATCH_SIZE"}},
 	{key: "defaults.subscription_mode", names: []string{"DEFAULT_SUBSCRIPTION_MODE"}},
 	{key: "sweep.retention_interval", names: []string{"RETENTION_INTERVAL"}, unit: "ms"},
+	{key: "spool.dir", names: []string{"FILE_BUFFER_DIR"}},
 	{key: "sweep.retention_batch_size", names: []string{"RETENTION_BATCH_SIZE"}},
 	{key: "sweep.eviction_interval", names: []string{"EVICTION_INTERVAL"}, unit: "ms"},
 	{key: "sweep.eviction_batch_size", names: []string{"EVICTION_BATCH_SIZE"}},

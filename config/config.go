@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/sweep"
 	"github.com/belfry-mq/belfry/pkg/token"
 )
@@ -29,6 +30,7 @@ type Config struct {
 	Defaults   queue.Defaults        `mapstructure:"defaults"`
 	Sweep      sweep.Config          `mapstructure:"sweep"`
 	Audit      auditlog.Config       `mapstructure:"audit"`
+	Spool      spool.Config          `mapstructure:"spool"`
 	History    history.Config        `mapstructure:"history"`
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
@@ -82,6 +84,7 @@ func Default() Config {
 		Sweep:     sweep.DefaultConfig(),
 		Auth:      token.DefaultConfig(),
 		Audit:     auditlog.DefaultConfig(),
+		Spool:     spool.DefaultConfig(),
 		History:   history.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
 		Log:       DefaultLog(),
@@ -100,6 +103,7 @@ func (c Config) Validate() error {
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
 		c.Audit.Validate(),
+		c.Spool.Validate(),
 		c.History.Validate(),
 		c.Metrics.Validate(),
 		c.Encryption.Validate(),

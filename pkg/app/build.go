@@ -27,6 +27,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/readiness"
 	"github.com/belfry-mq/belfry/pkg/revocation"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/sqlwait"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
@@ -121,6 +122,11 @@ func (b builder) build(ctx context.Context) error {
 		return err
 	}
 	b.bus.Subscribe(b.sender)
+	pushes := spool.New(b.cfg.Spool, spool.Deps{
+		Pusher: b.verbs, Paused: switches.PushPaused, Pool: b.pool, Host: hostname(), Sealer: sealer, Metrics: spool.NewMetrics(b.reg), Log: b.log,
+	})
+	b.closers = append(b.closers, pushes.Close)
+	b.runs = append(b.runs, pushes.Run)
 
 	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
 	sweepConfig := b.cfg.Sweep
@@ -134,7 +140,7 @@ func (b builder) build(ctx context.Context) error {
 		return err
 	}
 	b.api = httpapi.Deps{
-		Auth: auth, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
+		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
 		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),

@@ -37,7 +37,8 @@ type Streams interface {
 
 // Deps are the rooms and values that the handlers of the routes use.
 type Deps struct {
-	// Verbs push, acknowledge, extend leases and run transactions.
+	Pusher dataplane.Pusher
+	// Verbs acknowledge, extend leases and run transactions.
 	Verbs dataplane.Verbs
 	// Auth verifies tokens. Nil: every request may do everything.
 	Auth        Authenticator
@@ -61,6 +62,8 @@ type Deps struct {
 	MaxQueueMetrics int
 	// Switches are the switches for maintenance.
 	Switches adminplane.Switches
+	// Spool keeps pushes during push maintenance.
+	Spool adminplane.Spool
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

@@ -108,6 +108,10 @@ func (s *Server) maintenanceRoutes(admin *adminplane.Handlers) []Route {
 		{post, path, Administer, s.audited(audit.SetPushMaintenance, admin.SetMaintenance)},
 		{get, path + "/pop", Administer, wire.JSON(admin.PopMaintenance)},
 		{post, path + "/pop", Administer, s.audited(audit.SetPopMaintenance, admin.SetPopMaintenance)},
+		{get, path + "/rejected", Administer, wire.JSON(admin.Rejected)},
+		{post, path + "/rejected/retry", Administer, s.audited(audit.RetryRejected, admin.RetryRejected)},
+		{http.MethodDelete, path + "/rejected", Administer, s.audited(audit.DiscardRejected, admin.DiscardRejected)},
+		{get, "/api/v1/status/buffers", Read, wire.JSON(admin.Buffers)},
 	}
 }
 
@@ -154,10 +158,10 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
-	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
+	data := &dataplane.Handlers{Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

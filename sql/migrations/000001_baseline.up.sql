@@ -356,6 +356,20 @@ CREATE TABLE belfry.setting (
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- From sql/schema/spool.sql.
+
+-- What the spools of servers hold (pkg/spool). A server writes its row after a change, at most once a
+-- second, and removes it when its spool is empty. The row of a server that is not running says what
+-- its disk still has.
+CREATE TABLE belfry.spool (
+    id         uuid PRIMARY KEY,
+    host       text NOT NULL,
+    messages   bigint NOT NULL,
+    rejected   bigint NOT NULL,
+    bytes      bigint NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- From sql/schema/history.sql.
 
 -- What an instance counted for a queue and group in one minute, or in one hour after the roll-up. A
@@ -4169,4 +4183,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '5f1b4ff9654a9542d083e14e4f94f69247c31c0f60209371b83e8a00623a30d6';
+COMMENT ON FUNCTION belfry.baseline() IS 'da6e1da65693888f9c4ac38be3b0148de85ab927a5a6b70c7a94f49fc747fc6c';

@@ -47,9 +47,9 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	cfg := httpapi.DefaultConfig()
 	cfg.Addr = "127.0.0.1:0"
 	deps := httpapi.Deps{
-		Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
+		Pusher: dataPlane{f}, Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
 		Resources: resourcesFake{&f.Resources}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
-		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{},
+		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{},
 		History: historyFake{}, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
 		Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Defaults: queue.DefaultDefaults(),
 	}

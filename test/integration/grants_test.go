@@ -100,6 +100,10 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/system/maintenance":                   {get("/api/v1/system/maintenance")},
 		"GET /api/v1/system/maintenance/pop":               {get("/api/v1/system/maintenance/pop")},
 		"POST /api/v1/system/maintenance":                  {post("/api/v1/system/maintenance", `{"enabled":true}`)},
+		"GET /api/v1/system/maintenance/rejected":          {get("/api/v1/system/maintenance/rejected")},
+		"DELETE /api/v1/system/maintenance/rejected":       {del("/api/v1/system/maintenance/rejected")},
+		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
+		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
 		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)},
 	}
 }
@@ -230,7 +234,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 			own.message, own.partition, own.group, own.lease)))
 		require.Contains(t, string(applied.Raw), `"success":true,"results"`, "a repeated transaction is recognized")
 	}
-	refused := map[string]bool{"DELETE /api/v1/consumer-groups/{group}": true, "POST /api/v1/consumer-groups/{group}/subscription": true, "GET /api/v1/status/dispatcher": true, "GET /api/v1/analytics/system-metrics": true,
+	refused := map[string]bool{"DELETE /api/v1/consumer-groups/{group}": true, "POST /api/v1/consumer-groups/{group}/subscription": true, "GET /api/v1/status/dispatcher": true, "GET /api/v1/status/buffers": true, "GET /api/v1/analytics/system-metrics": true,
 		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",

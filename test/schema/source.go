@@ -32,6 +32,7 @@ var first = []string{
 	"schema/audit.sql",
 	"schema/revoked_token.sql",
 	"schema/setting.sql",
+	"schema/spool.sql",
 	"schema/history.sql",
 	"schema/history_instance.sql",
 	"functions/inbox/inbox_notify.sql",

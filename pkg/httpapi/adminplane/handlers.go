@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/stream"
 	"github.com/belfry-mq/belfry/pkg/trace"
@@ -102,9 +103,19 @@ type Streams interface {
 type Switches interface {
 	// Load reads the switches from the database.
 	Load(ctx context.Context) error
-	PushPaused() bool
+	PushPaused() <-chan struct{}
 	PopPaused() <-chan struct{}
 	Set(ctx context.Context, name maintenance.Switch, enabled bool) error
+}
+
+// Spool keeps pushes on disk during push maintenance.
+type Spool interface {
+	Healthy() error
+	Stats() spool.Stats
+	Everywhere(ctx context.Context) ([]spool.Held, error)
+	Rejections(limit int) ([]spool.Rejection, error)
+	Retry() (int, error)
+	Discard() (int, error)
 }
 
 // WaitReporter reports the requests that wait for messages.
@@ -133,6 +144,7 @@ type Handlers struct {
 	Owners      wire.Owners
 	Streams     Streams
 	Switches    Switches
+	Spool       Spool
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
 	Meter       Meter
