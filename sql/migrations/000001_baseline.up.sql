@@ -372,12 +372,12 @@ CREATE TABLE belfry.spool (
 
 -- From sql/schema/history.sql.
 
--- What an instance counted for a queue and group in one minute, or in one hour after the roll-up. A
+-- What an instance counted for a queue and group in one minute, or in more of them after the roll-up. A
 -- minute without events has no row. Queues are named, so the history outlives its queue. The queue
 -- '(other)' is the sum of those above the bound. Without a group: pushes and partitions.
 CREATE TABLE belfry.history (
     at                 timestamptz NOT NULL,
-    minutes            smallint NOT NULL CHECK (minutes IN (1, 60)),
+    minutes            smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
     instance           uuid NOT NULL,
     queue              text NOT NULL,
     consumer_group     text NOT NULL,
@@ -406,15 +406,15 @@ CREATE TABLE belfry.history (
     parked             bigint,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
-CREATE INDEX history_minutes ON belfry.history (at) WHERE minutes = 1;
+CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360;
 
 -- From sql/schema/history_instance.sql.
 
--- The figures of an instance in one minute, or their means in one hour after the roll-up. It has a
+-- The figures of an instance in one minute, or their means in more of them after the roll-up. It has a
 -- row whenever belfry.history has one of the instance.
 CREATE TABLE belfry.history_instance (
     at          timestamptz NOT NULL,
-    minutes     smallint NOT NULL CHECK (minutes IN (1, 60)),
+    minutes     smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
     instance    uuid NOT NULL,
     hostname    text NOT NULL,
     port        bigint NOT NULL,
@@ -430,7 +430,7 @@ CREATE TABLE belfry.history_instance (
     db_errors   bigint NOT NULL,
     PRIMARY KEY (at, minutes, instance)
 );
-CREATE INDEX history_instance_minutes ON belfry.history_instance (at) WHERE minutes = 1;
+CREATE INDEX history_instance_minutes ON belfry.history_instance (minutes, at) WHERE minutes < 360;
 
 -- From sql/functions/inbox/inbox_notify.sql.
 
@@ -4183,4 +4183,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'da6e1da65693888f9c4ac38be3b0148de85ab927a5a6b70c7a94f49fc747fc6c';
+COMMENT ON FUNCTION belfry.baseline() IS '2a7f60c53d3f87dec73dfff13b3119bf871904cab5e265d8c26e5224bed5f0d2';
