@@ -37,14 +37,14 @@ func (s *Sweeper) history() job {
 	return job{name: jobHistory, interval: historyInterval, run: s.sweepHistory}
 }
 
-// sweepHistory adds up old rows, and deletes the rows that are older than HistoryRetention.
+// sweepHistory deletes the rows that are older than HistoryRetention, and adds up old rows.
 func (s *Sweeper) sweepHistory(ctx context.Context, l *jobLease) error {
 	var steps []func(context.Context) (more bool, err error)
-	for _, stage := range HistoryStages {
-		steps = append(steps, func(ctx context.Context) (bool, error) { return s.rollUpHistory(ctx, stage) })
-	}
 	if s.cfg.HistoryRetention > 0 {
 		steps = append(steps, s.trimHistory)
+	}
+	for _, stage := range HistoryStages {
+		steps = append(steps, func(ctx context.Context) (bool, error) { return s.rollUpHistory(ctx, stage) })
 	}
 	for _, step := range steps {
 		for more := true; more; {
