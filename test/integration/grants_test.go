@@ -87,6 +87,7 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/traces/by-name/{name}":                {get("/api/v1/traces/by-name/" + o.trace)},
 		"GET /api/v1/traces/{partitionId}/{transactionId}": {get("/api/v1/traces/" + path)},
 		"GET /api/v1/audit":                                {get("/api/v1/audit"), get("/api/v1/audit?queue=" + o.queue), get("/api/v1/audit?consumerGroup=" + o.group)},
+		"GET /api/v1/system/shared-state":                  {get("/api/v1/system/shared-state")},
 		"GET /api/v1/system/maintenance":                   {get("/api/v1/system/maintenance")},
 		"GET /api/v1/system/maintenance/pop":               {get("/api/v1/system/maintenance/pop")},
 		"POST /api/v1/system/maintenance":                  {post("/api/v1/system/maintenance", `{"enabled":true}`)},
