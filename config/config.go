@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -30,6 +31,7 @@ type Config struct {
 	Sweep      sweep.Config          `mapstructure:"sweep"`
 	Audit      auditlog.Config       `mapstructure:"audit"`
 	Spool      spool.Config          `mapstructure:"spool"`
+	History    history.Config        `mapstructure:"history"`
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
 	Auth       token.Config          `mapstructure:"auth"`
@@ -83,6 +85,7 @@ func Default() Config {
 		Auth:      token.DefaultConfig(),
 		Audit:     auditlog.DefaultConfig(),
 		Spool:     spool.DefaultConfig(),
+		History:   history.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
 		Log:       DefaultLog(),
 	}
@@ -101,6 +104,7 @@ func (c Config) Validate() error {
 		c.Sweep.Validate(),
 		c.Audit.Validate(),
 		c.Spool.Validate(),
+		c.History.Validate(),
 		c.Metrics.Validate(),
 		c.Encryption.Validate(),
 		c.Auth.Validate(),

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/listen"
@@ -74,6 +76,10 @@ type builder struct {
 	bus  *events.Bus
 	reg  *prometheus.Registry
 	log  *zap.Logger
+	// counts are what this instance did, for the history.
+	counts *history.Recorder
+	// addr is where the server listens.
+	addr net.Addr
 }
 
 // newBuilder returns a builder without rooms. The caller closes it.
@@ -112,6 +118,7 @@ func (b builder) build(ctx context.Context) error {
 		return err
 	}
 	b.buildWaiters(intents, dispatchMetrics, switches.PopPaused)
+	b.buildHistory()
 	if err := b.buildSequencer(ctx); err != nil {
 		return err
 	}
@@ -125,7 +132,8 @@ func (b builder) build(ctx context.Context) error {
 	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
 	sweepConfig := b.cfg.Sweep
 	sweepConfig.AuditRetention = b.cfg.Audit.Retention
-	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg), b.log)
+	sweepConfig.HistoryRetention, sweepConfig.HistoryMinutes = b.cfg.History.Retention, history.MinuteRows
+	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	auth, err := b.authenticator(ctx)
@@ -135,6 +143,7 @@ func (b builder) build(ctx context.Context) error {
 	b.api = httpapi.Deps{
 		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
+		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches,
 		Listener: b.listenerState, Inbox: b.inboxState, Defaults: b.cfg.Defaults,

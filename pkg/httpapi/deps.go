@@ -5,6 +5,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -52,6 +53,11 @@ type Deps struct {
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams
+	// History and Live are what the routes of status and analytics show.
+	History historyplane.History
+	Live    historyplane.Live
+	// Pool counts the connections of the pool.
+	Pool func() (size, idle, active int64)
 	// MaxQueueMetrics is metrics.max_queues.
 	MaxQueueMetrics int
 	// Switches are the switches for maintenance.

@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -26,7 +27,7 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin))
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes())
 }
 
 // clientRoutes are the routes of producers and consumers.
@@ -114,6 +115,27 @@ func (s *Server) maintenanceRoutes(admin *adminplane.Handlers) []Route {
 		{post, path + "/rejected/retry", Administer, s.audited(audit.RetryRejected, admin.RetryRejected)},
 		{http.MethodDelete, path + "/rejected", Administer, s.audited(audit.DiscardRejected, admin.DiscardRejected)},
 		{get, "/api/v1/status/buffers", Read, wire.JSON(admin.Buffers)},
+	}
+}
+
+// historyRoutes show what happened. Those without Granted show figures of processes or of the database.
+func (s *Server) historyRoutes() []Route {
+	shown := &historyplane.Handlers{History: s.deps.History, Live: s.deps.Live}
+	read := func(path string, right Right, answer func(p *wire.Params) (any, error)) Route {
+		return Route{get, path, right, wire.JSON(s.statistics.limit(answer))}
+	}
+	return []Route{
+		{get, "/metrics", Public, wire.JSON(s.jsonMetrics)},
+		read("/api/v1/status", Read|Granted, shown.Status),
+		read("/api/v1/status/analytics", Read|Granted, shown.Analytics),
+		read("/api/v1/analytics/system-metrics", Read, shown.SystemMetrics),
+		read("/api/v1/analytics/worker-metrics", Read|Granted, shown.WorkerMetrics),
+		read("/api/v1/analytics/queue-lag", Read|Granted, shown.QueueLag),
+		read("/api/v1/analytics/queue-ops", Read|Granted, shown.QueueOps),
+		read("/api/v1/analytics/queue-parked-replicas", Read, shown.ParkedReplicas),
+		read("/api/v1/analytics/retention", Read|Granted, shown.Retention),
+		read("/api/v1/analytics/postgres-stats", Read, shown.PostgresStats),
+		{post, "/api/v1/stats/refresh", Administer, wire.JSON(shown.Refresh)},
 	}
 }
 

@@ -370,6 +370,68 @@ CREATE TABLE belfry.spool (
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- From sql/schema/history.sql.
+
+-- What an instance counted for a queue and group in one minute, or in one hour after the roll-up. A
+-- minute without events has no row. Queues are named, so the history outlives its queue. The queue
+-- '(other)' is the sum of those above the bound. Without a group: pushes and partitions.
+CREATE TABLE belfry.history (
+    at                 timestamptz NOT NULL,
+    minutes            smallint NOT NULL CHECK (minutes IN (1, 60)),
+    instance           uuid NOT NULL,
+    queue              text NOT NULL,
+    consumer_group     text NOT NULL,
+    push_requests      bigint NOT NULL,
+    push_messages      bigint NOT NULL,
+    pop_requests       bigint NOT NULL,
+    pop_messages       bigint NOT NULL,
+    pop_empty          bigint NOT NULL,
+    ack_requests       bigint NOT NULL,
+    ack_success        bigint NOT NULL,
+    ack_failed         bigint NOT NULL,
+    dead_letters       bigint NOT NULL,
+    transactions       bigint NOT NULL,
+    partitions_created bigint NOT NULL,
+    partitions_deleted bigint NOT NULL,
+    removed_retention  bigint NOT NULL,
+    removed_completed  bigint NOT NULL,
+    removed_evicted    bigint NOT NULL,
+    -- Microseconds from commit to delivery: sum, greatest and number of the first deliveries.
+    lag_sum            bigint NOT NULL,
+    lag_max            bigint NOT NULL,
+    lag_count          bigint NOT NULL,
+    -- The same as a histogram. Each element is a bucket of pkg/history and its count: bucket * 2^40 + count.
+    latency            bigint[] NOT NULL,
+    -- Requests that waited at the end of the minute. NULL: as in the last row that says it.
+    parked             bigint,
+    PRIMARY KEY (at, minutes, instance, queue, consumer_group)
+);
+CREATE INDEX history_minutes ON belfry.history (at) WHERE minutes = 1;
+
+-- From sql/schema/history_instance.sql.
+
+-- The figures of an instance in one minute, or their means in one hour after the roll-up. It has a
+-- row whenever belfry.history has one of the instance.
+CREATE TABLE belfry.history_instance (
+    at          timestamptz NOT NULL,
+    minutes     smallint NOT NULL CHECK (minutes IN (1, 60)),
+    instance    uuid NOT NULL,
+    hostname    text NOT NULL,
+    port        bigint NOT NULL,
+    pid         bigint NOT NULL,
+    cpu_user    float8 NOT NULL, -- Percent of one core, as cpu_system.
+    cpu_system  float8 NOT NULL,
+    rss_bytes   bigint NOT NULL,
+    heap_bytes  bigint NOT NULL,
+    goroutines  bigint NOT NULL,
+    pool_size   bigint NOT NULL,
+    pool_idle   bigint NOT NULL,
+    pool_active bigint NOT NULL,
+    db_errors   bigint NOT NULL,
+    PRIMARY KEY (at, minutes, instance)
+);
+CREATE INDEX history_instance_minutes ON belfry.history_instance (at) WHERE minutes = 1;
+
 -- From sql/functions/inbox/inbox_notify.sql.
 
 -- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
@@ -4121,4 +4183,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '224e3b2d76b5f04a96cc88f1a5d26683b46b28dcb1672477ac10b4fc281f3c1c';
+COMMENT ON FUNCTION belfry.baseline() IS 'da6e1da65693888f9c4ac38be3b0148de85ab927a5a6b70c7a94f49fc747fc6c';

@@ -33,6 +33,8 @@ var first = []string{
 	"schema/revoked_token.sql",
 	"schema/setting.sql",
 	"schema/spool.sql",
+	"schema/history.sql",
+	"schema/history_instance.sql",
 	"functions/inbox/inbox_notify.sql",
 	"schema/inbox.sql",
 	"schema/inbox_rejected.sql",

@@ -125,7 +125,7 @@ type WaitReporter interface {
 
 // Meter counts acknowledgments and knows the rates of this instance.
 type Meter interface {
-	Acknowledged(results []queue.AckResult)
+	Acknowledged(items []queue.AckItem, results []queue.AckResult)
 	// Throughput returns the messages per second of the last minute.
 	Throughput() (ingested, processed float64)
 }

@@ -42,10 +42,13 @@ type Pusher interface {
 
 // Meter counts messages after the answer of each verb.
 type Meter interface {
-	Pushed(messages int)
-	PushedInTransaction(messages int)
+	Pushed(items []queue.PushItem, results []queue.PushResult)
+	// Transacted counts an applied transaction.
+	Transacted(tx *queue.Transaction, result *queue.TransactionResult)
 	Delivered(delivery *queue.Delivery)
-	Acknowledged(results []queue.AckResult)
+	// Empty counts a pop that is answered without a message.
+	Empty(req *queue.PopRequest)
+	Acknowledged(items []queue.AckItem, results []queue.AckResult)
 }
 
 // Handlers has one method for each route of the data plane.

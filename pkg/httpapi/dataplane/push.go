@@ -37,7 +37,7 @@ func (h *Handlers) Push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	h.Meter.Pushed(len(results))
+	h.Meter.Pushed(items, results)
 	out := make([]byte, 0, 256*len(results))
 	out = append(out, '[')
 	for i := range results {
