@@ -1,6 +1,10 @@
 package history
 
-import "github.com/belfry-mq/belfry/pkg/queue"
+import (
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
 
 // Other is the queue of the counts above a bound, and of events whose queue is not known.
 const Other = "(other)"
@@ -82,6 +86,15 @@ func (t *tally) acknowledged(result *queue.AckResult) {
 	} else {
 		t.AckFailed++
 	}
+}
+
+// delivered counts a first delivery by its age.
+func (t *tally) delivered(age time.Duration) {
+	micros := max(0, age.Microseconds())
+	t.latency.Observe(age)
+	t.LagSum += micros
+	t.LagMax = max(t.LagMax, micros)
+	t.LagCount++
 }
 
 // messages is by what the busiest keys are chosen.

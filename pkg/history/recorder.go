@@ -145,25 +145,28 @@ func keyOf(item *queue.AckItem, result *queue.AckResult) Key {
 }
 
 // Delivered counts a delivery whose answer was just written. See httpapi.Metrics for how an age is measured.
+// It counts as one request of its first queue.
 func (r *Recorder) Delivered(d *queue.Delivery) {
 	sinceClaim := time.Since(d.ReceivedAt)
-	r.count(Key{d.Messages[0].Partition.Queue, d.Group}, func(t *tally) {
-		t.PopRequests++
-		t.PopMessages += int64(len(d.Messages))
-		if d.LeaseID.IsZero() { // autoAck
-			t.AckSuccess += int64(len(d.Messages))
+	for from, to := 0, 0; from < len(d.Messages); from = to {
+		name := d.Messages[from].Partition.Queue
+		for to = from; to < len(d.Messages) && d.Messages[to].Partition.Queue == name; to++ {
 		}
-		for i := range d.Messages {
-			if m := &d.Messages[i]; m.Attempt <= 1 {
-				age := d.DatabaseNow.Sub(m.CreatedAt) + sinceClaim
-				micros := max(0, age.Microseconds())
-				t.latency.Observe(age)
-				t.LagSum += micros
-				t.LagMax = max(t.LagMax, micros)
-				t.LagCount++
+		r.count(Key{name, d.Group}, func(t *tally) {
+			if from == 0 {
+				t.PopRequests++
 			}
-		}
-	})
+			t.PopMessages += int64(to - from)
+			if d.LeaseID.IsZero() { // autoAck
+				t.AckSuccess += int64(to - from)
+			}
+			for i := from; i < to; i++ {
+				if m := &d.Messages[i]; m.Attempt <= 1 {
+					t.delivered(d.DatabaseNow.Sub(m.CreatedAt) + sinceClaim)
+				}
+			}
+		})
+	}
 }
 
 // Empty counts a pop that was answered without a message. A pop that waited is not worth a row.

@@ -36,6 +36,7 @@ type fixture struct {
 	store     *store.Store
 	published *recorder
 	reg       *prometheus.Registry
+	counted   *history.Recorder
 }
 
 // recorder records published events.
@@ -63,12 +64,13 @@ func newFixture(t *testing.T, edits ...func(*Config)) *fixture {
 	dsn := pgtest.Database(t)
 	r := &fixture{t: t, dsn: dsn, pool: openPool(t, dsn)}
 	r.store = openStore(t, r.pool)
-	r.Sweeper, r.published, r.reg = newSweeper(r.pool, edits...)
+	r.counted = history.NewRecorder(10)
+	r.Sweeper, r.published, r.reg = newSweeper(r.pool, r.counted, edits...)
 	return r
 }
 
 // newSweeper returns a sweeper on a pool, as another instance has.
-func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *recorder, *prometheus.Registry) {
+func newSweeper(pool *postgres.Pool, counts Counter, edits ...func(*Config)) (*Sweeper, *recorder, *prometheus.Registry) {
 	cfg := DefaultConfig()
 	for _, edit := range edits {
 		edit(&cfg)
@@ -76,7 +78,7 @@ func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *recorde
 	published, reg := &recorder{}, prometheus.NewRegistry()
 	bus := &events.Bus{}
 	bus.Subscribe(published)
-	s := New(pool, cfg, bus, NewMetrics(reg, history.NewRecorder(0)), zap.NewNop())
+	s := New(pool, cfg, bus, NewMetrics(reg, counts), zap.NewNop())
 	s.pauseFactor = 1 // a test has no other load
 	return s, published, reg
 }

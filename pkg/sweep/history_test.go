@@ -6,7 +6,32 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/history"
 )
+
+// The history counts what sweeps remove, by queue.
+func TestTheHistoryCountsWhatSweepsRemove(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.push("p", 3)
+	r.push("other", 2)
+	r.consume("g", 5)
+	r.age("p", 3)
+	r.age("other", 2)
+	r.options(completedHalfAnHour)
+	r.sweep(r.retention())
+	r.idle()
+	r.sweep(r.partitions())
+	got := r.counted.Totals()
+	require.Len(t, got, 1)
+	require.Equal(t, history.Counts{RemovedCompleted: 5, PartitionsDeleted: 2}, got["q"])
+	r.push("p", 4)
+	r.age("p", 4)
+	r.options("retention_enabled = true, retention_seconds = 1800")
+	r.sweep(r.retention())
+	require.EqualValues(t, 4, r.counted.Totals()["q"].RemovedRetention)
+}
 
 // Rows for minutes become rows for hours with the same sums, each instance and group by itself, when all of
 // the hour is old. Older rows than history.retention are deleted.

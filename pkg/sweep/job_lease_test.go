@@ -19,7 +19,7 @@ func (r *fixture) acquire(j job) *jobLease {
 func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	other, _, _ := newSweeper(r.pool)
+	other, _, _ := newSweeper(r.pool, r.counted)
 	mine := r.acquire(r.retention())
 	require.NotNil(t, mine)
 	theirs, err := other.acquire(testContext(t), other.retention())
@@ -120,7 +120,7 @@ func TestASweepWithoutADatabaseFails(t *testing.T) {
 	r.options(keepHalfAnHour)
 	pool := openPool(t, r.dsn)
 	pool.Close()
-	closed, _, _ := newSweeper(pool)
+	closed, _, _ := newSweeper(pool, r.counted)
 	err := closed.runOnce(testContext(t), closed.retention())
 	require.ErrorContains(t, err, "listing queues")
 	err = closed.runOnce(testContext(t), closed.partitions())

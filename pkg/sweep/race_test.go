@@ -17,7 +17,7 @@ import (
 func TestSweepsRaceWithPushesPopsAndAcks(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, small(7))
-	other, _, _ := newSweeper(openPool(t, r.dsn), small(5))
+	other, _, _ := newSweeper(openPool(t, r.dsn), r.counted, small(5))
 	// This store did not deliver the messages, so its acks look them up in the table.
 	acker := openStore(t, r.pool)
 	r.push("p0", 1)
