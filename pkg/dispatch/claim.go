@@ -136,6 +136,7 @@ func (w *worker) updateReadiness(targets []roundTarget, grants []grant, left map
 		for _, c := range t.result.Candidates {
 			switch {
 			case granted[queue.Target{Group: t.target.Group, Partition: c.Partition}]:
+			case c.Paused: // the resume wakes the requests
 			case c.In <= 0:
 				l.unknown = true
 			default:

@@ -125,13 +125,12 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 	}
 	var next readiness.NextDue
 	var due duePartitions
-	paused, windowOpen := false, false
+	windowOpen := false
 	for _, c := range results[0].Candidates {
 		switch {
+		case c.Paused: // the resume wakes the waiters
 		case c.In > 0:
 			next.Add(c.In)
-		case c.Paused:
-			paused = true
 		case c.WindowOpen:
 			windowOpen = true
 		case c.Depth > 0:
@@ -146,7 +145,7 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 		result = probeReady
 	case len(due.drained) > 0, windowOpen: // nothing announces the end of the window
 		result = probeUnknown
-	case !paused:
+	default:
 		w.Readiness.SetEmpty(target, observation, next)
 		return probeEmpty, due, nil
 	}

@@ -35,6 +35,7 @@ CREATE TABLE belfry.queue (
     expire_after_seconds        bigint NOT NULL DEFAULT 0,
     dead_letter_expired         boolean NOT NULL DEFAULT false,
     max_deliveries              bigint NOT NULL DEFAULT 0,
+    -- No pop returns a message. The cursors stay as they are, so a resume writes this row alone.
     paused                      boolean NOT NULL DEFAULT false,
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
@@ -80,6 +81,8 @@ CREATE TABLE belfry.partition (
     uid           uuid NOT NULL DEFAULT gen_random_uuid(),
     -- The queue is being deleted, and nobody may push any more.
     closed        boolean NOT NULL DEFAULT false,
+    -- No pop returns a message of it. ready_at of its cursors is NULL meanwhile.
+    paused        boolean NOT NULL DEFAULT false,
     name          text NOT NULL CHECK (octet_length(name) <= 255),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
@@ -87,6 +90,7 @@ CREATE TABLE belfry.partition (
 -- Without deduplication, because entries that share one posting list are walked from the
 -- lowest place up. Equal keys are rare here, so the index stays small.
 CREATE INDEX partition_id ON belfry.partition (id) WITH (deduplicate_items = off);
+CREATE INDEX partition_paused ON belfry.partition (queue_id) WHERE paused;
 CREATE INDEX partition_uid ON belfry.partition (uid);
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_name_key;
@@ -125,6 +129,7 @@ CREATE TABLE belfry.consumer_group (
     whole_queue boolean NOT NULL DEFAULT false,
     -- While the group joins: every older partition with a lower name has its cursor. NULL: all have.
     joined_upto text,
+    -- No pop of the group returns a message; see belfry.queue.
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
@@ -732,8 +737,8 @@ $$;
 
 -- From sql/functions/claim/ready_at.sql.
 
--- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
--- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
+-- Returns ready_at for a cursor without a live lease. NULL: the partition is paused, or nothing
+-- is left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
 -- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
 -- rule. The body is one expression, so the planner inlines it. This form does not read
 -- belfry.redrive: any redrive is ready now.
@@ -1105,22 +1110,22 @@ BEGIN
            lease_end = CASE WHEN NOT d.released THEN c.lease_end + d.settled_of_lease END,
            ready_at = CASE
                WHEN NOT d.released THEN c.ready_at
+               WHEN p.paused THEN NULL
                WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
                ELSE coalesce(
                    belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
-                                   p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, d.retry_at,
+                                   p.visible_until, q.delayed_processing, q.window_buffer, p.paused, d.retry_at,
                                    c.redrives - coalesce(d.settled, 0), d.group_id),
                    CASE WHEN p_sql_consumer THEN d.judged_at END) END
       FROM unnest(v_changes) AS d
      CROSS JOIN LATERAL (
-            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
               FROM belfry.partition p
              WHERE p.id >= d.partition_id AND p.id <= d.partition_id
              ORDER BY p.id DESC
              LIMIT 1) AS p
-     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
      CROSS JOIN LATERAL (
-            SELECT q.delayed_processing, q.window_buffer, q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+            SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.ctid = d.place
     RETURNING 2::smallint, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before, d.ended_by,
               CASE WHEN d.released THEN c.ready_at END,
@@ -1693,13 +1698,13 @@ BEGIN
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               q.paused OR g.paused AS all_paused, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
                q.delayed_processing = 0 AND coalesce(p.visible_until <= v_now, true) AS all_visible,
                q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries,
                belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
-                               q.delayed_processing, q.window_buffer, q.paused OR g.paused, k.retry_at, NULL) AS ready_at
+                               q.delayed_processing, q.window_buffer, p.paused, k.retry_at, NULL) AS ready_at
           INTO f
-          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
                   FROM belfry.partition p
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
                  ORDER BY p.id DESC
@@ -1707,6 +1712,17 @@ BEGIN
           JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
           JOIN belfry.consumer_group g ON g.id = p_group;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        IF f.all_paused THEN
+            -- A resume wakes whoever waits, so the answer is that nothing is due.
+            CLOSE due;
+            r := NULL;
+            r.item := 3;
+            r.database_now := v_now;
+            r.group_exists := true;
+            r.was_due := false;
+            RETURN NEXT r;
+            RETURN;
+        END IF;
         v_any_locked := true;
         v_moved := false;
         v_redrives_ready := NULL;
@@ -2246,7 +2262,8 @@ BEGIN
     PERFORM belfry.check_lease(lease);
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
-           ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
+           ready_at = CASE WHEN c.ready_at IS NOT NULL -- NULL: the partition is paused
+               THEN greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)) END
      WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp()
        AND EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = c.group_id)
     RETURNING c.lease_until, c.group_id, c.partition_id INTO v_until, v_group, v_partition;
@@ -2356,6 +2373,10 @@ BEGIN
     IF NOT FOUND THEN
         v_group := belfry.join_in_transaction(pop.queue, pop.consumer_group, pop.partition, 'all', NULL);
         SELECT v_partition IS NULL AND g.joined_upto IS NOT NULL INTO v_joining FROM belfry.consumer_group g WHERE g.id = v_group;
+    END IF;
+
+    IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
+        RETURN; -- a resume notifies the waiters
     END IF;
 
     -- A commit of join_page may make cursors ready below a floor.
@@ -2733,17 +2754,17 @@ CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_s
         SELECT s.id, p_group, s.committed, CASE WHEN p_start > clock_timestamp() THEN p_start END,
                belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
                                s.delayed_processing, s.window_buffer, s.paused, NULL, NULL)
-          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer, g.paused,
+          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer, p.paused,
                        CASE WHEN p_start IS NULL THEN p.trimmed
                             WHEN p.last_push_at <= p_start THEN p.last_seq
                             ELSE belfry.seq_at(p.id, p_start)
                        END AS committed
-                  FROM (SELECT q.delayed_processing, q.window_buffer, q.paused OR g.paused AS paused
+                  FROM (SELECT q.delayed_processing, q.window_buffer
                           FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
                          WHERE g.id = p_group OFFSET 0) AS g
                  CROSS JOIN unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
-                        SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, p.trimmed FROM belfry.partition p
+                        SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, p.paused, p.trimmed FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
                          ORDER BY p.id DESC
                          LIMIT 1) AS p
@@ -2921,17 +2942,16 @@ BEGIN
            retry_at = NULL,
            ready_at = CASE WHEN c.start_at IS NULL OR c.redrives > 0
                THEN belfry.ready_at(p_partition, p_upto, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at, p.visible_until,
-                                    q.delayed_processing, q.window_buffer, q.paused OR h.paused, NULL, c.redrives, c.group_id) END
-      FROM (SELECT k.group_id, g.paused
+                                    q.delayed_processing, q.window_buffer, p.paused, NULL, c.redrives, c.group_id) END
+      FROM (SELECT k.group_id
               FROM belfry.cursor k
-             CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
              WHERE k.partition_id = p_partition AND k.committed < p_upto AND coalesce(k.lease_until <= p_now, true)
             OFFSET 0) AS h
      CROSS JOIN LATERAL (
-            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
               FROM belfry.partition p WHERE p.id = p_partition OFFSET 0) AS p
      CROSS JOIN LATERAL (
-            SELECT q.delayed_processing, q.window_buffer, q.paused
+            SELECT q.delayed_processing, q.window_buffer
               FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.partition_id = p_partition AND c.group_id = h.group_id
     RETURNING c.group_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
@@ -2964,7 +2984,7 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         -- This snapshot is newer than the lock, so last_seq is not behind committed.
         SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS paused INTO f
+               p.paused INTO f
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = p_group
@@ -3161,6 +3181,104 @@ $$;
 CREATE FUNCTION belfry.wake() RETURNS void LANGUAGE sql AS $$
     SELECT pg_catalog.pg_notify('belfry_inbox', '')
 $$;
+
+-- From sql/functions/pause/change_pause.sql.
+
+-- Pauses or resumes a queue, one partition of it (p_partition), or one of its groups (p_group).
+-- Returns whether that changed anything, or NULL if it does not exist.
+--
+-- A queue or a group has a flag that every pop reads, and no cursor is written. A partition has a flag
+-- too, and ready_at of its cursors is NULL while it is paused. Otherwise a pop from any partition
+-- would find the paused partitions first. A cursor that another session has locked keeps its ready_at.
+-- The first pop that finds it sets it to NULL.
+--
+-- A resume of a partition waits up to 5 seconds for each cursor that another session has locked. Such a
+-- session may have read that the partition is paused.
+CREATE FUNCTION belfry.change_pause(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '5s' SET synchronous_commit = on AS $$
+DECLARE
+    v_queue bigint;
+    v_id bigint;
+    v_changed boolean;
+BEGIN
+    SELECT q.id INTO v_queue FROM belfry.queue q WHERE q.name = p_queue AND q.deleted_at IS NULL;
+    IF p_group IS NOT NULL THEN
+        SELECT g.id INTO v_id FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group;
+        UPDATE belfry.consumer_group g SET paused = p_paused WHERE g.id = v_id AND g.paused <> p_paused;
+        v_changed := FOUND;
+    ELSIF p_partition IS NULL THEN
+        v_id := v_queue;
+        UPDATE belfry.queue q SET paused = p_paused WHERE q.id = v_id AND q.paused <> p_paused;
+        v_changed := FOUND;
+    ELSE
+        SELECT p.id INTO v_id FROM belfry.partition p
+         WHERE p.queue_id = v_queue AND p.name = p_partition AND NOT p.closed FOR NO KEY UPDATE;
+        UPDATE belfry.partition p SET paused = p_paused WHERE p.id = v_id AND p.paused <> p_paused;
+        v_changed := FOUND;
+        IF p_paused THEN
+            UPDATE belfry.cursor c SET ready_at = NULL
+              FROM (SELECT k.ctid AS at FROM belfry.cursor k
+                     WHERE k.partition_id = v_id AND k.ready_at IS NOT NULL
+                     ORDER BY k.group_id
+                       FOR NO KEY UPDATE SKIP LOCKED) AS held
+             WHERE c.ctid = held.at;
+        ELSE
+            PERFORM FROM belfry.cursor c WHERE c.partition_id = v_id ORDER BY c.group_id FOR NO KEY UPDATE;
+            PERFORM FROM belfry.wake_partitions(ARRAY[v_id]);
+        END IF;
+    END IF;
+    RETURN CASE WHEN v_id IS NOT NULL THEN v_changed END;
+END $$;
+REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean) FROM PUBLIC;
+
+-- From sql/functions/pause/change_pause_in_session.sql.
+
+-- belfry.pause and belfry.resume: changes a pause, writes the audit and wakes every waiter after a
+-- resume.
+CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_changed boolean;
+BEGIN
+    IF p_partition IS NOT NULL AND p_group IS NOT NULL THEN
+        RAISE EXCEPTION 'a partition and a consumer group are given' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give one of them, or none for the queue.';
+    END IF;
+    v_changed := belfry.change_pause(p_queue, p_partition, p_group, p_paused);
+    IF v_changed IS NULL THEN
+        RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist', quote_nullable(p_queue), quote_nullable(p_partition),
+            quote_nullable(p_group) USING ERRCODE = 'undefined_object';
+    END IF;
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, partition, consumer_group, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text,
+            CASE WHEN p_paused THEN 'delivery.pause' ELSE 'delivery.resume' END, p_queue, p_partition, p_group, '{}',
+            json_build_object('changed', v_changed::integer), 'ok');
+    IF NOT p_paused AND pg_notification_queue_usage() < 0.97 THEN -- a full queue would fail the transaction
+        PERFORM pg_notify('belfry', '1;i=00000000-0000-0000-0000-000000000000;all');
+    END IF;
+    RETURN v_changed;
+END $$;
+REVOKE ALL ON FUNCTION belfry.change_pause_in_session(text, text, text, boolean) FROM PUBLIC;
+
+-- From sql/functions/pause/pause.sql.
+
+-- Pauses a queue, one of its partitions, or one of its consumer groups. Pops then return nothing.
+-- Pushes and acks go on. Returns false if it is paused already.
+CREATE FUNCTION belfry.pause(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT belfry.change_pause_in_session($1, $2, $3, true)
+$$;
+REVOKE ALL ON FUNCTION belfry.pause(text, text, text) FROM PUBLIC;
+
+-- From sql/functions/pause/resume.sql.
+
+-- Ends a pause. Waiting pops and SQL consumers are woken at the commit. Returns false if it is not
+-- paused.
+CREATE FUNCTION belfry.resume(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT belfry.change_pause_in_session($1, $2, $3, false)
+$$;
+REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
 
 -- From sql/functions/push/append.sql.
 
@@ -3412,12 +3530,11 @@ BEGIN
                ready_at = CASE WHEN v_ends OR (v_committed > k.committed OR v_redriven > 0) AND c.lease_id IS NULL
                     THEN belfry.ready_at(p_partition, v_committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-                                         q.paused OR g.paused, CASE WHEN v_committed = k.committed THEN c.retry_at END,
+                                         p.paused, CASE WHEN v_committed = k.committed THEN c.retry_at END,
                                          (c.redrives - least(v_redriven, 1))::integer, k.group_id)
                     ELSE c.ready_at END
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
-          JOIN belfry.consumer_group g ON g.id = k.group_id
          WHERE c.partition_id = p_partition AND c.group_id = k.group_id AND p.id = p_partition
         RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
         RETURN NEXT;
@@ -3429,7 +3546,7 @@ END $$;
 
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
 -- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready (NULL: it is paused). Locks the cursors in
+-- messages put back, and the seconds until it is ready (NULL: the partition is paused). Locks the cursors in
 -- (partition, group) order before it reads, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
@@ -3470,12 +3587,10 @@ BEGIN
     )
     UPDATE belfry.cursor c
        SET redrives = coalesce(c.redrives, 0) + k.added,
-           ready_at = CASE WHEN q.paused OR g.paused OR c.lease_until > statement_timestamp() THEN c.ready_at
+           ready_at = CASE WHEN p.paused OR c.lease_until > statement_timestamp() THEN c.ready_at
                            ELSE least(c.ready_at, statement_timestamp()) END
       FROM counted k
-     CROSS JOIN LATERAL (SELECT p.queue_id FROM belfry.partition p WHERE p.id = k.partition_id OFFSET 0) AS p
-     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
-     CROSS JOIN LATERAL (SELECT q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+     CROSS JOIN LATERAL (SELECT p.paused FROM belfry.partition p WHERE p.id = k.partition_id OFFSET 0) AS p
      WHERE c.partition_id = ANY (v_partitions) AND c.partition_id = k.partition_id AND c.group_id = k.group_id
     RETURNING c.group_id, c.partition_id, k.n, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
 END $$;
@@ -3501,7 +3616,8 @@ BEGIN
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
-        ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean) TO %I'),
+        ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
+            'belfry.pause(text, text, text), belfry.resume(text, text, text) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -4058,21 +4174,21 @@ BEGIN
                        q.delayed_processing, q.window_buffer
                   FROM unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
-                        SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until FROM belfry.partition p
+                        SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
                          ORDER BY p.id DESC
                          LIMIT 1) AS p
                  CROSS JOIN LATERAL (
-                        SELECT q.delayed_processing, q.window_buffer, q.paused
+                        SELECT q.delayed_processing, q.window_buffer
                           FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
-                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT g.paused OFFSET 0) AS g
+                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id OFFSET 0) AS g
                  CROSS JOIN LATERAL (
                         SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS c
-                 WHERE NOT q.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
+                 WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
@@ -4090,8 +4206,9 @@ BEGIN
                             WHEN h.last_push_at <= h.start_at THEN h.last_seq
                             ELSE greatest(h.committed, belfry.seq_at(h.partition_id, h.start_at)) END;
         UPDATE belfry.cursor c
-           SET ready_at = belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
-                                          h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id),
+           SET ready_at = greatest(CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_until END, -- leased before a pause
+                                   belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
+                                                   h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id)),
                committed = v_committed,
                start_at = CASE WHEN v_committed >= h.last_seq THEN h.start_at END
          WHERE c.ctid = h.ctid
@@ -4138,4 +4255,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'e6571f8f286fbc4e19078786be2e55e295614ae590caefa5c3f833be95e33e9d';
+COMMENT ON FUNCTION belfry.baseline() IS '88835a6815a5c5ddc8b127b4ffc4c493ca67947fac1071e42d35f7228c6cc6d2';

@@ -25,10 +25,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
-// Catalog configures and deletes queues.
+// Catalog configures, pauses and deletes queues.
 type Catalog interface {
 	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
+	SetPaused(ctx context.Context, what catalog.Pausable, paused bool) (changed bool, err error)
 }
 
 // GroupWriter deletes consumer groups, seeks them, and sets where they start.

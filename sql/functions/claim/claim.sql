@@ -80,13 +80,13 @@ BEGIN
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               q.paused OR g.paused AS all_paused, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
                q.delayed_processing = 0 AND coalesce(p.visible_until <= v_now, true) AS all_visible,
                q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries,
                belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
-                               q.delayed_processing, q.window_buffer, q.paused OR g.paused, k.retry_at, NULL) AS ready_at
+                               q.delayed_processing, q.window_buffer, p.paused, k.retry_at, NULL) AS ready_at
           INTO f
-          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
                   FROM belfry.partition p
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
                  ORDER BY p.id DESC
@@ -94,6 +94,17 @@ BEGIN
           JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
           JOIN belfry.consumer_group g ON g.id = p_group;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        IF f.all_paused THEN
+            -- A resume wakes whoever waits, so the answer is that nothing is due.
+            CLOSE due;
+            r := NULL;
+            r.item := 3;
+            r.database_now := v_now;
+            r.group_exists := true;
+            r.was_due := false;
+            RETURN NEXT r;
+            RETURN;
+        END IF;
         v_any_locked := true;
         v_moved := false;
         v_redrives_ready := NULL;

@@ -1,5 +1,5 @@
--- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
--- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
+-- Returns ready_at for a cursor without a live lease. NULL: the partition is paused, or nothing
+-- is left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
 -- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
 -- rule. The body is one expression, so the planner inlines it. This form does not read
 -- belfry.redrive: any redrive is ready now.

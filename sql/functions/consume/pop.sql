@@ -66,6 +66,10 @@ BEGIN
         SELECT v_partition IS NULL AND g.joined_upto IS NOT NULL INTO v_joining FROM belfry.consumer_group g WHERE g.id = v_group;
     END IF;
 
+    IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
+        RETURN; -- a resume notifies the waiters
+    END IF;
+
     -- A commit of join_page may make cursors ready below a floor.
     IF v_partition IS NULL AND NOT v_joining THEN
         v_floor_setting := 'belfry.floor_' || v_group;

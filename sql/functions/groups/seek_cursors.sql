@@ -23,7 +23,7 @@ BEGIN
         CONTINUE WHEN NOT FOUND;
         -- This snapshot is newer than the lock, so last_seq is not behind committed.
         SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS paused INTO f
+               p.paused INTO f
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = p_group
