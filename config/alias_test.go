@@ -45,6 +45,7 @@ func TestAliases(t *testing.T) {
 		RetentionInterval: 2 * time.Second, RetentionBatchSize: 66, EvictionInterval: 3 * time.Second, EvictionBatchSize: 77,
 		PartitionCleanupDays: 9, PartitionCleanupInterval: time.Hour,
 	}
+	want.ignored = []string{"SIDECAR_POOL_SIZE"}
 	require.Equal(t, want, cfg)
 }
 

@@ -19,22 +19,25 @@ import (
 
 // Config holds all settings, one section per room.
 type Config struct {
-	Database   postgres.Config    `mapstructure:"database"`
-	HTTP       httpapi.Config     `mapstructure:"http"`
-	Dispatch   dispatch.Config    `mapstructure:"dispatch"`
-	Batch      batch.Config       `mapstructure:"batch"`
-	SmartPoll  dispatch.SmartPoll `mapstructure:"smart_poll"`
-	Listen     listen.Config      `mapstructure:"listen"`
-	Defaults   queue.Defaults     `mapstructure:"defaults"`
-	Sweep      sweep.Config       `mapstructure:"sweep"`
-	Audit      auditlog.Config    `mapstructure:"audit"`
-	Encryption seal.Config        `mapstructure:"encryption"`
-	Auth       token.Config       `mapstructure:"auth"`
-	Log        Log                `mapstructure:"log"`
+	Database   postgres.Config       `mapstructure:"database"`
+	HTTP       httpapi.Config        `mapstructure:"http"`
+	Dispatch   dispatch.Config       `mapstructure:"dispatch"`
+	Batch      batch.Config          `mapstructure:"batch"`
+	SmartPoll  dispatch.SmartPoll    `mapstructure:"smart_poll"`
+	Listen     listen.Config         `mapstructure:"listen"`
+	Defaults   queue.Defaults        `mapstructure:"defaults"`
+	Sweep      sweep.Config          `mapstructure:"sweep"`
+	Audit      auditlog.Config       `mapstructure:"audit"`
+	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
+	Encryption seal.Config           `mapstructure:"encryption"`
+	Auth       token.Config          `mapstructure:"auth"`
+	Log        Log                   `mapstructure:"log"`
 
 	// sources maps each key that is not a default to its source. Load writes it, Print reads
 	// it.
 	sources map[string]string
+	// ignored are the variables of Queen MQ that are set and have no effect.
+	ignored []string
 }
 
 // Log is the section "log".
@@ -77,6 +80,7 @@ func Default() Config {
 		Sweep:     sweep.DefaultConfig(),
 		Auth:      token.DefaultConfig(),
 		Audit:     auditlog.DefaultConfig(),
+		Metrics:   httpapi.DefaultMetricsConfig(),
 		Log:       DefaultLog(),
 	}
 }
@@ -93,6 +97,7 @@ func (c Config) Validate() error {
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
 		c.Audit.Validate(),
+		c.Metrics.Validate(),
 		c.Encryption.Validate(),
 		c.Auth.Validate(),
 		c.Log.Validate(),

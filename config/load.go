@@ -76,7 +76,7 @@ func Load(opts Options) (Config, error) {
 	if err := l.v.UnmarshalExact(&cfg); err != nil {
 		l.fail(fmt.Errorf("decoding the settings: %w", err))
 	}
-	cfg.sources = l.sources
+	cfg.sources, cfg.ignored = l.sources, l.ignored()
 	read := len(l.problems)
 	l.fail(cfg.Validate())
 	for i, problem := range l.problems[read:] {

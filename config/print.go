@@ -31,6 +31,9 @@ func (c Config) Print(w io.Writer) error {
 	if err := errors.Join(enc.Encode(root), enc.Close()); err != nil {
 		return fmt.Errorf("encoding the configuration: %w", err)
 	}
+	if len(c.ignored) > 0 {
+		fmt.Fprintf(&buf, "# Variables of Queen MQ that are set and have no effect: %s\n", strings.Join(c.ignored, ", "))
+	}
 	if _, err := buf.WriteTo(w); err != nil {
 		return fmt.Errorf("printing the configuration: %w", err)
 	}

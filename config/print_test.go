@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -29,6 +30,20 @@ func TestPrintLoadsBack(t *testing.T) {
 	require.NoError(t, err)
 	cfg.sources, back.sources = nil, nil
 	require.Equal(t, cfg, back)
+}
+
+// Variables of Queen MQ without a meaning are accepted and listed.
+func TestPrintListsVariablesWithoutEffect(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(Options{Environ: []string{
+		"QUEEN_UDP_PEERS=a:6633", "STATS_INTERVAL_MS=7", "POP_WAIT_MAX_INTERVAL_MS=1", "STATS_INTERVAL=7", "QUEEN_ENCRYPTION_KEY=", "POLL_MAX_INTERVAL=4000",
+		"POLL_BACKOFF_THRESHOLD=9", "NUM_WORKERS=",
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"POP_WAIT_MAX_INTERVAL_MS", "QUEEN_UDP_PEERS", "STATS_INTERVAL_MS"}, cfg.Ignored())
+	require.Contains(t, printed(t, cfg), "# Variables of Queen MQ that are set and have no effect: POP_WAIT_MAX_INTERVAL_MS, QUEEN_UDP_PEERS, STATS_INTERVAL_MS\n")
+	require.Equal(t, 4*time.Second, cfg.Dispatch.MaxPollInterval)
+	require.Equal(t, 9, cfg.Dispatch.BackoffThreshold)
 }
 
 func TestPrintNamesSources(t *testing.T) {

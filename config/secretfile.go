@@ -15,9 +15,9 @@ const fileSuffix = "_FILE"
 // maxSecretBytes bounds the file of a secret.
 const maxSecretBytes = 64 << 10
 
-// secretOf returns the value of the variable name, or the content of the file that the variable
-// name_FILE names, and the variable that was used. ok is false if neither is set, or if the value
-// cannot be used, which is a problem then.
+// secretOf returns the value of a variable, or the content of the file that the variable name_FILE names. used
+// is the variable with the value. ok is false if neither is set. It is also false if the value cannot be used,
+// and then that is one of the problems.
 func (l *loader) secretOf(name string) (text, used string, ok bool) {
 	text, used = l.env[name], name+fileSuffix
 	path := l.env[used]

@@ -47,7 +47,7 @@ func newRootCmd() *cobra.Command {
 		flags.String(config.FlagName(f.key), "", fmt.Sprintf("%s (env %s)", f.usage, config.EnvName(f.key)))
 	}
 	root.AddCommand(newServeCmd(), newDevCmd(), newMigrateCmd(), newConfigCmd(), newHealthCmd(), newBenchCmd(), newAttachCmd(), newDetachCmd(),
-		newAttachmentsCmd(), newRolesCmd(), newResealCmd(), newTokenCmd(), newVersionCmd())
+		newAttachmentsCmd(), newRolesCmd(), newResealCmd(), newImportCmd(), newTokenCmd(), newVersionCmd())
 	markRunErrors(root)
 	return root
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -35,7 +37,11 @@ A token without an id cannot be revoked. "belfry token create" gives each token 
 			if err != nil {
 				return err
 			}
-			id, expiresAt, err := revocable(text)
+			id, err := revocable(text)
+			if err != nil {
+				return err
+			}
+			expiresAt, err := verifiedEnd(cmd, text)
 			if err != nil {
 				return err
 			}
@@ -75,20 +81,44 @@ func newTokenRevokedCmd() *cobra.Command {
 	}
 }
 
-// revocable returns the id of a token and when it ends, or the argument if it is an id.
-func revocable(text string) (id string, expiresAt time.Time, err error) {
+// revocable returns the id of a token, or the argument if it is an id.
+func revocable(text string) (id string, err error) {
 	content, err := token.Read(text)
-	if err != nil { // it is an id
-		if text == "" || !identity.Printable(text) {
-			return "", expiresAt, errors.New("name a token, or the id of a token")
-		}
-		return text, expiresAt, nil
+	switch {
+	case err != nil && strings.Count(text, ".") == 2:
+		return "", errors.New("the token cannot be read: copy all of it, or name its id")
+	case err != nil && (text == "" || !identity.Printable(text)):
+		return "", errors.New("name a token, or the id of a token")
+	case err != nil:
+		return text, nil
 	}
-	id, expiresAt = content.Identity()
-	if id == "" {
-		return "", expiresAt, errors.New("the token has no id (claim jti), so it cannot be revoked: replace the key that signed it")
+	if id, _ = content.Claims["jti"].(string); id == "" {
+		return "", errors.New("the token has no id (claim jti), so it cannot be revoked: replace the key that signed it")
 	}
-	return id, expiresAt, nil
+	return id, nil
+}
+
+// verifiedEnd returns when a token ends. It is zero for an id, and for a token that the configuration does not
+// accept: its claims may be forged, so its row is kept for ever.
+func verifiedEnd(cmd *cobra.Command, text string) (time.Time, error) {
+	cfg, err := loadConfig(cmd)
+	if err != nil {
+		return time.Time{}, err
+	}
+	auth := cfg.Auth
+	auth.Enabled = true
+	if auth.Validate() != nil {
+		return time.Time{}, nil
+	}
+	verifier, err := token.New(cmd.Context(), auth, nil, zap.NewNop())
+	if err != nil {
+		return time.Time{}, err
+	}
+	p, err := verifier.Verify(cmd.Context(), text)
+	if err != nil {
+		return time.Time{}, nil //nolint:nilerr // a token that is not accepted is revoked too
+	}
+	return p.ExpiresAt, nil
 }
 
 // withDatabase calls do with a connection to the database of the configuration.

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/pem"
 	"os"
 	"path/filepath"
@@ -63,7 +64,15 @@ func TestTokensAreRevoked(t *testing.T) {
 	made := strings.TrimSpace(run("create", "--subject", "a", "--role", "admin"))
 	_, id, _ := strings.Cut(run("revoke", made), "revoked: ")
 	run("revoke", "an id")
+	parts := strings.Split(made, ".")
+	code, _, stderr := belfry(t, "token", "revoke", made[1:], "--config", cfg, "--database-url", dsn)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "copy all of it")
+	// The end of a forged token does not count.
+	forged := base64.RawURLEncoding.EncodeToString([]byte(`{"jti":"forged","exp":1}`))
+	run("revoke", parts[0]+"."+forged+"."+parts[2])
 	listed := run("revoked")
+	require.Regexp(t, `(?m)^forged\s+\S+Z\s+\S+\s+-$`, listed)
 	require.Regexp(t, `(?m)^an id\s+\S+Z\s+\S+\s+-$`, listed)
 	require.Regexp(t, `(?m)^`+strings.TrimSpace(id)+`\s+\S+Z\s+\S+\s+\S+Z$`, listed)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -104,7 +105,11 @@ func (b builder) build(ctx context.Context) error {
 	if err := b.buildListener(); err != nil {
 		return err
 	}
-	b.buildWaiters(intents, dispatchMetrics)
+	switches, err := b.buildSwitches(ctx)
+	if err != nil {
+		return err
+	}
+	b.buildWaiters(intents, dispatchMetrics, switches.PopPaused)
 	if err := b.buildSequencer(ctx); err != nil {
 		return err
 	}
@@ -124,7 +129,7 @@ func (b builder) build(ctx context.Context) error {
 		Auth: auth, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool),
+		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches,
 		Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
 	return nil
@@ -147,6 +152,18 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 	return token.New(ctx, b.cfg.Auth, revocations, b.log)
 }
 
+// buildSwitches constructs what knows the switches for maintenance.
+func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error) {
+	switches := maintenance.NewWatcher(b.pool, b.log)
+	err := retry(ctx, b.log, "reading the switches for maintenance failed; it will be retried", func() error { return switches.Load(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	b.bus.Subscribe(switches)
+	b.runs = append(b.runs, switches.Run)
+	return switches, nil
+}
+
 // buildListener constructs the two directions to the other instances.
 func (b builder) buildListener() (err error) {
 	url := b.cfg.Database.DirectURL().Reveal()
@@ -159,11 +176,11 @@ func (b builder) buildListener() (err error) {
 }
 
 // buildWaiters constructs what serves waiting requests and SQL waiters.
-func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metrics) {
+func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metrics, paused func() <-chan struct{}) {
 	tracker := readiness.New(b.cfg.Dispatch.FallbackInterval)
 	b.closers = append(b.closers, tracker.Close)
 	b.dispatcher = dispatch.New(dispatch.Deps{
-		Store: b.verbs, Intents: intents, Readiness: tracker, Events: b.bus, Proven: b.listener.Proven, Metrics: metrics, Log: b.log,
+		Store: b.verbs, Intents: intents, Readiness: tracker, Events: b.bus, Proven: b.listener.Proven, Paused: paused, Metrics: metrics, Log: b.log,
 	}, b.cfg.Dispatch, b.cfg.SmartPoll)
 	b.sqlWaiters = sqlwait.New(sqlwait.Deps{
 		Store: b.verbs, Readiness: tracker, Events: b.bus, Proven: b.listener.Proven, Registerer: b.reg, Log: b.log,

@@ -32,6 +32,7 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 		OnSQLWaiter:  in.bus.SQLWaiter,
 		OnListening:  in.bus.Listening,
 		OnRevocation: in.bus.Revocation,
+		OnSetting:    in.bus.Setting,
 	}
 }
 

@@ -44,6 +44,7 @@ func (r *recorder) OnSQLWaiter(w queue.SQLWaiter) {
 func (r *recorder) OnListening()  { r.list = append(r.list, event{kind: "listening"}) }
 func (r *recorder) OnInbox()      { r.list = append(r.list, event{kind: "inbox"}) }
 func (r *recorder) OnRevocation() { r.list = append(r.list, event{kind: "revocation"}) }
+func (r *recorder) OnSetting()    { r.list = append(r.list, event{kind: "setting"}) }
 
 func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	t.Parallel()
@@ -90,6 +91,10 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		"a revoked token": {
 			hear: func(l listen.Callbacks) { l.OnRevocation() },
 			want: []event{{kind: "revocation"}},
+		},
+		"a switch": {
+			hear: func(l listen.Callbacks) { l.OnSetting() },
+			want: []event{{kind: "setting"}},
 		},
 		"SQL waiters": {
 			hear: func(l listen.Callbacks) {

@@ -29,6 +29,8 @@ const (
 	PauseDelivery        = "delivery.pause"
 	ResumeDelivery       = "delivery.resume"
 	DeleteStream         = "stream.delete"
+	SetPushMaintenance   = "maintenance.push"
+	SetPopMaintenance    = "maintenance.pop"
 	RevokeToken          = "token.revoke"
 )
 

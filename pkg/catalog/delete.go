@@ -32,13 +32,12 @@ var (
 	sqlGroupCursorsPurge = sql.Query("catalog/group_cursors_purge")
 	sqlGroupPurged       = sql.Query("catalog/group_purged")
 
-	sqlStatePurge      = sql.Query("catalog/state_purge")
 	purgePartitionRows = []statement{
 		{"purging messages", sql.Query("catalog/messages_purge")},
 		{"purging dead letters", sql.Query("catalog/dead_letters_purge")},
 		{"purging redrives", sql.Query("catalog/redrives_purge")},
 		{"purging traces", sql.Query("catalog/traces_purge")},
-		{"purging the state of streams", sqlStatePurge},
+		{"purging the state of streams", sql.Query("catalog/state_purge")},
 	}
 	purgeQueueRows = []statement{
 		{"purging consumer groups", sql.Query("catalog/groups_purge")},
@@ -175,10 +174,6 @@ func (c *Catalog) purgeQueue(ctx context.Context, id int64) error {
 			return err
 		}
 		if _, err := c.exec(ctx, "purging partitions", sqlPartitionsPurge, ids); err != nil {
-			return err
-		}
-		// A cycle that had found its partition open may have committed state until now.
-		if err := c.deleteAll(ctx, []statement{{"purging the state of streams", sqlStatePurge}}, ids, int64(purgePageSize)); err != nil {
 			return err
 		}
 	}

@@ -39,7 +39,9 @@ type Deps struct {
 	Readiness *readiness.Tracker
 	Events    *events.Bus // wake the waiting requests
 	// Proven reports whether the notifications of other instances arrive.
-	Proven  func() bool
+	Proven func() bool
+	// Paused returns nil, or during pop maintenance a channel that is closed when it ends.
+	Paused  func() <-chan struct{}
 	Metrics *Metrics
 	Log     *zap.Logger
 }
@@ -104,10 +106,16 @@ func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 // is up, ctx ends (the client left) or Stop was called. A Delivery without messages means that
 // nothing was poppable.
 //
+// During pop maintenance it does not probe: it answers without messages, with req.Wait when the wait is
+// over. If maintenance ends before that, it goes on.
+//
 // Errors: every error of the Store; CodeOverloaded beyond the bound or a share of it; ctx.Err() if the client left.
 // In the last case a claimed lease is released.
 func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if req.Wait <= 0 {
+		if d.Paused() != nil {
+			return &queue.Delivery{Queue: req.Queue, Group: req.Group}, nil
+		}
 		return d.popOnce(ctx, req)
 	}
 	if why := d.admission.enter(req); why != admitted {
@@ -116,6 +124,9 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Del
 	}
 	defer d.admission.leave(req)
 	in := newIntent(ctx, req)
+	if over, err := d.hold(in); over || err != nil {
+		return &in.delivery, err
+	}
 	d.Intents.add(in)
 	defer d.Intents.remove(in)
 	if err := d.wait(in); err != nil {

@@ -41,10 +41,19 @@ type harness struct {
 	bus      *events.Bus
 	intents  *dispatch.Intents
 	unproven atomic.Bool // the listener is not proven
+	paused   atomic.Pointer[chan struct{}]
 	reg      *prometheus.Registry
 	logs     *observer.ObservedLogs
 	// end ends Run.
 	end context.CancelFunc
+}
+
+// pause returns the end of pop maintenance, or nil.
+func (b *harness) pause() <-chan struct{} {
+	if ended := b.paused.Load(); ended != nil {
+		return *ended
+	}
+	return nil
 }
 
 // run starts a Dispatcher inside a bubble; it ends with the test.
@@ -62,7 +71,7 @@ func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *harness {
 	b.intents = dispatch.NewIntents(metrics)
 	b.Dispatcher = dispatch.New(dispatch.Deps{
 		Store: store, Intents: b.intents, Readiness: tracker, Events: b.bus,
-		Proven: func() bool { return !b.unproven.Load() }, Metrics: metrics, Log: zap.New(core),
+		Proven: func() bool { return !b.unproven.Load() }, Paused: b.pause, Metrics: metrics, Log: zap.New(core),
 	}, s.Config, s.smart)
 	var ctx context.Context
 	ctx, b.end = context.WithCancel(context.WithoutCancel(t.Context()))

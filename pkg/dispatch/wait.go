@@ -195,6 +195,25 @@ func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared b
 	}
 }
 
+// hold blocks during pop maintenance. over: the intent must be answered without a probe.
+func (d *Dispatcher) hold(in *intent) (over bool, err error) {
+	for {
+		ended := d.Paused()
+		if ended == nil {
+			return false, nil
+		}
+		select {
+		case <-ended:
+		case <-in.ctx.Done():
+			return true, in.ctx.Err()
+		case <-d.stopping:
+			return true, nil
+		case <-time.After(time.Until(in.deadline)):
+			return true, nil
+		}
+	}
+}
+
 // waitIsOver reports whether the intent must be answered without another probe.
 func (d *Dispatcher) waitIsOver(in *intent) (bool, error) {
 	select {

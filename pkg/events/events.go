@@ -45,6 +45,8 @@ type Handler interface {
 	OnInbox()
 	// OnRevocation is called when a token may have been revoked.
 	OnRevocation()
+	// OnSetting is called when belfry.setting may have changed.
+	OnSetting()
 }
 
 // Nop ignores every event.
@@ -73,6 +75,9 @@ func (Nop) OnInbox() {}
 
 // OnRevocation does nothing.
 func (Nop) OnRevocation() {}
+
+// OnSetting does nothing.
+func (Nop) OnSetting() {}
 
 // Bus passes events to its handlers. The zero value is ready to use. All Subscribe calls must
 // happen before the first event; after that a Bus is safe for concurrent use.
@@ -130,4 +135,9 @@ func (b *Bus) Inbox() {
 // Revocation publishes that a token may have been revoked.
 func (b *Bus) Revocation() {
 	b.each(func(h Handler) { h.OnRevocation() })
+}
+
+// Setting publishes that belfry.setting may have changed.
+func (b *Bus) Setting() {
+	b.each(func(h Handler) { h.OnSetting() })
 }

@@ -25,6 +25,7 @@ func (r recorder) OnSQLWaiter(queue.SQLWaiter)             { r.note("SQL waiter"
 func (r recorder) OnListening()                            { r.note("listening") }
 func (r recorder) OnInbox()                                { r.note("inbox") }
 func (r recorder) OnRevocation()                           { r.note("revocation") }
+func (r recorder) OnSetting()                              { r.note("setting") }
 
 // Every handler gets every event before the publisher goes on, in the order of subscription.
 func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
@@ -43,6 +44,7 @@ func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
 		"listening":     bus.Listening,
 		"inbox":         bus.Inbox,
 		"revocation":    bus.Revocation,
+		"setting":       bus.Setting,
 	} {
 		got = nil
 		publish()

@@ -51,6 +51,10 @@ type Deps struct {
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams
+	// MaxQueueMetrics is metrics.max_queues.
+	MaxQueueMetrics int
+	// Switches are the switches for maintenance.
+	Switches adminplane.Switches
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

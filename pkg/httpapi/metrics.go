@@ -162,7 +162,8 @@ func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// prometheus serves GET /metrics/prometheus. Some metrics are read from the database.
+// prometheus serves GET /metrics/prometheus. Some metrics are read from the database. Only a sender that may
+// see all queues gets metrics with the names of queues and groups.
 func (s *Server) prometheus(c echo.Context) error {
 	release, err := s.statistics.acquire(c.Request().Context())
 	if err != nil {
@@ -170,9 +171,13 @@ func (s *Server) prometheus(c echo.Context) error {
 	}
 	gather := sync.OnceValues(s.start.Metrics.reg.Gather)
 	_, _ = gather() // HandlerFor reads the result
+	all := prometheus.Gatherers{prometheus.GathererFunc(gather)}
+	if s.deps.MaxQueueMetrics > 0 && s.seesAllQueues(c) {
+		all = append(all, s.queueFigures(c.Request().Context()))
+	}
 	release()
 	c.Response().Header().Set("Cache-Control", "no-cache")
-	promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
 	return nil
 }
 

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -19,12 +20,19 @@ type Route struct {
 	handler echo.HandlerFunc
 }
 
-// routeTable is the whole API on one screen.
+// The methods of routes.
+const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
+
+// routeTable is the whole API.
 func (s *Server) routeTable() []Route {
-	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	data, admin := s.planes()
-	answer, count, change := wire.JSON, s.statistics.limit, s.audited
-	return append(s.internalRoutes(), []Route{
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin))
+}
+
+// clientRoutes are the routes of producers and consumers.
+func (s *Server) clientRoutes(data *dataplane.Handlers) []Route {
+	answer := wire.JSON
+	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
 
@@ -36,10 +44,17 @@ func (s *Server) routeTable() []Route {
 		{post, "/api/v1/ack/batch", Write | Granted, data.AckBatch},
 		{post, "/api/v1/transaction", Write | Granted, data.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(data.Extend)},
+
 		{post, "/streams/v1/queries", Write | Granted, answer(data.RegisterQuery)},
 		{post, "/streams/v1/cycle", Write | Granted, data.Cycle},
 		{post, "/streams/v1/state/get", Read | Granted, answer(data.StreamState)},
+	}
+}
 
+// operatorRoutes are the routes of operators and dashboards.
+func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
+	answer, count, change := wire.JSON, s.statistics.limit, s.audited
+	return []Route{
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, admin.Configure)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, admin.DeleteQueue)},
 		{get, "/api/v1/consumer-groups", Read | Granted, answer(count(admin.ListGroups))},
@@ -80,8 +95,25 @@ func (s *Server) routeTable() []Route {
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(admin.MessageTraces)},
 		{get, "/api/v1/streams", Read | Granted, answer(admin.ListStreams)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, admin.DeleteStream)},
+		{post, "/internal/api/notify", Administer, answer(admin.Notify)},
+		{post, "/api/v1/migration/test-connection", Administer, answer(admin.Migration)},
+		{post, "/api/v1/migration/start", Administer, answer(admin.Migration)},
+		{get, "/api/v1/migration/status", Administer, answer(admin.Migration)},
+		{post, "/api/v1/migration/validate", Administer, answer(admin.Migration)},
+		{post, "/api/v1/migration/reset", Administer, answer(admin.Migration)},
 		{get, "/api/v1/audit", Administer | Granted, answer(admin.ListAudit)},
-	}...)
+	}
+}
+
+// maintenanceRoutes show and turn the switches for maintenance.
+func (s *Server) maintenanceRoutes(admin *adminplane.Handlers) []Route {
+	const path = "/api/v1/system/maintenance"
+	return []Route{
+		{get, path, Administer, wire.JSON(admin.Maintenance)},
+		{post, path, Administer, s.audited(audit.SetPushMaintenance, admin.SetMaintenance)},
+		{get, path + "/pop", Administer, wire.JSON(admin.PopMaintenance)},
+		{post, path + "/pop", Administer, s.audited(audit.SetPopMaintenance, admin.SetPopMaintenance)},
+	}
 }
 
 // internalRoutes are the routes that http.internal_addr serves too.
@@ -106,10 +138,10 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
-	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
+	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

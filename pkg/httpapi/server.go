@@ -34,6 +34,7 @@ type Server struct {
 	database    databaseCheck
 	connections *connections
 	statistics  statisticsLimit
+	queues      queueMetrics
 	// document is what GET /openapi.json answers.
 	document document
 	// draining is closed by Drain.

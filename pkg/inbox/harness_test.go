@@ -93,7 +93,7 @@ func (i *instance) start(t *testing.T, dsn string) {
 	require.NoError(t, err)
 	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
 		OnReady: func(listen.Notification) {}, OnCreated: func() {}, OnLook: func(string) {}, OnResync: func(string) {},
-		OnState: func(listen.State) {}, OnInbox: i.OnInbox, OnRevocation: func() {},
+		OnState: func(listen.State) {}, OnInbox: i.OnInbox, OnRevocation: func() {}, OnSetting: func() {},
 		OnSQLWaiter: func(queue.SQLWaiter) {}, OnListening: func() {},
 	}, zap.NewNop())
 	require.NoError(t, err)

@@ -36,6 +36,9 @@ type Callbacks struct {
 	// OnRevocation is called when a token may have been revoked: at each notification, and each time
 	// LISTEN takes effect.
 	OnRevocation func()
+	// OnSetting is called when belfry.setting may have changed: at each notification, and each time
+	// LISTEN takes effect.
+	OnSetting func()
 	// OnSQLWaiter receives one SQL waiter.
 	OnSQLWaiter func(queue.SQLWaiter)
 	// OnListening is called each time LISTEN takes effect. SQL waiters that registered
@@ -80,6 +83,10 @@ func (l *Listener) library() *pgxlisten.Listener {
 	library.Handle(TokensChannel, handler{
 		listening: func(context.Context) { l.callbacks.OnRevocation() },
 		heard:     func(string) { l.callbacks.OnRevocation() },
+	})
+	library.Handle(SettingsChannel, handler{
+		listening: func(context.Context) { l.callbacks.OnSetting() },
+		heard:     func(string) { l.callbacks.OnSetting() },
 	})
 	library.Handle(AwaitChannel, handler{
 		listening: func(context.Context) { l.callbacks.OnListening() },

@@ -84,9 +84,9 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 		OnLook:       func(reason string) { put(event{resync: reason}) },
 		OnState:      func(s listen.State) { put(event{state: s}) },
 		OnInbox:      func() {},
-		OnRevocation: func() {},
-		OnSQLWaiter:  func(w queue.SQLWaiter) { i.waiters <- w },
-		OnListening:  func() { i.waiters <- queue.SQLWaiter{} },
+		OnRevocation: func() {}, OnSetting: func() {},
+		OnSQLWaiter: func(w queue.SQLWaiter) { i.waiters <- w },
+		OnListening: func() { i.waiters <- queue.SQLWaiter{} },
 	}, zap.New(core))
 	require.NoError(t, err)
 	return i

@@ -18,6 +18,9 @@ const InboxChannel = "belfry_inbox"
 // TokensChannel is the NOTIFY channel of `belfry token revoke`. Its payload has no meaning.
 const TokensChannel = "belfry_tokens"
 
+// SettingsChannel is the NOTIFY channel of changes of belfry.setting. Its payload has no meaning.
+const SettingsChannel = "belfry_settings"
+
 // Notification carries hints for the other instances, and signs of life.
 type Notification struct {
 	// Instance is the sender. It is zero if the sender is not an instance: a trigger, or

@@ -39,6 +39,9 @@ const (
 	// CodeUndeliverable: the payload of a message cannot be opened, or Postgres cannot
 	// read the message. Message names it. HTTP 500.
 	CodeUndeliverable Code = "undeliverable"
+	// CodeNotServed: the API of Queen MQ has this, and Belfry does not. Message says what to do instead.
+	// HTTP 501.
+	CodeNotServed Code = "not_served"
 	// CodeInternal: every other failure. HTTP 500. The text stays in the log.
 	CodeInternal Code = "internal"
 )

@@ -1,38 +1,20 @@
 package queue
 
-import "encoding/json"
-
 // MaxOperations is the most operations of a transaction. Each pushed item counts
-// as one operation.
+// as one operation. It is also the most state changes of a cycle.
 const MaxOperations = 10_000
 
 // Transaction is a list of pushes and acks that are applied together or not at
 // all.
 type Transaction struct {
-	// Operations has 1 to MaxOperations elements.
+	// Operations has 1 to MaxOperations elements. A cycle may have none.
 	Operations []Operation
 	// RequiredLeases are lease ids. The transaction is applied only if all of them
 	// are live when it commits. See store.Transact.
 	RequiredLeases []string
-	// State changes the state of a stream with the operations. Nil: the transaction is not a cycle of a
-	// stream. In a cycle the push of a message that is stored already is a duplicate and no failure.
-	State *StateChange
-}
-
-// StateChange changes the state of a stream in a partition of its source.
-type StateChange struct {
-	Stream, Partition ID
-	// Keys are the changed keys, each once.
-	Keys []StateKey
-}
-
-// StateKey is a key of the state of a stream.
-type StateKey struct {
-	Key string
-	// Value is a JSON value. Nil deletes the key.
-	Value json.RawMessage
-	// WindowEnd is the member windowEnd of Value. Nil: it has none.
-	WindowEnd *float64
+	// Cycle is set for a cycle of a stream. Such a transaction may have no operations. Its acks are for
+	// the partition of the cycle. A push of a message that is stored already is a duplicate and no failure.
+	Cycle *Cycle
 }
 
 // Operation is one step of a transaction. Exactly one of the fields is not nil.
@@ -47,6 +29,8 @@ type TransactionResult struct {
 	// why.
 	Applied bool
 	Error   string
+	// Queue is the queue of the partition of a cycle.
+	Queue string
 	// Operations are in the order of the transaction's operations.
 	Operations []OperationResult
 }

@@ -13,6 +13,7 @@ package revocation
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -32,12 +34,11 @@ var (
 	sqlList   = sql.Query("revocation/list")
 )
 
-const (
-	// reloadInterval is the least time between two reads of the set.
-	reloadInterval = 100 * time.Millisecond
-	// retryInterval is the time until a read that failed is tried again.
-	retryInterval = time.Second
-)
+// reloadInterval is the least time between two reads of the set.
+const reloadInterval = 100 * time.Millisecond
+
+// retryBackoff is the delay until a read that failed is tried again.
+var retryBackoff = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Threshold: 1, Multiplier: 2}
 
 // Token is a revoked token.
 type Token struct {
@@ -117,7 +118,7 @@ func (w *Watcher) OnRevocation() {
 
 // Run reads the set when it may have changed, until ctx ends. It returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
-	for {
+	for failed := 0; ; {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -126,13 +127,13 @@ func (w *Watcher) Run(ctx context.Context) error {
 		pause := reloadInterval
 		if err := w.Load(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn("the revoked tokens could not be read; the ones that are known stay revoked", zap.Error(err))
-			pause = retryInterval
+			failed++
+			pause = retryBackoff.Delay(failed, rand.Float64())
 			w.OnRevocation()
+		} else {
+			failed = 0
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = backoff.Sleep(ctx, pause) // the next round notices the end of ctx
 	}
 }
 

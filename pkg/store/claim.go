@@ -75,12 +75,7 @@ func (s *Store) Extend(ctx context.Context, lease queue.ID, d time.Duration) (ti
 // again at once, and no attempt is counted. Releasing a lease that does not exist does nothing.
 // Errors: CodeUnavailable.
 func (s *Store) Release(ctx context.Context, lease queue.ID) error {
-	return s.claims.Release(ctx, lease, queue.ID{})
-}
-
-// ReleasePartition is Release for one partition of the lease.
-func (s *Store) ReleasePartition(ctx context.Context, lease, partition queue.ID) error {
-	return s.claims.Release(ctx, lease, partition)
+	return s.claims.Release(ctx, lease)
 }
 
 // Settle settles those cursors of a group that nobody holds: cursors that are due although possibly

@@ -34,7 +34,7 @@ var (
 	sqlDelete = sql.Query("stream/delete")
 )
 
-// ErrHashMismatch: a query was registered with another hash, and without a reset.
+// ErrHashMismatch says that a query was registered with another hash, and without a reset.
 var ErrHashMismatch = errors.New("the hash of the query has changed")
 
 // Streams keeps queries. It is safe for concurrent use.
@@ -130,7 +130,8 @@ func (s *Streams) State(ctx context.Context, id, partition queue.ID, f StateFilt
 	return found, postgres.Wrapf(err, "reading the state of a query")
 }
 
-// after returns the least text, in the order of UTF-8, above all texts with a prefix. Nil: there is none.
+// after returns the least text, in the order of UTF-8, above all texts with a prefix, or nil without such a
+// text.
 func after(prefix string) *string {
 	runes := []rune(prefix)
 	for n := len(runes); n > 0; n-- {

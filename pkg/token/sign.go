@@ -124,15 +124,6 @@ type Content struct {
 	Claims map[string]any `json:"claims"`
 }
 
-// Identity returns the id of the token, and when it ends. It may have neither.
-func (c Content) Identity() (id string, expiresAt time.Time) {
-	id, _ = c.Claims["jti"].(string)
-	if end, err := jwt.MapClaims(c.Claims).GetExpirationTime(); err == nil && end != nil {
-		expiresAt = end.Time
-	}
-	return id, expiresAt
-}
-
 // Read returns the content of a token without a look at its signature.
 func Read(token string) (Content, error) {
 	claims := jwt.MapClaims{}

@@ -288,7 +288,7 @@ CREATE TABLE belfry.queue_sweep (
 -- From sql/schema/stream.sql.
 
 -- A query of a stream client: it reads the queue source and keeps state for each partition of it. The
--- name is unique for the source. The queues need not exist.
+-- name is unique for the source. The queues need not exist, and a query outlives them.
 CREATE TABLE belfry.stream (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid         uuid NOT NULL UNIQUE,
@@ -349,6 +349,16 @@ CREATE TABLE belfry.revoked_token (
     expires_at timestamptz NOT NULL, -- 'infinity': never, or it is not known.
     revoked_by name NOT NULL DEFAULT session_user,
     revoked_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- From sql/schema/setting.sql.
+
+-- Switches of all servers. A name without a row is off. The API writes it, with a notification on
+-- the channel belfry_settings.
+CREATE TABLE belfry.setting (
+    name       text PRIMARY KEY CHECK (name IN ('push_maintenance', 'pop_maintenance')),
+    enabled    boolean NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 -- From sql/functions/inbox/inbox_notify.sql.
@@ -3696,51 +3706,10 @@ LANGUAGE sql STABLE AS $$
             OFFSET 0) AS c
 $$;
 
--- From sql/functions/stream/apply_state.sql.
-
--- Changes the state of a stream (by uid) in a partition of its source (by uid): the keys get the
--- values and the ends of their windows. A NULL value deletes the key. Returns 0, or 1 if the stream
--- does not exist, or 2 if the partition is none of its source.
---
--- It runs first in its transaction, and the lock makes the cycles of one stream and partition run one
--- after the other. Its holder waits for locks of partitions and cursors, and no holder of these waits
--- for it.
-CREATE FUNCTION belfry.apply_state(p_stream uuid, p_partition uuid, p_keys text[], p_values text[], p_window_ends float8[])
-RETURNS integer LANGUAGE plpgsql AS $$
-DECLARE
-    v_stream bigint;
-    v_source text;
-    v_partition bigint;
-BEGIN
-    SELECT s.id, s.source INTO v_stream, v_source FROM belfry.stream s WHERE s.uid = p_stream FOR KEY SHARE;
-    IF NOT FOUND THEN
-        RETURN 1;
-    END IF;
-    SELECT p.id INTO v_partition
-      FROM belfry.partition p
-     WHERE p.uid = p_partition AND NOT p.closed
-       AND (SELECT q.name FROM belfry.queue q WHERE q.id = p.queue_id AND q.deleted_at IS NULL) = v_source
-       FOR KEY SHARE;
-    IF NOT FOUND THEN
-        RETURN 2;
-    END IF;
-    PERFORM pg_advisory_xact_lock((v_stream % 2147483647)::integer, (v_partition % 2147483647)::integer);
-    DELETE FROM belfry.stream_state s
-     WHERE s.stream_id = v_stream AND s.partition_id = v_partition
-       AND s.key = ANY (ARRAY (SELECT c.key FROM unnest(p_keys, p_values) AS c(key, value) WHERE c.value IS NULL));
-    INSERT INTO belfry.stream_state AS s (stream_id, partition_id, key, value, window_end, updated_at)
-    SELECT v_stream, v_partition, c.key, c.value::json, c.window_end, clock_timestamp()
-      FROM unnest(p_keys, p_values, p_window_ends) AS c(key, value, window_end)
-     WHERE c.value IS NOT NULL
-    ON CONFLICT (stream_id, partition_id, key) DO UPDATE
-       SET value = excluded.value, window_end = excluded.window_end, updated_at = excluded.updated_at;
-    RETURN 0;
-END $$;
-
 -- From sql/functions/sweep/remove_idle_partition.sql.
 
--- Deletes a partition that stores no message, has no dead letter, and got no push for p_idle. Its
--- cursors go too. Returns whether it did. While a group joins the queue, nothing is deleted, because
+-- Deletes a partition that stores no message, has no dead letter and no state of a stream, and got no
+-- push for p_idle. Its cursors go too. Returns whether it did. While a group joins the queue, nothing is deleted, because
 -- join_page may be creating a cursor.
 --
 -- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
@@ -3763,7 +3732,8 @@ BEGIN
         FOR UPDATE;
     IF NOT FOUND
        OR EXISTS (SELECT 1 FROM belfry.message m WHERE m.partition_id = p_partition)
-       OR EXISTS (SELECT 1 FROM belfry.dead_letter d WHERE d.partition_id = p_partition) THEN
+       OR EXISTS (SELECT 1 FROM belfry.dead_letter d WHERE d.partition_id = p_partition)
+       OR EXISTS (SELECT 1 FROM belfry.stream_state s WHERE s.partition_id = p_partition) THEN
         RETURN false;
     END IF;
     PERFORM c.group_id FROM belfry.cursor c
@@ -3772,7 +3742,6 @@ BEGIN
         FOR UPDATE;
     DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
     DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition;
-    DELETE FROM belfry.stream_state s WHERE s.partition_id = p_partition;
     DELETE FROM belfry.partition p WHERE p.id = p_partition;
     RETURN true;
 END $$;
@@ -4255,4 +4224,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '88835a6815a5c5ddc8b127b4ffc4c493ca67947fac1071e42d35f7228c6cc6d2';
+COMMENT ON FUNCTION belfry.baseline() IS 'c41b8245a71a2017fc26590bd91344b3d030ffc3fc7af2ebb87c61515311b450';

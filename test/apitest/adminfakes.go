@@ -29,6 +29,11 @@ func (f catalogFake) Delete(_ context.Context, name string) (bool, error) {
 	return true, nil
 }
 
+func (f catalogFake) Notify(_ context.Context, queueName, partition string) error {
+	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "notify", Queue: queueName, Partition: partition})
+	return nil
+}
+
 // groupsFake replaces the consumer groups of pkg/catalog and pkg/stats.
 type groupsFake struct{ *Fakes }
 

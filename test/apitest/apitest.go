@@ -48,7 +48,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	deps := httpapi.Deps{
 		Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
 		Resources: resourcesFake{&f.Resources}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
-		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f},
+		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{},
 		Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Defaults: queue.DefaultDefaults(),
 	}
 	for _, edit := range edits {

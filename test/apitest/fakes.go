@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
@@ -112,6 +113,14 @@ func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Ow
 	return f.LeaseOwners, nil
 }
 
+// switchesFake replaces pkg/maintenance. No maintenance is on.
+type switchesFake struct{}
+
+func (switchesFake) Load(context.Context) error                          { return nil }
+func (switchesFake) PushPaused() bool                                    { return false }
+func (switchesFake) PopPaused() <-chan struct{}                          { return nil }
+func (switchesFake) Set(context.Context, maintenance.Switch, bool) error { return nil }
+
 // streamsFake replaces pkg/stream.
 type streamsFake struct{ *Fakes }
 
@@ -174,11 +183,6 @@ func (f dataPlane) Transact(_ context.Context, tx *queue.Transaction) (queue.Tra
 		}
 	}
 	return result, nil
-}
-
-func (f dataPlane) ReleasePartition(_ context.Context, lease, _ queue.ID) error {
-	f.Released = append(f.Released, queue.Delivery{LeaseID: lease})
-	return nil
 }
 
 func (f dataPlane) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {

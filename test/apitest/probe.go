@@ -89,8 +89,8 @@ var hints = []string{
 	"transactionId", "partitionId", "acknowledgments", "operations", "requiredLeases", "queue", "namespace", "task", "options", "seconds", "consumerGroup",
 	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found", "Message not found",
 	"status", "from is", "to is", "cursor is", "offset", "from must", "to must", "say which", "all must",
-	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required",
-	"query_id", "partition_id", "name ", "source_queue", "config_hash", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "no such endpoint: ", "is not allowed on ",
+	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "pg_dump",
+	"query_id", "partition_id", "name ", "source_queue", "config_hash", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "enabled (boolean)", "no such endpoint: ", "is not allowed on ",
 }
 
 // Ask sends one request and checks the answer and the calls of the fakes.
@@ -103,7 +103,7 @@ func (p *Probe) Ask(t *testing.T, r *http.Request) {
 	for _, entry := range p.logs.TakeAll() {
 		require.Fail(t, "a request caused a log line", "%s %v", entry.Message, entry.ContextMap())
 	}
-	require.Contains(t, []int{200, 201, 204, 400, 404, 405, 413}, rec.Code, rec.Body)
+	require.Contains(t, []int{200, 201, 204, 400, 404, 405, 413, 501}, rec.Code, rec.Body)
 	switch kind := rec.Header().Get("Content-Type"); {
 	case rec.Code == http.StatusNoContent:
 		require.Zero(t, rec.Body.Len())
@@ -149,8 +149,8 @@ func (p *Probe) requireStorable(t *testing.T) {
 		}
 	}
 	for _, tx := range p.Transactions {
-		if tx.State != nil {
-			for _, k := range tx.State.Keys {
+		if tx.Cycle != nil {
+			for _, k := range tx.Cycle.Changes {
 				texts = append(texts, k.Key)
 				require.True(t, k.Value == nil || json.Valid(k.Value))
 			}

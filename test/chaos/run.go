@@ -201,7 +201,9 @@ func (c *chaos) judgeRun(ctx context.Context, operations []history.Operation, ju
 	err := judge(ctx, evidence{
 		operations: operations, windows: c.windows, samples: c.stalls.samples, queues: c.clients.Queues(), reads: c.clients.Reads(), database: c.world.Database(), began: c.recorder.Began(),
 	})
-	err = errors.Join(err, findMark(ctx, c.world.Database(), principals.Mark))
+	windows, comparing := c.clients.Sums(ctx, c.world.Database())
+	printf(c.out, "%d windows summed by cycles\n", windows)
+	err = errors.Join(err, comparing, findMark(ctx, c.world.Database(), principals.Mark))
 	for _, complaint := range c.clients.Complaints() {
 		err = errors.Join(err, errors.New(complaint))
 	}

@@ -102,6 +102,8 @@ func changes(partitionID string) []change {
 		},
 		{remove(group + "/queues/q?deleteMetadata=false"), ok, on("group.delete", "q", "", "g", "", `{"deleteMetadata":false}`, `{"groups":1,"cursors":2}`)},
 		{remove(group), ok, on("group.delete", "", "", "g", "", `{"deleteMetadata":true}`, "{}")},
+		{post("/api/v1/system/maintenance", `{"enabled":true}`), ok, on("maintenance.push", "", "", "", "", `{"enabled":true}`, `{"settings":1}`)},
+		{post("/api/v1/system/maintenance/pop", `{"enabled":true}`), ok, on("maintenance.pop", "", "", "", "", `{"enabled":true}`, `{"settings":1}`)},
 		{remove("/api/v1/resources/queues/q"), ok, on("queue.delete", "q", "", "", "", "{}", `{"queues":1}`)},
 		{remove("/api/v1/resources/queues/q"), ok, on("queue.delete", "q", "", "", "", "{}", `{"queues":0}`)},
 	}
@@ -200,7 +202,8 @@ const stateOf = `SELECT md5(concat_ws('|',
 	(SELECT string_agg(concat_ws(',', g.name, g.mode, g.start_at), ';' ORDER BY g.id) FROM belfry.consumer_group g),
 	(SELECT string_agg(concat_ws(',', c.partition_id, c.group_id, c.committed, c.skip, c.redrives), ';' ORDER BY c.partition_id, c.group_id) FROM belfry.cursor c),
 	(SELECT string_agg(d.id::text, ';' ORDER BY d.id) FROM belfry.dead_letter d),
-	(SELECT string_agg(m.id::text, ';' ORDER BY m.partition_id, m.seq) FROM belfry.message m)))`
+	(SELECT string_agg(m.id::text, ';' ORDER BY m.partition_id, m.seq) FROM belfry.message m),
+	(SELECT string_agg(concat_ws(',', s.name, s.enabled), ';' ORDER BY s.name) FROM belfry.setting s)))`
 
 // A change and its entry are in one transaction: if one of the two fails, neither is stored.
 func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
@@ -231,7 +234,7 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	refuseAll(0)
 	c.exec(`DROP TRIGGER refuse ON belfry.audit`)
 
-	for _, table := range []string{"queue", "consumer_group", "cursor", "dead_letter", "message"} { // fails at the COMMIT
+	for _, table := range []string{"queue", "consumer_group", "cursor", "dead_letter", "message", "setting"} { // fails at the COMMIT
 		c.exec(`CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE OR DELETE ON belfry.` + table +
 			` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.refuse()`)
 	}

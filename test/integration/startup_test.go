@@ -72,7 +72,7 @@ func TestTheStartSurvivesABrokenConnection(t *testing.T) {
 	proxy, through := pgproxy.New(t, dsn)
 	working, err := pgx.ParseConfig(dsn)
 	require.NoError(t, err)
-	breaking, err := net.Listen("tcp", "127.0.0.1:0")
+	breaking, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	broken := make(chan error, 1)
 	go func() {

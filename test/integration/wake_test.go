@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
@@ -45,6 +46,19 @@ var transitions = map[string]transition{
 		waits:   func(q string) call { return popCall(q, "wait=true&timeout=60000&autoAck=true") },
 		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
 		want:    "m",
+	},
+	"a change by hand, and POST /internal/api/notify": {
+		prepare: func(c client, q string) { c.pushIDs(q, "", "m"); c.putToSleep(q, queue.DefaultGroup) },
+		waits:   anyOf,
+		happens: func(c client, q string) {
+			var changed int
+			c.scan(c.t, `WITH awake AS (
+			    UPDATE belfry.cursor c SET ready_at = now() FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
+			     WHERE c.group_id = g.id AND q.name = $1 RETURNING 1)
+			SELECT count(*) FROM awake`, []any{q}, &changed)
+			c.send1(post("/internal/api/notify", encode(object{"queue": q, "partition": "Default"})))
+		},
+		want: "m",
 	},
 	"push to one partition": {
 		prepare: func(c client, q string) { c.pushIDs(q, "p", "old"); drain(c, q) },

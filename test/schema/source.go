@@ -31,6 +31,7 @@ var first = []string{
 	"schema/stream_state.sql",
 	"schema/audit.sql",
 	"schema/revoked_token.sql",
+	"schema/setting.sql",
 	"functions/inbox/inbox_notify.sql",
 	"schema/inbox.sql",
 	"schema/inbox_rejected.sql",

@@ -19,17 +19,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/stream"
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
-// Catalog configures, pauses and deletes queues.
+// Catalog configures, pauses and deletes queues, and wakes the pops that wait for one.
 type Catalog interface {
 	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
 	SetPaused(ctx context.Context, what catalog.Pausable, paused bool) (changed bool, err error)
+	Notify(ctx context.Context, queueName, partition string) error
 }
 
 // GroupWriter deletes consumer groups, seeks them, and sets where they start.
@@ -97,6 +99,15 @@ type Streams interface {
 	Delete(ctx context.Context, id queue.ID) (existed bool, err error)
 }
 
+// Switches are the switches for maintenance.
+type Switches interface {
+	// Load reads the switches from the database.
+	Load(ctx context.Context) error
+	PushPaused() bool
+	PopPaused() <-chan struct{}
+	Set(ctx context.Context, name maintenance.Switch, enabled bool) error
+}
+
 // WaitReporter reports the requests that wait for messages.
 type WaitReporter interface {
 	Status() dispatch.Status
@@ -122,6 +133,7 @@ type Handlers struct {
 	Audit       Audit
 	Owners      wire.Owners
 	Streams     Streams
+	Switches    Switches
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
 	Meter       Meter

@@ -2,6 +2,7 @@ package dataplane
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,9 +12,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxStateKey is the most bytes of a key of the state of a query, so that it fits into an index.
-const maxStateKey = 1024
-
 // cycleBody reads the body of a cycle.
 type cycleBody struct {
 	query, partition, group string
@@ -21,12 +19,8 @@ type cycleBody struct {
 	items                   []queue.PushItem
 	ack                     *queue.AckItem
 	// count is how many messages the client acknowledges. It is in the answer only.
-	count int64
-	// keys are the changes of the state, each key once. places are their indexes. stateOps counts the
-	// changes of the body.
-	keys     []queue.StateKey
-	places   map[string]int
-	stateOps int
+	count   int64
+	changes []queue.StateChange
 }
 
 // Cycle serves POST /streams/v1/cycle: the change of the state, the pushes and the ack are one
@@ -36,36 +30,30 @@ func (h *Handlers) Cycle(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	read := &cycleBody{group: queue.DefaultGroup, places: map[string]int{}}
+	read := &cycleBody{group: queue.DefaultGroup}
 	if err := h.Limits.parseCycle(body, read); err != nil {
 		return err
 	}
 	ctx := c.Request().Context()
-	query, err := h.visibleQuery(ctx, read.query)
+	result := queue.TransactionResult{Error: queue.UnknownQuery(read.query).Message}
+	query, allowed, err := h.findQuery(ctx, read.query, read.partition)
+	if err == nil && allowed {
+		result, err = h.transact(ctx, read.transaction(query))
+	}
 	if err != nil {
 		return err
 	}
-	tx := read.transaction()
-	tx.State.Stream = query
-	result, err := h.transact(ctx, tx)
-	if err != nil {
-		return err
-	}
-	source, released := "", false
 	if result.Applied {
-		h.countTransaction(&result)
-		if source, _, err = h.Streams.Source(ctx, query); err != nil {
-			source = "" // the cycle is applied
-		}
-		released = h.endLease(c, read, &result)
+		h.countCycle(read, &result)
 	}
-	return wire.Answer(c, http.StatusOK, read.answer(&result, source, released))
+	return wire.Answer(c, http.StatusOK, read.answer(&result))
 }
 
 // transaction returns the operations of the cycle: first the pushes, then the ack.
-func (read *cycleBody) transaction() *queue.Transaction {
-	tx := &queue.Transaction{State: &queue.StateChange{Keys: read.keys}}
-	tx.State.Partition, _ = queue.ParseID(read.partition) // the zero id is no partition
+func (read *cycleBody) transaction(query queue.ID) *queue.Transaction {
+	tx := &queue.Transaction{Cycle: &queue.Cycle{
+		Query: query, Partition: read.partition, Changes: read.changes, ReleaseLease: !read.keepLease,
+	}}
 	for i := range read.items {
 		tx.Operations = append(tx.Operations, queue.Operation{Push: &read.items[i]})
 	}
@@ -75,33 +63,28 @@ func (read *cycleBody) transaction() *queue.Transaction {
 	return tx
 }
 
-// endLease gives back the rest of a batch whose last message was not acknowledged, unless the client keeps
-// it. It returns whether the lease of the partition has ended. If it fails, the lease expires.
-func (h *Handlers) endLease(c echo.Context, read *cycleBody, result *queue.TransactionResult) (released bool) {
-	if read.ack == nil {
-		return false
+func (h *Handlers) countCycle(read *cycleBody, result *queue.TransactionResult) {
+	pushed := 0
+	for i := range result.Operations {
+		switch op := &result.Operations[i]; {
+		case op.Ack != nil:
+			h.Meter.Acknowledged(slices.Repeat([]queue.AckResult{*op.Ack}, int(max(0, min(read.count, queue.MaxOperations)))))
+		case !op.Push.Duplicate:
+			pushed++
+		}
 	}
-	acked := result.Operations[len(result.Operations)-1].Ack
-	if acked.LeaseReleased || read.keepLease {
-		return acked.LeaseReleased
-	}
-	lease, err := queue.ParseID(read.ack.LeaseID)
-	if err != nil {
-		return false
-	}
-	partition, _ := queue.ParseID(read.partition) // the ack has found it
-	return h.Verbs.ReleasePartition(c.Request().Context(), lease, partition) == nil
+	h.Meter.PushedInTransaction(pushed)
 }
 
-func (read *cycleBody) answer(result *queue.TransactionResult, source string, released bool) []byte {
+func (read *cycleBody) answer(result *queue.TransactionResult) []byte {
 	b := wire.AppendBool(make([]byte, 0, 512+256*len(read.items)), `{"success":`, result.Applied)
 	b = wire.AppendString(b, `,"query_id":`, read.query)
 	b = wire.AppendString(b, `,"partition_id":`, read.partition)
 	if !result.Applied {
 		return append(wire.AppendString(b, `,"error":`, result.Error), '}')
 	}
-	b = wire.AppendStringOrNull(b, `,"queueName":`, source)
-	b = wire.AppendInt(b, `,"state_ops_applied":`, read.stateOps)
+	b = wire.AppendStringOrNull(b, `,"queueName":`, result.Queue)
+	b = wire.AppendInt(b, `,"state_ops_applied":`, len(read.changes))
 	b = append(b, `,"push_results":[`...)
 	for i := range read.items {
 		if i > 0 {
@@ -115,8 +98,9 @@ func (read *cycleBody) answer(result *queue.TransactionResult, source string, re
 	}
 	b = append(b, `{"success":true,"count":`...)
 	b = strconv.AppendInt(b, read.count, 10)
-	b = wire.AppendBool(b, `,"lease_released":`, released)
-	b = wire.AppendBool(b, `,"dlq":`, result.Operations[len(result.Operations)-1].Ack.DeadLettered)
+	acked := result.Operations[len(result.Operations)-1].Ack
+	b = wire.AppendBool(b, `,"lease_released":`, acked.LeaseReleased)
+	b = wire.AppendBool(b, `,"dlq":`, acked.DeadLettered)
 	return append(b, "}}"...)
 }
 
@@ -193,11 +177,11 @@ func (read *cycleBody) lists(lists [2]jsontext.Value) error {
 	return nil
 }
 
-// stateOp reads one change of the state. Of several changes of a key the last one counts.
+// stateOp reads one change of the state.
 func (read *cycleBody) stateOp(path string, raw jsontext.Value) error {
 	var kind string
 	var hasKey bool
-	change := queue.StateKey{Value: []byte("null")}
+	change := queue.StateChange{Value: []byte("null")}
 	isObject, err := wire.Members(raw, func(name string, value jsontext.Value) (err error) {
 		switch name {
 		case "type":
@@ -222,13 +206,7 @@ func (read *cycleBody) stateOp(path string, raw jsontext.Value) error {
 	case kind == "delete":
 		change.Value, change.WindowEnd = nil, nil
 	}
-	read.stateOps++
-	if at, known := read.places[change.Key]; known {
-		read.keys[at] = change
-		return nil
-	}
-	read.places[change.Key] = len(read.keys)
-	read.keys = append(read.keys, change)
+	read.changes = append(read.changes, change)
 	return nil
 }
 
@@ -238,8 +216,8 @@ func stateKey(field string, value jsontext.Value) (string, error) {
 	switch {
 	case !ok:
 		return "", queue.Invalidf("%s must be a string, not %s", field, wire.Clip(string(value)))
-	case len(key) > maxStateKey:
-		return "", queue.Invalidf("%s is %d bytes long: at most %d are allowed", field, len(key), maxStateKey)
+	case len(key) > queue.MaxStateKeyBytes:
+		return "", queue.Invalidf("%s is %d bytes long: at most %d are allowed", field, len(key), queue.MaxStateKeyBytes)
 	}
 	return wire.ReplaceNUL(key), nil
 }
@@ -305,6 +283,7 @@ func (read *cycleBody) acknowledgment(raw jsontext.Value) error {
 		read.ack.Status = queue.AckDead
 	case queue.AckRetry:
 		read.ack.Status = queue.AckUnknown
+	default:
 	}
 	return nil
 }

@@ -208,7 +208,7 @@ func TestLeaseIsReleasedOnceByHandlerOrDispatcher(t *testing.T) {
 				metrics := dispatch.NewMetrics(prometheus.NewRegistry())
 				deps.Popper = dispatch.New(dispatch.Deps{
 					Store: store, Intents: dispatch.NewIntents(metrics), Readiness: readiness.New(time.Minute), Events: &events.Bus{},
-					Proven: func() bool { return true }, Metrics: metrics, Log: zap.NewNop(),
+					Proven: func() bool { return true }, Paused: func() <-chan struct{} { return nil }, Metrics: metrics, Log: zap.NewNop(),
 				}, dispatch.DefaultConfig(), dispatch.DefaultSmartPoll())
 			})
 			w := &writer{ResponseRecorder: *httptest.NewRecorder(), flushing: c.flushing, onWrite: func() error {

@@ -83,7 +83,7 @@ func writeMessages(r *echo.Response, d *queue.Delivery) (last []byte, err error)
 	return b, nil
 }
 
-// appendHead appends what comes before the messages. lease and group are encoded as JSON.
+// appendHead appends what comes before the messages. The arguments lease and group are JSON.
 func appendHead(b []byte, d *queue.Delivery, lease, group []byte) []byte {
 	first := d.Messages[0].Partition
 	b = wire.AppendString(b, `{"success":true,"queue":`, d.Queue)
@@ -106,7 +106,7 @@ func appendIDs(b []byte, m *queue.Message) []byte {
 	return append(b, `,"data":`...)
 }
 
-// appendRest appends what follows the payload of a message. lease and group are encoded as JSON.
+// appendRest appends what follows the payload of a message. The arguments lease and group are JSON.
 func appendRest(b []byte, m *queue.Message, lease, group []byte) []byte {
 	b = wire.AppendStringOrNull(b, `,"producerSub":`, m.ProducerSub)
 	b = append(b, `,"createdAt":"`...)

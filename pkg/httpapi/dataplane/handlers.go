@@ -27,8 +27,6 @@ type Verbs interface {
 	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
 	Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error)
 	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
-	// ReleasePartition gives back a lease in one partition.
-	ReleasePartition(ctx context.Context, lease, partition queue.ID) error
 }
 
 // Popper answers pops. A pop that waits blocks until a message arrives, its
@@ -36,6 +34,12 @@ type Verbs interface {
 type Popper interface {
 	Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error)
 	Release(ctx context.Context, delivery *queue.Delivery)
+}
+
+// Switches are the switches for maintenance.
+type Switches interface {
+	// PushPaused reports whether push maintenance is on.
+	PushPaused() bool
 }
 
 // Meter counts messages after the answer of each verb.
@@ -52,6 +56,7 @@ type Handlers struct {
 	Popper   Popper
 	Owners   wire.Owners
 	Streams  Streams
+	Switches Switches
 	Meter    Meter
 	Defaults queue.Defaults
 	Bodies   wire.BodyReader

@@ -3,6 +3,7 @@ package dataplane
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
@@ -11,6 +12,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
+
+// maintenanceRetry is when a push that was refused because of maintenance is asked to come back.
+const maintenanceRetry = 5 * time.Second
 
 // Push serves POST /api/v1/push. The answer has one element for each item.
 func (h *Handlers) Push(c echo.Context) error {
@@ -27,6 +31,9 @@ func (h *Handlers) Push(c echo.Context) error {
 	}
 	if len(items) == 0 {
 		return wire.Answer(c, http.StatusCreated, []byte("[]"))
+	}
+	if h.Switches.PushPaused() {
+		return pushesPaused()
 	}
 	if subject := identity.Subject(c.Request().Context()); subject != "" {
 		for i := range items {
@@ -47,6 +54,14 @@ func (h *Handlers) Push(c echo.Context) error {
 		out = appendPushResult(out, i, &items[i], &results[i])
 	}
 	return wire.Answer(c, http.StatusCreated, append(out, ']'))
+}
+
+// pushesPaused is the error of a push during push maintenance.
+func pushesPaused() error {
+	return &queue.Error{
+		Code: queue.CodeUnavailable, RetryAfter: maintenanceRetry,
+		Message: "push maintenance is on: send the request again when an operator has ended it",
+	}
 }
 
 // parsePush reads the body of a push and checks all items.

@@ -120,12 +120,12 @@ func (h *Handlers) StreamState(p *wire.Params) (any, error) {
 	case partition == "":
 		return nil, queue.Invalidf("partition_id is required")
 	}
-	id, err := h.visibleQuery(p.Ctx(), query)
-	if err != nil {
-		return nil, err
+	id, allowed, err := h.findQuery(p.Ctx(), query, partition)
+	var found []stream.Entry
+	if err == nil && allowed {
+		place, _ := queue.ParseID(partition) // the zero id is no partition
+		found, err = h.Streams.State(p.Ctx(), id, place, filter)
 	}
-	place, _ := queue.ParseID(partition) // the zero id is no partition
-	found, err := h.Streams.State(p.Ctx(), id, place, filter)
 	rows := make([]wire.Fields, len(found))
 	for i, e := range found {
 		rows[i] = wire.Fields{"key", e.Key, "value", jsontext.Value(e.Value), "updated_at", e.UpdatedAt}
@@ -133,20 +133,24 @@ func (h *Handlers) StreamState(p *wire.Params) (any, error) {
 	return wire.Fields{"success", true, "rows", rows}, err
 }
 
-// visibleQuery returns the id of a query, or the id of none if the text is not an id, or if the grants of
-// the principal do not allow the query.
-func (h *Handlers) visibleQuery(ctx context.Context, text string) (queue.ID, error) {
-	id, err := queue.ParseID(text)
+// findQuery returns the id of a query. allowed is false if the text is not an id. With grants, it is also
+// false unless the query and the partition exist and the grants allow both of their queues.
+func (h *Handlers) findQuery(ctx context.Context, text, partition string) (id queue.ID, allowed bool, err error) {
+	id, err = queue.ParseID(text)
 	if err != nil {
-		return queue.NewID(), nil
+		return id, false, nil
 	}
 	grants := identity.GrantsOf(ctx)
 	if grants == nil {
-		return id, nil
+		return id, true, nil
 	}
 	source, found, err := h.Streams.Source(ctx, id)
-	if err == nil && found && !grants.MayConsume(source, streamGroup+text) {
-		return queue.NewID(), nil
+	if err != nil {
+		return id, false, err
 	}
-	return id, err
+	place, _ := queue.ParseID(partition) // the zero id is no partition
+	queues, err := h.Owners.Partitions(ctx, []queue.ID{place})
+	name, exists := queues[place]
+	group := streamGroup + id.String()
+	return id, found && exists && grants.MayConsume(source, group) && grants.MayConsume(name, group), err
 }

@@ -26,6 +26,7 @@ var statuses = map[queue.Code]int{
 	queue.CodeUnavailable:     http.StatusServiceUnavailable,
 	queue.CodeOverloaded:      http.StatusServiceUnavailable,
 	queue.CodeUndeliverable:   http.StatusInternalServerError,
+	queue.CodeNotServed:       http.StatusNotImplemented,
 	queue.CodeInternal:        http.StatusInternalServerError,
 }
 

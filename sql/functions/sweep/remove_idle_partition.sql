@@ -1,5 +1,5 @@
--- Deletes a partition that stores no message, has no dead letter, and got no push for p_idle. Its
--- cursors go too. Returns whether it did. While a group joins the queue, nothing is deleted, because
+-- Deletes a partition that stores no message, has no dead letter and no state of a stream, and got no
+-- push for p_idle. Its cursors go too. Returns whether it did. While a group joins the queue, nothing is deleted, because
 -- join_page may be creating a cursor.
 --
 -- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
@@ -22,7 +22,8 @@ BEGIN
         FOR UPDATE;
     IF NOT FOUND
        OR EXISTS (SELECT 1 FROM belfry.message m WHERE m.partition_id = p_partition)
-       OR EXISTS (SELECT 1 FROM belfry.dead_letter d WHERE d.partition_id = p_partition) THEN
+       OR EXISTS (SELECT 1 FROM belfry.dead_letter d WHERE d.partition_id = p_partition)
+       OR EXISTS (SELECT 1 FROM belfry.stream_state s WHERE s.partition_id = p_partition) THEN
         RETURN false;
     END IF;
     PERFORM c.group_id FROM belfry.cursor c
@@ -31,7 +32,6 @@ BEGIN
         FOR UPDATE;
     DELETE FROM belfry.cursor c WHERE c.partition_id = p_partition;
     DELETE FROM belfry.redrive r WHERE r.partition_id = p_partition;
-    DELETE FROM belfry.stream_state s WHERE s.partition_id = p_partition;
     DELETE FROM belfry.partition p WHERE p.id = p_partition;
     RETURN true;
 END $$;

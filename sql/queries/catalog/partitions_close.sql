@@ -1,7 +1,8 @@
 -- Closes up to $2 open partitions of queue $1, by name from $3 on, if the deletion of the queue has
 -- begun. After this commit no push can reach them. Returns their ids, and in each row the name to
 -- continue from. The order by name makes a page cost the same, however many partitions are closed
--- already. The locks are taken in id order.
+-- already. The locks are taken in id order. They
+-- wait for the cycles of streams that hold a partition.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.name
       FROM belfry.partition p
@@ -14,7 +15,7 @@ WITH page AS MATERIALIZED (
       FROM belfry.partition p
      WHERE p.id = ANY (ARRAY (SELECT i.id FROM page i)) AND NOT p.closed
      ORDER BY p.id
-       FOR NO KEY UPDATE
+       FOR UPDATE
 )
 UPDATE belfry.partition p
    SET closed = true

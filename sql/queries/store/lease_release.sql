@@ -1,11 +1,9 @@
--- Releases every lease with id $1, or only that in the partition with uid $2, as if it had never been
--- taken. The delivery did not reach its
+-- Releases every lease with id $1 as if it had never been taken. The delivery did not reach its
 -- client, so it does not count as an attempt, and neither does a redelivery.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.committed, c.lease_id, c.lease_end
       FROM belfry.cursor c
      WHERE c.lease_id = $1::uuid
-       AND ($2::uuid IS NULL OR c.partition_id = (SELECT p.id FROM belfry.partition p WHERE p.uid = $2::uuid))
      ORDER BY c.partition_id + 0, c.group_id -- + 0: not in the order of an index
        FOR NO KEY UPDATE
 ), redelivered AS (

@@ -6,6 +6,7 @@
 //     attached table.
 //   - Consumers are slow, fail, disappear, hang until their leases end, and acknowledge twice or under ended leases. Some
 //     complete messages and push others in one transaction, and repeat it.
+//   - Two workers of a streams client sum the messages of windows. They forget deliveries, are late, and send cycles twice.
 //   - Consumers by SQL pop, acknowledge and wait for a wake.
 //   - Operators redrive dead letters, seek and delete groups, and delete messages and queues.
 //   - Some queues lose messages by retention, and in one idle partitions are removed. These are separate queues and

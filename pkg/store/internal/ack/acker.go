@@ -15,6 +15,7 @@ package ack
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -101,6 +102,25 @@ func NewCall(items []queue.AckItem) *Call {
 	return &Call{
 		Items: items, Results: make([]queue.AckResult, n), Partitions: make([]*queue.Partition, n), Seqs: make([]int64, n), ofLog: make([]bool, n),
 	}
+}
+
+// Clone returns a copy, which the caller may change.
+func (call *Call) Clone() *Call {
+	return &Call{
+		Items: slices.Clone(call.Items), Results: slices.Clone(call.Results), Partitions: slices.Clone(call.Partitions),
+		Found: slices.Clone(call.Found), Seqs: slices.Clone(call.Seqs), ofLog: slices.Clone(call.ofLog),
+	}
+}
+
+// Add adds an ack of the message at seq, which need not exist, for the cursor and under the lease of the
+// ack like, which is found.
+func (call *Call) Add(like int, seq int64, status queue.AckStatus) {
+	item := call.Items[like]
+	item.Status, item.TransactionID = status, ""
+	call.Found = append(call.Found, len(call.Items))
+	call.Items, call.Results = append(call.Items, item), append(call.Results, call.Results[like])
+	call.Partitions, call.Seqs = append(call.Partitions, call.Partitions[like]), append(call.Seqs, seq)
+	call.ofLog = append(call.ofLog, call.ofLog[like])
 }
 
 // Resolve finds the partitions of call, and the positions of recently delivered messages.

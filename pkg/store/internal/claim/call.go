@@ -82,7 +82,7 @@ func (c *Claimer) send(ctx context.Context, send pipeline.SendFunc, calls []*cal
 			one.reset()
 		}
 		if one.sent && !one.req.AutoAck {
-			b.Queue(sqlLeaseRelease, one.delivery.LeaseID, nil)
+			b.Queue(sqlLeaseRelease, one.delivery.LeaseID)
 			repeated = append(repeated, one)
 		}
 	}

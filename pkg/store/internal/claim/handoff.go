@@ -87,7 +87,7 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 			continue
 		}
 		h.calls[i].memory.free()
-		if released := h.c.Release(ctx, d.LeaseID, queue.ID{}); released != nil {
+		if released := h.c.Release(ctx, d.LeaseID); released != nil {
 			err = errors.Join(err, fmt.Errorf("the lease will expire: %w", released))
 		}
 	}

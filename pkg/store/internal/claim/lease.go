@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
-	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -44,12 +43,11 @@ func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (
 	}
 }
 
-// Release gives back a lease; see Store.Release. If partition is not zero, the lease ends in that partition
-// only.
-func (c *Claimer) Release(ctx context.Context, lease, partition queue.ID) error {
+// Release gives back a lease; see Store.Release.
+func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
-	ready, notReady, err := wake.ReadReady(c.Pool.Query(ctx, sqlLeaseRelease, [16]byte(lease), zeronull.UUID(partition)))
+	ready, notReady, err := wake.ReadReady(c.Pool.Query(ctx, sqlLeaseRelease, [16]byte(lease)))
 	if err != nil {
 		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
 	}
@@ -64,7 +62,7 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 	one.memory.free()
 	b := &pgx.Batch{}
 	if lease := one.delivery.LeaseID; !lease.IsZero() {
-		b.Queue(sqlLeaseRelease, lease, nil)
+		b.Queue(sqlLeaseRelease, lease)
 	} else {
 		defer c.Floors.Forget(one.target.Group)
 		queueUnconsume(b, one)
@@ -155,7 +153,7 @@ func (c *Claimer) ReleaseOrphans(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
 		case id := <-c.orphans:
-			if err := c.Release(ctx, id, queue.ID{}); err != nil {
+			if err := c.Release(ctx, id); err != nil {
 				c.Log.Warn("The lease of a lost claim could not be released. It will expire.", zap.Stringer("lease_id", id), zap.Error(err))
 			}
 		default:

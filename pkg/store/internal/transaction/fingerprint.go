@@ -27,6 +27,20 @@ func setFingerprints(call *push.Call, tx *queue.Transaction) {
 	}
 }
 
+// nameItems gives transaction ids to the items without, for a cycle with an ack under a lease. Such a
+// cycle is applied once. So its pushes have the same ids when it is sent again, and are recognized.
+func nameItems(items []queue.PushItem, tx *queue.Transaction) {
+	whole := hash(tx)
+	for i := range items {
+		if items[i].TransactionID == "" {
+			one := sha256.Sum256(binary.BigEndian.AppendUint64(whole, uint64(i)))
+			id := queue.ID(one[16:])
+			id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, and the variant
+			items[i].TransactionID = id.String()
+		}
+	}
+}
+
 // sameFingerprint says whether two message ids hold the same hash.
 func sameFingerprint(a, b queue.ID) bool { return [8]byte(a[8:]) == [8]byte(b[8:]) }
 
@@ -52,11 +66,8 @@ func hash(tx *queue.Transaction) []byte {
 		binary.BigEndian.PutUint64(size[:], uint64(ack.Status))
 		h.Write(size[:])
 	}
-	if state := tx.State; state != nil {
-		add("state", state.Stream.String(), state.Partition.String())
-		for _, k := range state.Keys {
-			add(k.Key, string(k.Value))
-		}
+	if tx.Cycle != nil {
+		(&cycle{Cycle: tx.Cycle}).hash(add)
 	}
 	add("leases")
 	add(tx.RequiredLeases...)

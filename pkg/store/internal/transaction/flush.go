@@ -1,6 +1,7 @@
 package transaction
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -28,8 +29,9 @@ type flush struct {
 	call *ack.Call
 	// before are the ids of the messages that were stored before, by index in push.Stored.
 	before map[int]queue.ID
-	// earlier are the results of the acks before this try.
-	earlier []queue.AckResult
+	// ackAt are the operations that the acks of call belong to. A cycle adds acks of its own. redrivesOf are
+	// the acks whose redriven messages queueRedrives looks up.
+	ackAt, redrivesOf []int
 }
 
 // flush commits one transaction. When the outcome of an earlier try is unknown and it pushed
@@ -46,11 +48,9 @@ func (r *Runner) flush(ctx context.Context, calls []*call) ([]error, error) {
 	if contended := r.Acks.KnownContended(t.acks); contended != nil {
 		return []error{contended}, nil
 	}
-	acks := *t.acks
-	acks.Seqs = slices.Clone(t.acks.Seqs)
+	acks := t.acks.Clone()
 	f := &flush{
-		t: t, push: push.NewFlush([]*push.Call{t.push}), acks: ack.NewFlush([]*ack.Call{&acks}), call: &acks,
-		earlier: slices.Clone(t.acks.Results),
+		t: t, push: push.NewFlush([]*push.Call{t.push}), acks: ack.NewFlush([]*ack.Call{acks}), call: acks, ackAt: slices.Clone(t.ackAt),
 	}
 	f.acks.Leases, f.acks.Patience = t.required, ack.LockPatience
 	contended, err := r.run(ctx, f)
@@ -103,13 +103,12 @@ func (f *flush) run(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 	return err
 }
 
-// apply locks partitions and then cursors, appends the messages and applies the acks.
+// apply locks partitions and then cursors, appends the messages and applies the acks. A cycle takes its own
+// locks first, and changes the state between the messages and the acks.
 func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
-	if f.t.state != nil {
-		queueState(b, f.t.state)
-	}
+	f.t.cycle.queueLock(b)
 	pushes, acks := len(f.push.Stored) > 0, !f.acks.Empty()
 	if pushes {
 		columns, err := f.push.Columns(r.Pushes.Sealer)
@@ -118,30 +117,26 @@ func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error 
 		}
 		push.QueueAppend(b, columns)
 	}
+	f.t.cycle.queueChanges(b)
 	find := acks && f.acks.NeedsFind()
 	switch {
 	case find:
 		f.acks.QueueFind(b)
+		f.queueRedrives(b)
 	case acks:
+		f.completeAcks()
 		f.acks.Queue(b)
 	}
-	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
-		if err := pipeline.Skip(results, "beginning a transaction"); err != nil {
+	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
+		if err := f.readAppended(results, pushes); err != nil {
 			return err
-		}
-		if f.t.state != nil {
-			if err := f.t.readState(results); err != nil {
-				return err
-			}
-		}
-		if pushes {
-			if f.before, err = f.push.ReadStored(results); err != nil {
-				return err
-			}
 		}
 		switch {
 		case find:
-			return f.acks.ReadFind(results)
+			if err := f.acks.ReadFind(results); err != nil {
+				return err
+			}
+			return f.readRedrives(results)
 		case acks:
 			return f.acks.Read(results)
 		}
@@ -151,9 +146,26 @@ func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error 
 		return err
 	}
 	f.hideLaterPushes()
+	f.completeAcks()
 	b = &pgx.Batch{}
 	f.acks.Queue(b)
 	return pipeline.Send(ctx, conn, b, f.acks.Read)
+}
+
+// readAppended reads the results of the statements of apply before the acks.
+func (f *flush) readAppended(results pgx.BatchResults, pushes bool) (err error) {
+	if err := pipeline.Skip(results, "beginning a transaction"); err != nil {
+		return err
+	}
+	if err := f.t.readLock(results); err != nil {
+		return err
+	}
+	if pushes {
+		if f.before, err = f.push.ReadStored(results); err != nil {
+			return err
+		}
+	}
+	return f.t.readChanges(results)
 }
 
 // hideLaterPushes makes a message unknown to an ack that comes before its push, as if the operations
@@ -170,7 +182,7 @@ func (f *flush) hideLaterPushes() {
 		}
 	}
 	for _, i := range f.call.Found {
-		if at, ok := pushedAt[messageKey{f.call.Partitions[i].Key, f.call.Items[i].TransactionID}]; ok && at > f.t.ackAt[i] {
+		if at, ok := pushedAt[messageKey{f.call.Partitions[i].Key, f.call.Items[i].TransactionID}]; ok && at > f.ackAt[i] {
 			f.call.Seqs[i] = 0
 		}
 	}
@@ -180,20 +192,23 @@ func (f *flush) hideLaterPushes() {
 // messages is stored. The acks keep the results of the try that judged them first.
 func (f *flush) findAppliedBefore() {
 	t := f.t
-	for at, id := range f.before {
-		ref := f.push.Stored[at]
-		t.appliedBefore = t.appliedBefore || id == ref.ID() || t.push.Items[ref.Item].TransactionID != "" && sameFingerprint(id, ref.ID())
-	}
 	for at, ref := range f.push.Stored {
-		ref.Result().MessageID = ref.ID()
-		if t.appliedBefore {
-			ref.Result().MessageID = f.before[at]
+		id, exists := f.before[at]
+		own := id == ref.ID() || t.push.Items[ref.Item].TransactionID != "" && sameFingerprint(id, ref.ID())
+		t.appliedBefore = t.appliedBefore || exists && own
+		ref.Result().MessageID, ref.Result().Duplicate = ref.ID(), exists && !own
+		if exists {
+			ref.Result().MessageID = id
 		}
 	}
+	f.repeatResults()
 	if !t.appliedBefore {
 		return
 	}
-	copy(t.acks.Results, f.earlier) // the acks were judged against what they had changed
+	for at, ref := range f.push.Stored {
+		ref.Result().MessageID = f.before[at]
+	}
+	f.repeatResults()
 	if !t.judged {
 		for i := range t.acks.Results {
 			t.acks.Results[i].Success, t.acks.Results[i].Error = true, ""
@@ -202,23 +217,33 @@ func (f *flush) findAppliedBefore() {
 	}
 }
 
+// repeatResults gives an item whose transaction id occurs earlier in the cycle the result of the earlier
+// item. Other transactions are refused.
+func (f *flush) repeatResults() {
+	for i, first := range f.t.push.First {
+		if first != i {
+			f.t.push.Results[i] = f.t.push.Results[first]
+			f.t.push.Results[i].Duplicate = true
+		}
+	}
+}
+
 // judge refuses the operations that could not be applied. Nothing is committed yet.
 func (f *flush) judge() {
 	t := f.t
-	if t.state != nil {
-		f.markDuplicates()
-	} else {
+	if t.cycle == nil {
 		for at := range f.before {
 			item := f.push.Stored[at].Item
 			t.failures[t.pushAt[item]] = duplicate(&t.push.Items[item])
 		}
 	}
+	copy(t.acks.Results, f.call.Results)
 	t.judged = true
 	uncovered := f.uncovered()
-	for i, at := range t.ackAt {
-		switch result := &t.acks.Results[i]; {
+	for i, at := range f.ackAt {
+		switch result := &f.call.Results[i]; {
 		case !result.Success:
-			t.failures[at] = result.Error
+			t.failures[at] = cmp.Or(t.failures[at], result.Error)
 		case uncovered[i]:
 			t.failures[at] = errNotCovered
 		}
@@ -228,7 +253,7 @@ func (f *flush) judge() {
 // uncovered says, by ack, whether it had to be under a required lease and was not. A required lease
 // that was not live refuses the whole transaction.
 func (f *flush) uncovered() []bool {
-	acks := f.t.acks
+	acks := f.call
 	out := make([]bool, len(acks.Items))
 	if len(f.t.required) == 0 {
 		return out

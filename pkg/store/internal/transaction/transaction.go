@@ -74,6 +74,9 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	if err := r.Acks.Resolve(ctx, t.acks); err != nil {
 		return queue.TransactionResult{}, postgres.Wrap(err)
 	}
+	if err := r.resolve(ctx, t); err != nil {
+		return queue.TransactionResult{}, postgres.Wrap(err)
+	}
 	if t.precheck(); t.refused() {
 		return t.result(), nil
 	}
@@ -103,7 +106,10 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 			return queue.TransactionResult{}, groupcommit.Wrap(err)
 		}
 		attempt++
-		r.Names.Forget(t.push.Opened)
+		r.Names.Forget(slices.Concat(t.push.Opened, t.cycle.partitions()))
+		if err := r.resolve(ctx, t); err != nil || t.refused() {
+			return t.result(), postgres.Wrapf(err, "finding the partition of a cycle")
+		}
 	}
 }
 
@@ -116,7 +122,7 @@ func (r *Runner) try(ctx context.Context, t *call) error {
 	if err := r.Pushes.CheckKey(t.push); err != nil {
 		return err
 	}
-	stripes = append(stripes, t.acks.Stripes()...)
+	stripes = slices.Concat(stripes, t.acks.Stripes(), t.cycle.stripes())
 	admission, err := r.Quotas.Admit(ctx, t.push.Demands())
 	if err != nil {
 		return err
@@ -137,8 +143,8 @@ type call struct {
 	// pushAt and ackAt are the operations that the items of push and acks belong to.
 	pushAt, ackAt []int
 	required      []queue.ID
-	// state is the change of state of a cycle of a stream, or nil.
-	state *queue.StateChange
+	// cycle is nil for a transaction that is no cycle.
+	cycle *cycle
 	// failures say, by operation, why it is refused, and failure why the whole transaction is.
 	failures []string
 	failure  string
@@ -172,7 +178,7 @@ func (t *call) audit(ctx context.Context) *audit.Entry {
 }
 
 func newCall(tx *queue.Transaction) *call {
-	t := &call{operations: tx.Operations, state: tx.State, failures: make([]string, len(tx.Operations))}
+	t := &call{operations: tx.Operations, failures: make([]string, len(tx.Operations))}
 	var items []queue.PushItem
 	var acks []queue.AckItem
 	for at, op := range tx.Operations {
@@ -180,6 +186,12 @@ func newCall(tx *queue.Transaction) *call {
 			items, t.pushAt = append(items, *op.Push), append(t.pushAt, at)
 		} else {
 			acks, t.ackAt = append(acks, *op.Ack), append(t.ackAt, at)
+		}
+	}
+	if tx.Cycle != nil {
+		t.cycle = &cycle{Cycle: tx.Cycle}
+		if len(acks) > 0 && acks[0].LeaseID != "" {
+			nameItems(items, tx)
 		}
 	}
 	t.push, t.acks = push.NewCall(items), ack.NewCall(acks)
@@ -212,7 +224,7 @@ func duplicate(item *queue.PushItem) string {
 // precheck refuses what can be refused without a lock.
 func (t *call) precheck() {
 	for i, first := range t.push.First {
-		if first != i && t.state == nil {
+		if first != i && t.cycle == nil {
 			t.failures[t.pushAt[i]] = duplicate(&t.push.Items[i])
 		}
 	}
@@ -234,6 +246,9 @@ func (t *call) refused() bool {
 // result returns the results in the order of the operations.
 func (t *call) result() queue.TransactionResult {
 	r := queue.TransactionResult{Applied: !t.refused(), Error: t.failure, Operations: make([]queue.OperationResult, len(t.operations))}
+	if t.cycle != nil && t.cycle.partition != nil {
+		r.Queue = t.cycle.partition.Queue
+	}
 	for i, at := range t.pushAt {
 		r.Operations[at].Push = &t.push.Results[i]
 	}

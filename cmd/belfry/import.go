@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/queenimport"
+	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
+)
+
+func newImportCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import",
+		Short: "Bring queues along from another system",
+		Args:  noSuchCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newImportQueenCmd())
+	return cmd
+}
+
+func newImportQueenCmd() *cobra.Command {
+	var from, keyFile string
+	var options queenimport.Options
+	cmd := &cobra.Command{
+		Use:   "queen",
+		Short: "Copy the queues of a Queen MQ 0.15 database",
+		Long: `Copy the queues of a Queen MQ 0.15 database into the database of the configuration:
+queues with their options, partitions, messages, consumer groups with their places, dead
+letters, and the state of streams. Ids, instants, transaction ids, trace ids, subjects of
+producers and payloads are kept. The source is only read.
+
+Without --all, messages that every group has passed stay behind. Each partition is
+compared with the source at the end. Ctrl-C stops; run the command again to go on. Stop
+the producers and consumers of the source before the last run. The servers of the target
+must not serve the queues meanwhile: start them afterwards.`,
+		Example: `  belfry import queen --from postgres://queen@db/queen --dry-run
+  belfry import queen --from postgres://queen@db/queen --source-key-file queen.key`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := loadConfig(cmd)
+			if err != nil {
+				return err
+			}
+			if cfg.Database.DirectURL() == "" {
+				return errors.New(noDatabase)
+			}
+			sealer, err := seal.New(cfg.Encryption)
+			if err != nil {
+				return err
+			}
+			if options.Key, err = sourceKey(keyFile); err != nil {
+				return err
+			}
+			client, err := queenimport.Open(cmd.Context(), from, cfg.Database.DirectURL().Reveal(), sealer)
+			if err != nil {
+				return err
+			}
+			err = importQueues(cmd, client, options)
+			return errors.Join(err, client.Close(context.WithoutCancel(cmd.Context())))
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "URL of the database of Queen MQ")
+	cmd.Flags().BoolVar(&options.All, "all", false, "also copy messages that every group has passed")
+	cmd.Flags().BoolVar(&options.DryRun, "dry-run", false, "write nothing, and count what would be copied")
+	cmd.Flags().StringVar(&keyFile, "source-key-file", "", "file with the QUEEN_ENCRYPTION_KEY of the source")
+	if err := cmd.MarkFlagRequired("from"); err != nil {
+		panic(err) // the flag is above
+	}
+	return cmd
+}
+
+// sourceKey reads the key of the source, or returns nil without a file.
+func sourceKey(file string) (*seal.Sealer, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key of the source: %w", err)
+	}
+	key, err := seal.New(seal.Config{Key: secret.Secret(strings.TrimSpace(string(text)))})
+	if err != nil {
+		return nil, fmt.Errorf("the key of the source: %w", err)
+	}
+	return key, nil
+}
+
+// importQueues copies and prints a line for each queue.
+func importQueues(cmd *cobra.Command, client *queenimport.Client, options queenimport.Options) error {
+	options.Progress = func(r queenimport.Report) {
+		// Progress is lost if standard error cannot be written.
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "queue %s: %d of %d messages copied\n", r.Queue, r.Copied, r.Messages)
+	}
+	reports, err := client.Run(cmd.Context(), options)
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	_, _ = io.WriteString(w, "QUEUE\tPARTITIONS\tMESSAGES\tENCRYPTED\tDEAD LETTERS\tGROUPS\tCOPIED\n") // Flush returns the error
+	for _, r := range reports {
+		_, _ = fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Queue, r.Partitions, r.Messages, r.Encrypted, r.DeadLetters, r.Groups, r.Copied)
+	}
+	return errors.Join(w.Flush(), err)
+}

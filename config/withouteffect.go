@@ -1,0 +1,34 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// withoutEffect are the variables of Queen MQ that have no meaning here. A name with * at its end stands for
+// all names that begin with it.
+var withoutEffect = []string{
+	"NUM_WORKERS", "WORKER_ID", "WEBAPP_ROOT", "PG_SSL_REJECT_UNAUTHORIZED", "SIDECAR_*", "DB_CONNECTION_TIMEOUT", "DB_STATEMENT_TIMEOUT",
+	"DB_LOCK_TIMEOUT", "DB_IDLE_TIMEOUT", "DB_TCP_USER_TIMEOUT_MS", "DB_KEEPALIVES_*", "LIBQUEEN_*", "POP_WAIT_*", "QUEEN_PUSH_*", "QUEEN_POP_*",
+	"QUEEN_ACK_*", "QUEEN_TRANSACTION_*", "QUEEN_RENEW_LEASE_*", "QUEEN_CUSTOM_*", "QUEEN_CONCURRENCY_MODE", "QUEEN_VEGAS_*", "METRICS_RETENTION_DAYS",
+	"STATS_INTERVAL_MS", "STATS_RECONCILE_INTERVAL_MS", "PARTITION_LOOKUP_RECONCILE_*", "METRICS_SAMPLE_INTERVAL_MS", "METRICS_AGGREGATE_INTERVAL_S",
+	"FILE_BUFFER_*", "QUEEN_UDP_*", "QUEEN_SYNC_*", "QUEEN_CACHE_*", "RESPONSE_TIMER_INTERVAL_MS", "RESPONSE_BATCH_SIZE", "RESPONSE_BATCH_MAX",
+}
+
+// ignored returns the variables that are set and are among withoutEffect, sorted.
+func (l *loader) ignored() []string {
+	var found []string
+	for name, value := range l.env {
+		if value != "" && slices.ContainsFunc(withoutEffect, func(one string) bool {
+			prefix, isPrefix := strings.CutSuffix(one, "*")
+			return name == one || isPrefix && strings.HasPrefix(name, prefix)
+		}) {
+			found = append(found, name)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// Ignored returns the variables of Queen MQ that are set and have no effect here, sorted.
+func (c Config) Ignored() []string { return c.ignored }

@@ -1,0 +1,166 @@
+package httpapi
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/stats"
+)
+
+const (
+	// queueMetricsAge is how long figures of queues are served before a scrape reads them again.
+	queueMetricsAge = 10 * time.Second
+	// queueMetricsTimeout bounds one read. After it the figures of the last read are served.
+	queueMetricsTimeout = 5 * time.Second
+	// otherQueues is the label of the queues above metrics.max_queues together.
+	otherQueues = "(other)"
+	// maxQueueMetrics is the largest metrics.max_queues.
+	maxQueueMetrics = 10_000
+)
+
+// MetricsConfig is the section "metrics" of the configuration.
+type MetricsConfig struct {
+	// MaxQueues is how many queues have metrics of their own. The other queues are summed. 0: no queue has.
+	MaxQueues int `mapstructure:"max_queues"`
+}
+
+// DefaultMetricsConfig returns the values of config/belfry.yaml.
+func DefaultMetricsConfig() MetricsConfig { return MetricsConfig{MaxQueues: 100} }
+
+// Validate returns an error for an invalid value.
+func (c MetricsConfig) Validate() error {
+	return check.That(c.MaxQueues >= 0 && c.MaxQueues <= maxQueueMetrics,
+		"metrics.max_queues is %d: it must be from 0 to %d", c.MaxQueues, maxQueueMetrics)
+}
+
+var (
+	queueLabels = []string{"queue"}
+	groupLabels = []string{"queue", "group"}
+
+	descMessages   = prometheus.NewDesc("belfry_queue_messages", "Stored messages of a queue.", queueLabels, nil)
+	descPending    = prometheus.NewDesc("belfry_queue_pending_messages", "Messages of a queue that some group has not consumed.", queueLabels, nil)
+	descDead       = prometheus.NewDesc("belfry_queue_dead_letters", "Dead letters of a queue.", queueLabels, nil)
+	descPartitions = prometheus.NewDesc("belfry_queue_partitions", "Partitions of a queue.", queueLabels, nil)
+	descLag        = prometheus.NewDesc("belfry_group_lag_messages", "Messages that a group has not consumed.", groupLabels, nil)
+	descAge        = prometheus.NewDesc("belfry_group_lag_seconds", "Age of the oldest message that a group has not consumed.", groupLabels, nil)
+	descRead       = prometheus.NewDesc("belfry_queue_metrics_age_seconds", "Time since the figures of queues and groups were read.", nil, nil)
+)
+
+// queueMetrics reads the figures of queues and groups for scrapes, at most once in each queueMetricsAge.
+// Without a scrape nothing is read.
+type queueMetrics struct {
+	mu     sync.Mutex
+	at     time.Time
+	latest []prometheus.Metric
+}
+
+// seesAllQueues reports whether the sender may know the names of all queues: the server needs no tokens, or
+// the request has one without grants.
+func (s *Server) seesAllQueues(c echo.Context) bool {
+	if s.deps.Auth == nil && s.cfg.TLSClientCAFile == "" {
+		return true
+	}
+	p, err := principal(c, s.deps.Auth)
+	return err == nil && p.Role >= identity.ReadOnly && p.Grants == nil
+}
+
+// queueFigures returns the figures as metrics. If they cannot be read, it logs why and returns the last ones.
+func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
+	q := &s.queues
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.at.IsZero() || time.Since(q.at) > queueMetricsAge {
+		ctx, cancel := context.WithTimeout(ctx, queueMetricsTimeout)
+		defer cancel()
+		if read, err := s.readQueueFigures(ctx); err == nil {
+			q.at, q.latest = time.Now(), read
+		} else {
+			s.start.Log.Warn("the metrics of queues could not be read", zap.Error(err))
+		}
+	}
+	reg := prometheus.NewRegistry()
+	if !q.at.IsZero() {
+		age := prometheus.MustNewConstMetric(descRead, prometheus.GaugeValue, time.Since(q.at).Seconds())
+		reg.MustRegister(constants(append(slices.Clone(q.latest), age)))
+	}
+	return reg
+}
+
+func (s *Server) readQueueFigures(ctx context.Context) ([]prometheus.Metric, error) {
+	queues, err := s.deps.Resources.Queues(ctx, stats.QueueFilter{})
+	if err != nil {
+		return nil, err
+	}
+	groups, err := s.deps.GroupReader.List(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return figuresOf(queues, groups, s.deps.MaxQueueMetrics), nil
+}
+
+// figuresOf returns the metrics of the queues with the most pending messages, and the sums of the others.
+func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []prometheus.Metric {
+	slices.SortFunc(queues, func(a, b stats.Queue) int {
+		return cmp.Or(cmp.Compare(b.Counts.Pending, a.Counts.Pending), cmp.Compare(a.Name, b.Name))
+	})
+	var metrics []prometheus.Metric
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		metrics = append(metrics, prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...))
+	}
+	shown := map[string]bool{}
+	show := func(name string, q *stats.Queue) {
+		gauge(descMessages, float64(q.Counts.Total), name)
+		gauge(descPending, float64(q.Counts.Pending), name)
+		gauge(descDead, float64(q.Counts.DeadLetter), name)
+		gauge(descPartitions, float64(q.Partitions), name)
+	}
+	var rest stats.Queue
+	for i := range queues {
+		q := &queues[i]
+		if i < limit {
+			shown[q.Name] = true
+			show(q.Name, q)
+			continue
+		}
+		rest.Partitions += q.Partitions
+		rest.Counts.Total, rest.Counts.Pending, rest.Counts.DeadLetter = rest.Counts.Total+q.Counts.Total, rest.Counts.Pending+q.Counts.Pending, rest.Counts.DeadLetter+q.Counts.DeadLetter
+	}
+	var lag, oldest float64
+	for i := range groups {
+		g := &groups[i]
+		if shown[g.Queue] {
+			gauge(descLag, float64(g.Lag), g.Queue, g.Name)
+			gauge(descAge, g.Oldest.Seconds(), g.Queue, g.Name)
+			continue
+		}
+		lag, oldest = lag+float64(g.Lag), max(oldest, g.Oldest.Seconds())
+	}
+	if len(queues) > limit {
+		show(otherQueues, &rest)
+		gauge(descLag, lag, otherQueues, otherQueues)
+		gauge(descAge, oldest, otherQueues, otherQueues)
+	}
+	return metrics
+}
+
+// constants is a collector of metrics that do not change.
+type constants []prometheus.Metric
+
+// Describe implements prometheus.Collector. It describes nothing, so the metrics are not checked twice.
+func (constants) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c constants) Collect(into chan<- prometheus.Metric) {
+	for _, m := range c {
+		into <- m
+	}
+}

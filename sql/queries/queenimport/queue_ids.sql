@@ -1,0 +1,2 @@
+-- Gives queue $1 (id) the uid $2 and the creation time $3 of the source.
+UPDATE belfry.queue q SET uid = $2::uuid, created_at = $3::timestamptz WHERE q.id = $1::bigint

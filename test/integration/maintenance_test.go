@@ -1,0 +1,70 @@
+package integration_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+const maintenancePath = "/api/v1/system/maintenance"
+
+type maintenanceState struct {
+	MaintenanceMode, PopMaintenanceMode bool
+	BufferStats                         struct{ DBHealthy bool }
+}
+
+func (c client) maintenance() maintenanceState {
+	c.t.Helper()
+	return ask[maintenanceState](c, get(maintenancePath)).ok(http.StatusOK)
+}
+
+func (c client) switchTo(path, enabled string) {
+	c.t.Helper()
+	ask[any](c, post(path, `{"enabled":`+enabled+`}`)).ok(http.StatusOK)
+}
+
+// A switch that is turned on one instance holds on another one, also after its restart, until it is turned off.
+func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	here, other := startOn(t, dsn).client(t), startOn(t, dsn)
+	there := other.client(t)
+	for _, body := range []string{`{}`, `{"enabled":1}`, `{"enabled":null}`} {
+		ask[any](here.loose(), post(maintenancePath, body)).refused("enabled (boolean) is required")
+		ask[any](here.loose(), post(maintenancePath+"/pop", body)).refused("enabled (boolean) is required")
+	}
+	here.pushIDs("q", "", "1", "2")
+
+	here.switchTo(maintenancePath, "true")
+	require.Equal(t, http.StatusServiceUnavailable, here.push(item{Queue: "q", Payload: []byte("1")}).Status)
+	refused := func() bool {
+		return there.push(item{Queue: "x", Payload: []byte("1")}).Status == http.StatusServiceUnavailable
+	}
+	until(t, "the other instance refuses pushes", refused)
+	require.Equal(t, []string{"1"}, there.popIDs("q", "batch=1&autoAck=true"), "pops go on")
+	here.switchTo(maintenancePath+"/pop", "true")
+	until(t, "the other instance answers without messages", func() bool { // a new group would receive a message
+		return there.pop("q", "consumerGroup="+queue.NewID().String()).Status == http.StatusNoContent
+	})
+	require.Equal(t, http.StatusNoContent, there.pop("q", "").Status)
+	require.Equal(t, http.StatusNoContent, there.popPartition("q", "Default", "").Status)
+
+	require.NoError(t, other.stop(t))
+	there = startOn(t, dsn).client(t)
+	state := there.maintenance()
+	require.True(t, state.MaintenanceMode && state.PopMaintenanceMode && state.BufferStats.DBHealthy)
+	require.True(t, refused())
+	require.Equal(t, http.StatusNoContent, there.pop("q", "wait=true&timeout=100").Status)
+
+	waiting := there.begin(popCall("q", "wait=true&timeout=60000&autoAck=true"))
+	there.untilWaiting(1)
+	here.switchTo(maintenancePath+"/pop", "false")
+	require.Equal(t, "2", waiting.delivery().ok(http.StatusOK).Messages[0].TransactionID, "a held pop looks when maintenance ends")
+	here.switchTo(maintenancePath, "false")
+	until(t, "the other instance stores pushes", func() bool { return !refused() })
+	require.False(t, here.maintenance().MaintenanceMode || here.maintenance().PopMaintenanceMode)
+}
