@@ -34,13 +34,14 @@ func (p Pausable) missing() string {
 
 // SetPaused pauses or resumes the delivery of messages, and returns whether that changed anything.
 // While a queue, a partition or a group is paused, its pops return nothing, and pushes and acks go on.
-// A resume wakes every waiting request on every instance. Errors: CodeNotFound; CodeUnavailable, also
-// if a SQL session holds a message of the partition for longer than 5 seconds.
+// A resume wakes every waiting request on every instance. It does so also if it changed nothing, so a
+// resume that failed halfway can be repeated. Errors: CodeNotFound, CodeUnavailable.
 func (c *Catalog) SetPaused(ctx context.Context, what Pausable, paused bool) (changed bool, err error) {
+	var partition zeronull.Int8
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var done pgtype.Bool
-		err := tx.QueryRow(ctx, sqlPause, what.Queue, zeronull.Text(what.Partition), zeronull.Text(what.Group), paused).Scan(&done)
-		if err != nil {
+		args := []any{what.Queue, zeronull.Text(what.Partition), zeronull.Text(what.Group), paused}
+		if err := tx.QueryRow(ctx, sqlPause, args...).Scan(&done, &partition); err != nil {
 			return err
 		}
 		if !done.Valid {
@@ -53,7 +54,13 @@ func (c *Catalog) SetPaused(ctx context.Context, what Pausable, paused bool) (ch
 		}
 		return audit.Write(ctx, tx, counts)
 	})
-	if !paused && queue.CodeOf(err) != queue.CodeNotFound {
+	if queue.CodeOf(err) == queue.CodeNotFound {
+		return false, err
+	}
+	if !paused {
+		if err == nil && partition != 0 {
+			err = c.wake(ctx, []int64{int64(partition)})
+		}
 		c.events.Resync("a pause ended", events.Here)
 	}
 	return changed && err == nil, postgres.Wrapf(err, "pausing or resuming %+v", what)

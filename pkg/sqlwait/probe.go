@@ -125,10 +125,11 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 	}
 	var next readiness.NextDue
 	var due duePartitions
-	windowOpen := false
+	paused, windowOpen := false, false
 	for _, c := range results[0].Candidates {
 		switch {
-		case c.Paused: // the resume wakes the waiters
+		case c.Paused:
+			paused = true
 		case c.In > 0:
 			next.Add(c.In)
 		case c.WindowOpen:
@@ -141,6 +142,9 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 	}
 	result := probeEmpty
 	switch {
+	case paused:
+		w.Readiness.SetPaused(target, observation)
+		return probeEmpty, due, nil
 	case len(due.filled) > 0:
 		result = probeReady
 	case len(due.drained) > 0, windowOpen: // nothing announces the end of the window

@@ -35,7 +35,7 @@ CREATE TABLE belfry.queue (
     expire_after_seconds        bigint NOT NULL DEFAULT 0,
     dead_letter_expired         boolean NOT NULL DEFAULT false,
     max_deliveries              bigint NOT NULL DEFAULT 0,
-    -- No pop returns a message. The cursors stay as they are, so a resume writes this row alone.
+    -- No pop returns a message; see belfry.change_pause.
     paused                      boolean NOT NULL DEFAULT false,
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
@@ -81,7 +81,7 @@ CREATE TABLE belfry.partition (
     uid           uuid NOT NULL DEFAULT gen_random_uuid(),
     -- The queue is being deleted, and nobody may push any more.
     closed        boolean NOT NULL DEFAULT false,
-    -- No pop returns a message of it. ready_at of its cursors is NULL meanwhile.
+    -- No pop returns a message of it; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
     name          text NOT NULL CHECK (octet_length(name) <= 255),
     UNIQUE (queue_id, name)
@@ -129,7 +129,7 @@ CREATE TABLE belfry.consumer_group (
     whole_queue boolean NOT NULL DEFAULT false,
     -- While the group joins: every older partition with a lower name has its cursor. NULL: all have.
     joined_upto text,
-    -- No pop of the group returns a message; see belfry.queue.
+    -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
@@ -630,6 +630,7 @@ CREATE TYPE belfry.claim_row AS (
     -- 3: It delivered nothing, because nothing is due. It corrected ready_at.
     -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
     --    caller settles it (store/settle).
+    -- 5: It delivered nothing, because the queue or the group is paused.
     outcome        smallint,
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
     -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
@@ -747,21 +748,20 @@ $$;
 
 -- From sql/functions/claim/ready_at.sql.
 
--- Returns ready_at for a cursor without a live lease. NULL: the partition is paused, or nothing
--- is left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
--- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
--- rule. The body is one expression, so the planner inlines it. This form does not read
--- belfry.redrive: any redrive is ready now.
+-- Returns ready_at for a cursor without a live lease. NULL: nothing is left. Now: a message was
+-- redriven, or the first message is visible. Otherwise: the instant at which the first message
+-- becomes visible. Every statement that writes cursor.ready_at uses this rule. A pause does not
+-- change it; see belfry.change_pause. The body is one expression, so the planner inlines it. This
+-- form does not read belfry.redrive: any redrive is ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
-    delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer
+    delay_seconds bigint, window_seconds bigint, retry_at timestamptz, redrives integer
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT CASE
-        WHEN $8 THEN NULL
-        WHEN $10 > 0 THEN statement_timestamp()
+        WHEN $9 > 0 THEN statement_timestamp()
         WHEN $3 <= $2 THEN NULL
-        WHEN $6 = 0 AND $7 = 0 AND ($5 IS NULL OR $5 <= statement_timestamp()) THEN greatest(statement_timestamp(), $9)
-        ELSE greatest(belfry.due_at($1, $2, $4, $6, $7), $9)
+        WHEN $6 = 0 AND $7 = 0 AND ($5 IS NULL OR $5 <= statement_timestamp()) THEN greatest(statement_timestamp(), $8)
+        ELSE greatest(belfry.due_at($1, $2, $4, $6, $7), $8)
     END
 $$;
 
@@ -770,11 +770,11 @@ $$;
 -- before.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
-    delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer, group_id bigint
+    delay_seconds bigint, window_seconds bigint, retry_at timestamptz, redrives integer, group_id bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN NOT $8 THEN least(
-        CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
-        belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
+    SELECT least(
+        CASE WHEN $9 > 0 THEN belfry.redrives_ready_at($1, $10) END,
+        belfry.ready_at($1, $2, $3, $4, $5, $6, $7, $8, NULL))
 $$;
 
 -- From sql/functions/claim/delivery_bytes.sql.
@@ -1120,16 +1120,15 @@ BEGIN
            lease_end = CASE WHEN NOT d.released THEN c.lease_end + d.settled_of_lease END,
            ready_at = CASE
                WHEN NOT d.released THEN c.ready_at
-               WHEN p.paused THEN NULL
                WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
                ELSE coalesce(
                    belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
-                                   p.visible_until, q.delayed_processing, q.window_buffer, p.paused, d.retry_at,
+                                   p.visible_until, q.delayed_processing, q.window_buffer, d.retry_at,
                                    c.redrives - coalesce(d.settled, 0), d.group_id),
                    CASE WHEN p_sql_consumer THEN d.judged_at END) END
       FROM unnest(v_changes) AS d
      CROSS JOIN LATERAL (
-            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
               FROM belfry.partition p
              WHERE p.id >= d.partition_id AND p.id <= d.partition_id
              ORDER BY p.id DESC
@@ -1711,8 +1710,9 @@ BEGIN
                q.paused OR g.paused AS all_paused, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
                q.delayed_processing = 0 AND coalesce(p.visible_until <= v_now, true) AS all_visible,
                q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries,
-               belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
-                               q.delayed_processing, q.window_buffer, p.paused, k.retry_at, NULL) AS ready_at
+               CASE WHEN NOT p.paused THEN
+                   belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
+                                   q.delayed_processing, q.window_buffer, k.retry_at, NULL) END AS ready_at
           INTO f
           FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
                   FROM belfry.partition p
@@ -1723,8 +1723,12 @@ BEGIN
           JOIN belfry.consumer_group g ON g.id = p_group;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
         IF f.all_paused THEN
-            -- A resume wakes whoever waits, so the answer is that nothing is due.
             CLOSE due;
+            r := NULL;
+            r.item := 1;
+            r.partition_id := k.partition_id;
+            r.outcome := 5;
+            RETURN NEXT r;
             r := NULL;
             r.item := 3;
             r.database_now := v_now;
@@ -1780,7 +1784,7 @@ BEGIN
                 k.failures := 0;
                 k.attempts := 0;
                 f.ready_at := belfry.ready_at(k.partition_id, skipped.committed, f.last_seq, f.last_push_at, f.visible_until,
-                                              f.delayed_processing, f.window_buffer, f.paused, NULL, NULL);
+                                              f.delayed_processing, f.window_buffer, NULL, NULL);
                 v_more := skipped.more;
             END IF;
             IF skipped.alone AND p_lease IS NOT NULL THEN
@@ -1862,7 +1866,7 @@ BEGIN
                SET lease_id = NULL, lease_until = NULL, lease_end = NULL, attempts = 0, failures = 0,
                    committed = v_upto,
                    ready_at = least(v_redrives_ready, belfry.ready_at(k.partition_id, v_upto, f.last_seq, f.last_push_at, f.visible_until,
-                                                            f.delayed_processing, f.window_buffer, f.paused, NULL, NULL)),
+                                                            f.delayed_processing, f.window_buffer, NULL, NULL)),
                    skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > v_upto),
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid
@@ -2051,7 +2055,7 @@ BEGIN
            SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
                consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE p_now END, redrives = v_left,
                ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
-                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
+                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
                                           c.retry_at, v_left, p_group)
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
@@ -2272,8 +2276,7 @@ BEGIN
     PERFORM belfry.check_lease(lease);
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
-           ready_at = CASE WHEN c.ready_at IS NOT NULL -- NULL: the partition is paused
-               THEN greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)) END
+           ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
      WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp()
        AND EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = c.group_id)
     RETURNING c.lease_until, c.group_id, c.partition_id INTO v_until, v_group, v_partition;
@@ -2396,7 +2399,7 @@ BEGIN
     END IF;
     LOOP
     FOR k IN
-        SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
+        SELECT d.at, d.partition_id, p.name, d.ready_at, NOT p.paused AND (p.last_seq > d.committed OR d.redrives > 0) AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
                   FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
                           FROM belfry.cursor c
@@ -2411,7 +2414,7 @@ BEGIN
                            AND coalesce(c.ready_at <= v_now, false)
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS o) AS d
-         CROSS JOIN LATERAL (SELECT p.last_seq, p.name FROM belfry.partition p
+         CROSS JOIN LATERAL (SELECT p.last_seq, p.name, p.paused FROM belfry.partition p
                               WHERE p.id >= d.partition_id AND p.id <= d.partition_id
                               ORDER BY p.id DESC
                               LIMIT 1) AS p
@@ -2763,8 +2766,8 @@ CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_s
         INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
         SELECT s.id, p_group, s.committed, CASE WHEN p_start > clock_timestamp() THEN p_start END,
                belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
-                               s.delayed_processing, s.window_buffer, s.paused, NULL, NULL)
-          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer, p.paused,
+                               s.delayed_processing, s.window_buffer, NULL, NULL)
+          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer,
                        CASE WHEN p_start IS NULL THEN p.trimmed
                             WHEN p.last_push_at <= p_start THEN p.last_seq
                             ELSE belfry.seq_at(p.id, p_start)
@@ -2774,7 +2777,7 @@ CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_s
                          WHERE g.id = p_group OFFSET 0) AS g
                  CROSS JOIN unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
-                        SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, p.paused, p.trimmed FROM belfry.partition p
+                        SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, p.trimmed FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
                          ORDER BY p.id DESC
                          LIMIT 1) AS p
@@ -2952,13 +2955,12 @@ BEGIN
            retry_at = NULL,
            ready_at = CASE WHEN c.start_at IS NULL OR c.redrives > 0
                THEN belfry.ready_at(p_partition, p_upto, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at, p.visible_until,
-                                    q.delayed_processing, q.window_buffer, p.paused, NULL, c.redrives, c.group_id) END
-      FROM (SELECT k.group_id
-              FROM belfry.cursor k
+                                    q.delayed_processing, q.window_buffer, NULL, c.redrives, c.group_id) END
+      FROM (SELECT k.group_id FROM belfry.cursor k
              WHERE k.partition_id = p_partition AND k.committed < p_upto AND coalesce(k.lease_until <= p_now, true)
             OFFSET 0) AS h
      CROSS JOIN LATERAL (
-            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
               FROM belfry.partition p WHERE p.id = p_partition OFFSET 0) AS p
      CROSS JOIN LATERAL (
             SELECT q.delayed_processing, q.window_buffer
@@ -2993,8 +2995,7 @@ BEGIN
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
         -- This snapshot is newer than the lock, so last_seq is not behind committed.
-        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               p.paused INTO f
+        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer INTO f
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = p_group
@@ -3010,7 +3011,7 @@ BEGIN
                attempts = 0, failures = 0, retry_at = NULL, alone_until = NULL, start_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL,
                ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
-                                          f.delayed_processing, f.window_buffer, f.paused, NULL, k.redrives, p_group)
+                                          f.delayed_processing, f.window_buffer, NULL, k.redrives, p_group)
          WHERE c.partition_id = v_id AND c.group_id = p_group;
         RETURN NEXT v_to;
     END LOOP;
@@ -3195,78 +3196,72 @@ $$;
 -- From sql/functions/pause/change_pause.sql.
 
 -- Pauses or resumes a queue, one partition of it (p_partition), or one of its groups (p_group).
--- Returns whether that changed anything, or NULL if it does not exist.
+-- changed is NULL if it does not exist. partition_id is the id of the partition.
 --
--- A queue or a group has a flag that every pop reads, and no cursor is written. A partition has a flag
--- too, and ready_at of its cursors is NULL while it is paused. Otherwise a pop from any partition
--- would find the paused partitions first. A cursor that another session has locked keeps its ready_at.
--- The first pop that finds it sets it to NULL.
+-- Every claim reads the flags, and a pause writes no cursor. Why nothing is stranded:
 --
--- A resume of a partition waits up to 5 seconds for each cursor that another session has locked. Such a
--- session may have read that the partition is paused.
-CREATE FUNCTION belfry.change_pause(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
-LANGUAGE plpgsql SET lock_timeout = '5s' SET synchronous_commit = on AS $$
+--   1. A paused queue or group leaves ready_at of its cursors as it is. So a resume needs no wake. It
+--      must make every waiter look again.
+--   2. In a paused partition, a claim and settle_drained set ready_at of a due cursor to NULL. Otherwise
+--      every pop from any partition would find that cursor first. Both are followed by a wake.
+--   3. A wake does nothing in a paused partition. So a resume of a partition must be followed by a
+--      wake after its commit, as a push is. If the wake of step 2 still saw the pause, the wake of the
+--      resume starts later and sees the NULL.
+CREATE FUNCTION belfry.change_pause(
+    p_queue text, p_partition text, p_group text, p_paused boolean, OUT changed boolean, OUT partition_id bigint
+) LANGUAGE plpgsql SET synchronous_commit = on AS $$
 DECLARE
     v_queue bigint;
-    v_id bigint;
-    v_changed boolean;
 BEGIN
     SELECT q.id INTO v_queue FROM belfry.queue q WHERE q.name = p_queue AND q.deleted_at IS NULL;
-    IF p_group IS NOT NULL THEN
-        SELECT g.id INTO v_id FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group;
-        UPDATE belfry.consumer_group g SET paused = p_paused WHERE g.id = v_id AND g.paused <> p_paused;
-        v_changed := FOUND;
-    ELSIF p_partition IS NULL THEN
-        v_id := v_queue;
-        UPDATE belfry.queue q SET paused = p_paused WHERE q.id = v_id AND q.paused <> p_paused;
-        v_changed := FOUND;
+    IF p_partition IS NOT NULL THEN
+        SELECT p.paused <> p_paused, p.id INTO changed, partition_id
+          FROM belfry.partition p WHERE p.queue_id = v_queue AND p.name = p_partition AND NOT p.closed FOR NO KEY UPDATE;
+        UPDATE belfry.partition p SET paused = p_paused WHERE p.id = partition_id AND changed;
+    ELSIF p_group IS NOT NULL THEN
+        SELECT g.paused <> p_paused INTO changed
+          FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group FOR NO KEY UPDATE;
+        UPDATE belfry.consumer_group g SET paused = p_paused WHERE g.queue_id = v_queue AND g.name = p_group AND changed;
     ELSE
-        SELECT p.id INTO v_id FROM belfry.partition p
-         WHERE p.queue_id = v_queue AND p.name = p_partition AND NOT p.closed FOR NO KEY UPDATE;
-        UPDATE belfry.partition p SET paused = p_paused WHERE p.id = v_id AND p.paused <> p_paused;
-        v_changed := FOUND;
-        IF p_paused THEN
-            UPDATE belfry.cursor c SET ready_at = NULL
-              FROM (SELECT k.ctid AS at FROM belfry.cursor k
-                     WHERE k.partition_id = v_id AND k.ready_at IS NOT NULL
-                     ORDER BY k.group_id
-                       FOR NO KEY UPDATE SKIP LOCKED) AS held
-             WHERE c.ctid = held.at;
-        ELSE
-            PERFORM FROM belfry.cursor c WHERE c.partition_id = v_id ORDER BY c.group_id FOR NO KEY UPDATE;
-            PERFORM FROM belfry.wake_partitions(ARRAY[v_id]);
-        END IF;
+        SELECT q.paused <> p_paused INTO changed FROM belfry.queue q WHERE q.id = v_queue FOR NO KEY UPDATE;
+        UPDATE belfry.queue q SET paused = p_paused WHERE q.id = v_queue AND changed;
     END IF;
-    RETURN CASE WHEN v_id IS NOT NULL THEN v_changed END;
 END $$;
 REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean) FROM PUBLIC;
 
 -- From sql/functions/pause/change_pause_in_session.sql.
 
--- belfry.pause and belfry.resume: changes a pause, writes the audit and wakes every waiter after a
--- resume.
+-- Is belfry.pause and belfry.resume: changes a pause in a SQL session and writes the audit.
+--
+-- No wake can follow the commit of the session. So a resume of a partition locks all its cursors, and
+-- makes them ready under the locks. Pushes to the partition wait until the commit. It waits up to 5
+-- seconds for each cursor that another session has locked.
 CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
 DECLARE
-    v_changed boolean;
+    v record;
 BEGIN
     IF p_partition IS NOT NULL AND p_group IS NOT NULL THEN
         RAISE EXCEPTION 'a partition and a consumer group are given' USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Give one of them, or none for the queue.';
     END IF;
-    v_changed := belfry.change_pause(p_queue, p_partition, p_group, p_paused);
-    IF v_changed IS NULL THEN
+    v := belfry.change_pause(p_queue, p_partition, p_group, p_paused);
+    IF v.changed IS NULL THEN
         RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist', quote_nullable(p_queue), quote_nullable(p_partition),
             quote_nullable(p_group) USING ERRCODE = 'undefined_object';
     END IF;
     INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, partition, consumer_group, parameters, counts, result)
     VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text,
             CASE WHEN p_paused THEN 'delivery.pause' ELSE 'delivery.resume' END, p_queue, p_partition, p_group, '{}',
-            json_build_object('changed', v_changed::integer), 'ok');
-    IF NOT p_paused AND pg_notification_queue_usage() < 0.97 THEN -- a full queue would fail the transaction
-        PERFORM pg_notify('belfry', '1;i=00000000-0000-0000-0000-000000000000;all');
+            json_build_object('changed', v.changed::integer), 'ok');
+    IF NOT p_paused THEN
+        PERFORM FROM belfry.cursor c WHERE c.partition_id = v.partition_id ORDER BY c.group_id FOR NO KEY UPDATE;
+        PERFORM FROM belfry.wake_partitions(ARRAY[v.partition_id]);
+        IF pg_notification_queue_usage() < 0.97 THEN -- a full queue would fail the transaction
+            PERFORM pg_notify('belfry', '1;i=00000000-0000-0000-0000-000000000000;all');
+        END IF;
     END IF;
-    RETURN v_changed;
+    RETURN v.changed;
 END $$;
 REVOKE ALL ON FUNCTION belfry.change_pause_in_session(text, text, text, boolean) FROM PUBLIC;
 
@@ -3540,7 +3535,7 @@ BEGIN
                ready_at = CASE WHEN v_ends OR (v_committed > k.committed OR v_redriven > 0) AND c.lease_id IS NULL
                     THEN belfry.ready_at(p_partition, v_committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-                                         p.paused, CASE WHEN v_committed = k.committed THEN c.retry_at END,
+                                         CASE WHEN v_committed = k.committed THEN c.retry_at END,
                                          (c.redrives - least(v_redriven, 1))::integer, k.group_id)
                     ELSE c.ready_at END
           FROM belfry.partition p
@@ -3556,8 +3551,8 @@ END $$;
 
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
 -- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready (NULL: the partition is paused). Locks the cursors in
--- (partition, group) order before it reads, so each dead letter counts once.
+-- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order before
+-- it reads, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -3597,10 +3592,9 @@ BEGIN
     )
     UPDATE belfry.cursor c
        SET redrives = coalesce(c.redrives, 0) + k.added,
-           ready_at = CASE WHEN p.paused OR c.lease_until > statement_timestamp() THEN c.ready_at
+           ready_at = CASE WHEN c.lease_until > statement_timestamp() THEN c.ready_at
                            ELSE least(c.ready_at, statement_timestamp()) END
       FROM counted k
-     CROSS JOIN LATERAL (SELECT p.paused FROM belfry.partition p WHERE p.id = k.partition_id OFFSET 0) AS p
      WHERE c.partition_id = ANY (v_partitions) AND c.partition_id = k.partition_id AND c.group_id = k.group_id
     RETURNING c.group_id, c.partition_id, k.n, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
 END $$;
@@ -4063,8 +4057,8 @@ $$;
 
 -- From sql/functions/wake/settle_drained.sql.
 
--- Sets ready_at to NULL for cursors that are marked ready although nothing is left. belfry.ack
--- leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
+-- Sets ready_at to NULL for cursors that are marked ready although nothing is left, or although the
+-- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
 -- number of settled cursors. A wake of the partitions must follow the commit.
 --
 -- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
@@ -4075,11 +4069,17 @@ DECLARE
     v_settled bigint := 0;
     k record;
     v_at tid;
+    v_paused boolean;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     FOR k IN
         SELECT w.partition_id, w.group_id FROM unnest(p_partitions, p_groups) AS w(partition_id, group_id) ORDER BY 1, 2
     LOOP
+        SELECT p.paused INTO v_paused
+          FROM belfry.partition p
+         WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+         ORDER BY p.id DESC
+         LIMIT 1;
         PERFORM c.group_id FROM belfry.cursor c
            JOIN (SELECT n.ctid AS at, n.ready_at
                    FROM belfry.cursor n
@@ -4087,10 +4087,10 @@ BEGIN
                   ORDER BY n.group_id DESC
                   LIMIT 1) AS newest ON newest.at = c.ctid
           WHERE newest.ready_at <= statement_timestamp() AND coalesce(c.ready_at <= statement_timestamp(), false)
-            AND NOT EXISTS (
+            AND (v_paused OR NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))))
             FOR NO KEY UPDATE OF c SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- These statements have newer snapshots than the lock.
@@ -4099,6 +4099,13 @@ BEGIN
          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
          ORDER BY c.group_id DESC
          LIMIT 1;
+        IF v_paused THEN
+            UPDATE belfry.cursor c
+               SET ready_at = NULL, lease_id = NULL, lease_until = NULL, lease_end = NULL
+             WHERE c.ctid = v_at AND c.ready_at <= statement_timestamp();
+            v_settled := v_settled + 1;
+            CONTINUE;
+        END IF;
         UPDATE belfry.cursor c
            SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL
@@ -4169,15 +4176,14 @@ BEGIN
         CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
             CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
-                                                       h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);
+                                                       h.delayed_processing, h.window_buffer, h.retry_at, h.redrives, h.group_id);
         END IF;
         v_committed := CASE WHEN h.start_at IS NULL THEN h.committed
                             WHEN h.last_push_at <= h.start_at THEN h.last_seq
                             ELSE greatest(h.committed, belfry.seq_at(h.partition_id, h.start_at)) END;
         UPDATE belfry.cursor c
-           SET ready_at = greatest(CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_until END, -- leased before a pause
-                                   belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
-                                                   h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id)),
+           SET ready_at = belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
+                                          h.delayed_processing, h.window_buffer, h.retry_at, h.redrives, h.group_id),
                committed = v_committed,
                start_at = CASE WHEN v_committed >= h.last_seq THEN h.start_at END
          WHERE c.ctid = h.ctid
@@ -4224,4 +4230,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'c41b8245a71a2017fc26590bd91344b3d030ffc3fc7af2ebb87c61515311b450';
+COMMENT ON FUNCTION belfry.baseline() IS '777349c5446d3be117099a856d14e8d5d69bd17fe30c414cde11a1d1ab303492';

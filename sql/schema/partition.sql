@@ -29,7 +29,7 @@ CREATE TABLE belfry.partition (
     uid           uuid NOT NULL DEFAULT gen_random_uuid(),
     -- The queue is being deleted, and nobody may push any more.
     closed        boolean NOT NULL DEFAULT false,
-    -- No pop returns a message of it. ready_at of its cursors is NULL meanwhile.
+    -- No pop returns a message of it; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
     name          text NOT NULL CHECK (octet_length(name) <= 255),
     UNIQUE (queue_id, name)

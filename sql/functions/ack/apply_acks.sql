@@ -244,16 +244,15 @@ BEGIN
            lease_end = CASE WHEN NOT d.released THEN c.lease_end + d.settled_of_lease END,
            ready_at = CASE
                WHEN NOT d.released THEN c.ready_at
-               WHEN p.paused THEN NULL
                WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
                ELSE coalesce(
                    belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
-                                   p.visible_until, q.delayed_processing, q.window_buffer, p.paused, d.retry_at,
+                                   p.visible_until, q.delayed_processing, q.window_buffer, d.retry_at,
                                    c.redrives - coalesce(d.settled, 0), d.group_id),
                    CASE WHEN p_sql_consumer THEN d.judged_at END) END
       FROM unnest(v_changes) AS d
      CROSS JOIN LATERAL (
-            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
+            SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
               FROM belfry.partition p
              WHERE p.id >= d.partition_id AND p.id <= d.partition_id
              ORDER BY p.id DESC

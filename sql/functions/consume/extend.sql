@@ -17,8 +17,7 @@ BEGIN
     PERFORM belfry.check_lease(lease);
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)),
-           ready_at = CASE WHEN c.ready_at IS NOT NULL -- NULL: the partition is paused
-               THEN greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds)) END
+           ready_at = greatest(c.lease_until, clock_timestamp() + make_interval(secs => seconds))
      WHERE c.lease_id = extend.lease AND c.lease_until > clock_timestamp()
        AND EXISTS (SELECT 1 FROM belfry.consumer_group g WHERE g.id = c.group_id)
     RETURNING c.lease_until, c.group_id, c.partition_id INTO v_until, v_group, v_partition;

@@ -77,7 +77,7 @@ BEGIN
     END IF;
     LOOP
     FOR k IN
-        SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
+        SELECT d.at, d.partition_id, p.name, d.ready_at, NOT p.paused AND (p.last_seq > d.committed OR d.redrives > 0) AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
                   FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
                           FROM belfry.cursor c
@@ -92,7 +92,7 @@ BEGIN
                            AND coalesce(c.ready_at <= v_now, false)
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS o) AS d
-         CROSS JOIN LATERAL (SELECT p.last_seq, p.name FROM belfry.partition p
+         CROSS JOIN LATERAL (SELECT p.last_seq, p.name, p.paused FROM belfry.partition p
                               WHERE p.id >= d.partition_id AND p.id <= d.partition_id
                               ORDER BY p.id DESC
                               LIMIT 1) AS p

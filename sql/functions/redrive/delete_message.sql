@@ -78,7 +78,7 @@ BEGIN
                ready_at = CASE WHEN v_ends OR (v_committed > k.committed OR v_redriven > 0) AND c.lease_id IS NULL
                     THEN belfry.ready_at(p_partition, v_committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-                                         p.paused, CASE WHEN v_committed = k.committed THEN c.retry_at END,
+                                         CASE WHEN v_committed = k.committed THEN c.retry_at END,
                                          (c.redrives - least(v_redriven, 1))::integer, k.group_id)
                     ELSE c.ready_at END
           FROM belfry.partition p

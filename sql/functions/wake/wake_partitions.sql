@@ -45,15 +45,14 @@ BEGIN
         CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
             CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
-                                                       h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);
+                                                       h.delayed_processing, h.window_buffer, h.retry_at, h.redrives, h.group_id);
         END IF;
         v_committed := CASE WHEN h.start_at IS NULL THEN h.committed
                             WHEN h.last_push_at <= h.start_at THEN h.last_seq
                             ELSE greatest(h.committed, belfry.seq_at(h.partition_id, h.start_at)) END;
         UPDATE belfry.cursor c
-           SET ready_at = greatest(CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_until END, -- leased before a pause
-                                   belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
-                                                   h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id)),
+           SET ready_at = belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
+                                          h.delayed_processing, h.window_buffer, h.retry_at, h.redrives, h.group_id),
                committed = v_committed,
                start_at = CASE WHEN v_committed >= h.last_seq THEN h.start_at END
          WHERE c.ctid = h.ctid

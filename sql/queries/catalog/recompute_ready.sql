@@ -26,14 +26,14 @@ WITH unleased AS MATERIALIZED (
 )
 UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(u.partition_id, c.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                  q.delayed_processing, q.window_buffer, p.paused,
+                                  q.delayed_processing, q.window_buffer,
                                   CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END, c.redrives,
                                   CASE WHEN q.retry_backoff_ms > 0 THEN u.group_id END),
        retry_at = CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM unleased u
   CROSS JOIN LATERAL (
-         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
+         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
            FROM belfry.partition p WHERE p.id = u.partition_id OFFSET 0) AS p
   CROSS JOIN LATERAL (
          SELECT q.delayed_processing, q.window_buffer, q.retry_backoff_ms

@@ -12,8 +12,7 @@ WITH held AS MATERIALIZED (
 ), extended AS (
     UPDATE belfry.cursor c
        SET lease_until = greatest(c.lease_until, statement_timestamp() + make_interval(secs => $2::bigint)),
-           ready_at = CASE WHEN c.ready_at IS NOT NULL -- NULL: the partition is paused
-               THEN greatest(c.lease_until, statement_timestamp() + make_interval(secs => $2::bigint)) END
+           ready_at = greatest(c.lease_until, statement_timestamp() + make_interval(secs => $2::bigint))
       FROM held h
      WHERE c.partition_id = h.partition_id AND c.group_id = h.group_id
        AND c.lease_id = $1::uuid

@@ -17,11 +17,11 @@ UPDATE belfry.cursor c
    SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
        attempts = CASE WHEN h.lease_end < 0 THEN c.attempts ELSE greatest(c.attempts - 1, 0) END,
        ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                  q.delayed_processing, q.window_buffer, p.paused, c.retry_at,
+                                  q.delayed_processing, q.window_buffer, c.retry_at,
                                   c.redrives, c.group_id)
   FROM held h
   CROSS JOIN LATERAL (
-         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
+         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
            FROM belfry.partition p WHERE p.id = h.partition_id OFFSET 0) AS p
   CROSS JOIN LATERAL (
          SELECT q.delayed_processing, q.window_buffer
