@@ -121,5 +121,32 @@ func TestAResumeInAnOpenTransactionStrandsNothing(t *testing.T) {
 	waiting := c.begin(anyOf("q"))
 	c.untilWaiting(1)
 	require.NoError(t, tx.Commit(t.Context()))
+	var asleep int
+	s.scan(t, `SELECT count(*) FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'p' AND c.ready_at IS NULL`, nil, &asleep)
+	require.Zero(t, asleep)
 	require.Equal(t, []string{"1"}, waiting.delivery().ok(http.StatusOK).ids())
+}
+
+// A consumer in SQL that waits during a pause puts the cursor to sleep, and is woken by the resume.
+func TestAConsumerInSQLIsWokenByAResume(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven)
+	s.untilProven(t, 0)
+	c, consumer := s.client(t), newSQLConsumer(t, s.dsn, "g")
+	for kind, asleep := range map[string]bool{"a queue": false, "a partition": true} {
+		q := "q-" + kind[2:]
+		c.pushIDs(q, "p", "1")
+		c.exec(`SELECT belfry.pause` + pauses(q)[kind].sql)
+		c.exec(`SELECT belfry.subscribe($1, 'g', 'all')`, q)
+		consumer.drained(q)
+		if asleep {
+			until(t, "the cursor sleeps", func() (done bool) {
+				s.scan(t, `SELECT count(*) = 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.paused AND c.ready_at IS NULL`, nil, &done)
+				return done
+			})
+		}
+		c.exec(`SELECT belfry.resume` + pauses(q)[kind].sql)
+		consumer.waitForWake()
+		require.Equal(t, "1", consumer.next(q))
+	}
 }
