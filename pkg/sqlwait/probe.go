@@ -140,7 +140,7 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 			due.drained = append(due.drained, c.Partition)
 		}
 	}
-	result := probeEmpty
+	var result probeResult
 	switch {
 	case paused:
 		w.Readiness.SetPaused(target, observation)
