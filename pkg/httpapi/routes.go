@@ -65,6 +65,7 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 		{post, "/api/v1/consumer-groups/:group/subscription", Write, change(audit.SetSubscriptionStart, admin.SetSubscriptionStart)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Write | Granted, change(audit.SeekGroup, admin.SeekQueue)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", Write | Granted, change(audit.SeekGroup, admin.SeekPartition)},
+		{get, "/api/v1/explain", Read | Granted, answer(admin.Explain)},
 		{get, "/api/v1/resources/queues", Read | Granted, answer(count(admin.Queues))},
 		{get, "/api/v1/resources/queues/:queue", Read | Granted, answer(count(admin.Queue))},
 		{post, "/api/v1/resources/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, admin.PauseQueue(true))},
@@ -141,7 +142,7 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Explainer: d.Explainer, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/explain"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -111,6 +112,12 @@ type Switches interface {
 // WaitReporter reports the requests that wait for messages.
 type WaitReporter interface {
 	Status() dispatch.Status
+	WaitingFor(target dispatch.WaitingGroup) int
+}
+
+// Explainer says why a group receives, or does not receive, a message.
+type Explainer interface {
+	Explain(ctx context.Context, q explain.Question, in explain.Instance) (explain.Answer, error)
 }
 
 // Meter counts acknowledgments and knows the rates of this instance.
@@ -134,6 +141,7 @@ type Handlers struct {
 	Owners      wire.Owners
 	Streams     Streams
 	Switches    Switches
+	Explainer   Explainer
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
 	Meter       Meter
