@@ -143,15 +143,15 @@ var cases = map[string]struct {
 		f.consume(1, queue.AckCompleted)
 		f.exec(`UPDATE belfry.consumer_group SET mode = 'new', start_at = now()`)
 	}, asks: "m1"},
-	"dead letter": {code: explain.DeadLettered, happens: func(f *fixture) { f.consume(1, queue.AckDeadLetter) }, asks: "m1", says: "Redrive"},
-	"redriven":    {code: explain.Deliverable, happens: func(f *fixture) { f.consume(1, queue.AckDeadLetter); f.redrive() }, asks: "m1", next: "m1", in: waiting(1), says: "redriven"},
+	"dead letter": {code: explain.DeadLettered, happens: func(f *fixture) { f.consume(1, queue.AckDead) }, asks: "m1", says: "Redrive"},
+	"redriven":    {code: explain.Deliverable, happens: func(f *fixture) { f.consume(1, queue.AckDead); f.redrive() }, asks: "m1", next: "m1", in: waiting(1), says: "redriven"},
 	"redriven and resting": {code: explain.Resting, happens: func(f *fixture) {
-		f.consume(1, queue.AckDeadLetter)
+		f.consume(1, queue.AckDead)
 		f.redrive()
 		f.consume(9, queue.AckCompleted)
 		f.consume(9, queue.AckCompleted)
 		f.push("m3")
-		f.consume(1, queue.AckDeadLetter)
+		f.consume(1, queue.AckDead)
 		f.redrive()
 		f.exec(`UPDATE belfry.redrive SET retry_at = now() + interval '60 s', failures = 4`)
 	}, asks: "m3", next: "m3", changesIn: time.Minute, says: "failed 4 times"},
