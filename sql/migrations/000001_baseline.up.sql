@@ -3220,7 +3220,7 @@ BEGIN
         UPDATE belfry.partition p SET paused = p_paused WHERE p.id = partition_id AND changed;
     ELSIF p_group IS NOT NULL THEN
         SELECT g.paused <> p_paused INTO changed
-          FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group AND NOT g.kept FOR NO KEY UPDATE;
+          FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group FOR NO KEY UPDATE;
         UPDATE belfry.consumer_group g SET paused = p_paused WHERE g.queue_id = v_queue AND g.name = p_group AND changed;
     ELSE
         SELECT q.paused <> p_paused INTO changed FROM belfry.queue q WHERE q.id = v_queue FOR NO KEY UPDATE;
@@ -4230,4 +4230,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '5d32e79abbd520b0071cfd77d208686c21b21c436103962362511aa001fd14b8';
+COMMENT ON FUNCTION belfry.baseline() IS '777349c5446d3be117099a856d14e8d5d69bd17fe30c414cde11a1d1ab303492';

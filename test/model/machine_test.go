@@ -111,7 +111,7 @@ func TestTheStoreAgreesWithTheModel(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "expire": m.expire, "release": m.release, "end": m.end, "seek": m.seek, "redrive": m.redrive, "crash loop": m.crashLoop, "fail again": m.failAgain, "delete message": m.deleteMessage, "delete group": m.deleteGroup, "configure": m.configure, "time": m.pass, "sweep": m.sweep,
+			"transact": m.transact, "extend": m.extend, "expire": m.expire, "release": m.release, "end": m.end, "seek": m.seek, "redrive": m.redrive, "crash loop": m.crashLoop, "fail again": m.failAgain, "delete message": m.deleteMessage, "delete group": m.deleteGroup, "configure": m.configure, "time": m.pass, "sweep": m.sweep, "pause": m.pause,
 			"": m.check,
 		})
 	})

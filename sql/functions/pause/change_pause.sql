@@ -23,7 +23,7 @@ BEGIN
         UPDATE belfry.partition p SET paused = p_paused WHERE p.id = partition_id AND changed;
     ELSIF p_group IS NOT NULL THEN
         SELECT g.paused <> p_paused INTO changed
-          FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group AND NOT g.kept FOR NO KEY UPDATE;
+          FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group FOR NO KEY UPDATE;
         UPDATE belfry.consumer_group g SET paused = p_paused WHERE g.queue_id = v_queue AND g.name = p_group AND changed;
     ELSE
         SELECT q.paused <> p_paused INTO changed FROM belfry.queue q WHERE q.id = v_queue FOR NO KEY UPDATE;

@@ -30,7 +30,7 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
           FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = $2::text AND NOT p.closed OFFSET 0) AS p ON true
   LEFT JOIN LATERAL (
         SELECT g.id, g.paused, CASE WHEN g.mode <> 'all' THEN coalesce(g.start_at, g.created_at) END AS start_at
-          FROM belfry.consumer_group g WHERE g.queue_id = q.id AND g.name = $3::text AND NOT g.kept OFFSET 0) AS g ON true
+          FROM belfry.consumer_group g WHERE g.queue_id = q.id AND g.name = $3::text OFFSET 0) AS g ON true
   LEFT JOIN LATERAL (
         SELECT c.partition_id, c.committed, c.skip, c.redrives, c.start_at, c.ready_at, c.retry_at, c.lease_id, c.lease_until, c.lease_end,
                c.attempts, c.failures, c.expired
