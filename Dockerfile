@@ -10,7 +10,7 @@ RUN go mod download
 COPY . .
 # The build has no git history, so the version is an argument.
 ARG VERSION=dev
-RUN CGO_ENABLED=0 go build -tags release -trimpath -ldflags "-s -w -X github.com/belfry-mq/belfry/pkg/app.linkedVersion=${VERSION}" -o /belfry ./cmd/belfry
+RUN CGO_ENABLED=0 go build -tags release -trimpath -ldflags "-s -w -X github.com/belfry-mq/belfry/pkg/app.linkedVersion=${VERSION}" -o /belfry ./cmd/belfry && mkdir -p /var/lib/belfry
 
 # The image has CA certificates and time zones, but no shell and no package manager.
 FROM scratch
@@ -19,6 +19,8 @@ COPY --from=build /usr/local/go/lib/time/zoneinfo.zip /zoneinfo.zip
 ENV ZONEINFO=/zoneinfo.zip
 COPY LICENSE THIRD_PARTY_NOTICES /
 COPY --from=build /belfry /belfry
+# Pushes during maintenance are kept here (spool.dir). Mount a volume that outlives the container.
+COPY --from=build --chown=65532:65532 /var/lib/belfry /var/lib/belfry
 USER 65532:65532
 EXPOSE 6632
 

@@ -13,11 +13,11 @@ type alias struct {
 	key string
 	// names lists the variables, the preferred one first.
 	names []string
-	// unit is ms or s if the value is a whole number without a unit.
+	// unit is ms, s or d if the value is a whole number without a unit.
 	unit string
 }
 
-var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds"}
+var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "d": "days"}
 
 var aliases = []alias{
 	{key: "database.pool_size", names: []string{"DB_POOL_SIZE"}},
@@ -40,10 +40,12 @@ var aliases = []alias{
 	{key: "defaults.pop_batch_size", names: []string{"DEFAULT_BATCH_SIZE"}},
 	{key: "defaults.subscription_mode", names: []string{"DEFAULT_SUBSCRIPTION_MODE"}},
 	{key: "sweep.retention_interval", names: []string{"RETENTION_INTERVAL"}, unit: "ms"},
+	{key: "spool.dir", names: []string{"FILE_BUFFER_DIR"}},
 	{key: "sweep.retention_batch_size", names: []string{"RETENTION_BATCH_SIZE"}},
 	{key: "sweep.eviction_interval", names: []string{"EVICTION_INTERVAL"}, unit: "ms"},
 	{key: "sweep.eviction_batch_size", names: []string{"EVICTION_BATCH_SIZE"}},
 	{key: "sweep.partition_cleanup_days", names: []string{"PARTITION_CLEANUP_DAYS"}},
+	{key: "history.retention", names: []string{"METRICS_RETENTION_DAYS"}, unit: "d"},
 	{key: "encryption.key", names: []string{"QUEEN_ENCRYPTION_KEY"}},
 	{key: "auth.enabled", names: []string{"JWT_ENABLED"}},
 	{key: "auth.algorithm", names: []string{"JWT_ALGORITHM"}},
@@ -91,11 +93,14 @@ func (l *loader) fromAlias(a alias) (setting, bool) {
 			continue
 		}
 		if a.unit != "" {
-			if _, err := strconv.ParseInt(text, 10, 32); err != nil {
+			n, err := strconv.ParseInt(text, 10, 32)
+			if err != nil {
 				l.fail(fmt.Errorf("%s is %q (env %s): it must be a whole number of %s", a.key, text, name, unitNames[a.unit]))
 				return setting{}, false
 			}
-			text += a.unit
+			if text += a.unit; a.unit == "d" {
+				text = strconv.FormatInt(24*n, 10) + "h"
+			}
 		}
 		return setting{text: text, source: "env " + used}, true
 	}

@@ -8,11 +8,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/sweep"
 	"github.com/belfry-mq/belfry/pkg/token"
 )
@@ -28,6 +30,8 @@ type Config struct {
 	Defaults   queue.Defaults        `mapstructure:"defaults"`
 	Sweep      sweep.Config          `mapstructure:"sweep"`
 	Audit      auditlog.Config       `mapstructure:"audit"`
+	Spool      spool.Config          `mapstructure:"spool"`
+	History    history.Config        `mapstructure:"history"`
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
 	Auth       token.Config          `mapstructure:"auth"`
@@ -80,6 +84,8 @@ func Default() Config {
 		Sweep:     sweep.DefaultConfig(),
 		Auth:      token.DefaultConfig(),
 		Audit:     auditlog.DefaultConfig(),
+		Spool:     spool.DefaultConfig(),
+		History:   history.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
 		Log:       DefaultLog(),
 	}
@@ -97,6 +103,8 @@ func (c Config) Validate() error {
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
 		c.Audit.Validate(),
+		c.Spool.Validate(),
+		c.History.Validate(),
 		c.Metrics.Validate(),
 		c.Encryption.Validate(),
 		c.Auth.Validate(),

@@ -98,6 +98,8 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 			value = "admin"
 		case "http.trusted_proxies":
 			value = "10.0.0.0/8,fd00::/8"
+		case "history.retention":
+			value = "72h"
 		case "log.level":
 			value = "debug"
 		case "log.format":

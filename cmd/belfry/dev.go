@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/pkg/spool"
 )
 
 const (
@@ -119,6 +121,9 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 	}
 	cfg := d.cfg
 	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(cluster.URL(devDatabase)), ""
+	if cfg.Spool.Dir == spool.DefaultConfig().Dir {
+		cfg.Spool.Dir = filepath.Join(cluster.Dir(), "spool")
+	}
 	cfg.HTTP.DrainDelay = 0 // there is no load balancer
 	if cfg.Encryption.Key == "" && cfg.Encryption.Keys == "" {
 		key, err := devKey(cluster.Dir())

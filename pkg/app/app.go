@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/migrate"
@@ -49,9 +50,9 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return err
 	}
 	defer pinger.Close()
-	registry := prometheus.NewRegistry()
+	registry, counts := prometheus.NewRegistry(), history.NewRecorder(cfg.Metrics.MaxQueues)
 	server := httpapi.New(cfg.HTTP, httpapi.StartDeps{
-		Ping: pinger.Ping, Metrics: httpapi.NewMetrics(registry), Version: Version(), Log: log,
+		Ping: pinger.Ping, Metrics: httpapi.NewMetrics(registry, counts), Version: Version(), Log: log,
 	})
 	ln, err := server.Listen(ctx)
 	if err != nil {
@@ -61,6 +62,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	var serving errgroup.Group
 	serving.Go(func() error { return server.Serve(ln) })
 	b := newBuilder(cfg, pool, server, registry, log)
+	b.counts, b.addr = counts, ln.Addr()
 	defer b.close()
 	if err := b.start(ctx); err != nil {
 		return errors.Join(ended(ctx, err), server.Shutdown(context.WithoutCancel(ctx)), serving.Wait())

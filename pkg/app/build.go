@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,6 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/explain"
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/listen"
@@ -26,6 +28,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/readiness"
 	"github.com/belfry-mq/belfry/pkg/revocation"
 	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/sqlwait"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/store"
@@ -40,6 +43,7 @@ const maxUrgentConnections = 1000
 
 // parts are the rooms of a running server.
 type parts struct {
+	instance   queue.ID
 	verbs      *store.Store
 	operator   *catalog.Catalog
 	sweeper    *sweep.Sweeper
@@ -73,6 +77,10 @@ type builder struct {
 	bus  *events.Bus
 	reg  *prometheus.Registry
 	log  *zap.Logger
+	// counts are what this instance did, for the history.
+	counts *history.Recorder
+	// addr is where the server listens.
+	addr net.Addr
 }
 
 // newBuilder returns a builder without rooms. The caller closes it.
@@ -111,15 +119,22 @@ func (b builder) build(ctx context.Context) error {
 		return err
 	}
 	b.buildWaiters(intents, dispatchMetrics, switches.PopPaused)
+	b.buildHistory()
 	if err := b.buildSequencer(ctx); err != nil {
 		return err
 	}
 	b.bus.Subscribe(b.sender)
+	pushes := spool.New(b.cfg.Spool, spool.Deps{
+		Pusher: b.verbs, Paused: switches.PushPaused, Pool: b.pool, Host: hostname(), Sealer: sealer, Metrics: spool.NewMetrics(b.reg), Log: b.log,
+	})
+	b.closers = append(b.closers, pushes.Close)
+	b.runs = append(b.runs, pushes.Run)
 
 	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
 	sweepConfig := b.cfg.Sweep
 	sweepConfig.AuditRetention = b.cfg.Audit.Retention
-	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg), b.log)
+	sweepConfig.HistoryRetention, sweepConfig.HistoryMinutes = b.cfg.History.Retention, history.MinuteRows
+	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	auth, err := b.authenticator(ctx)
@@ -127,11 +142,12 @@ func (b builder) build(ctx context.Context) error {
 		return err
 	}
 	b.api = httpapi.Deps{
-		Auth: auth, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
+		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
+		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool),
-		Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
+		Listener: b.listenerState, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
 	return nil
 }
@@ -168,7 +184,8 @@ func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error
 // buildListener constructs the two directions to the other instances.
 func (b builder) buildListener() (err error) {
 	url := b.cfg.Database.DirectURL().Reveal()
-	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
+	b.instance = queue.NewID()
+	if b.sender, err = listen.NewSender(url, b.instance, b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}
 	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss}
@@ -243,9 +260,9 @@ func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
 }
 
 // listenerState returns what the status of the dispatcher shows of the listener.
-func listenerState(l *listen.Listener) httpapi.ListenerState {
-	state, proof := l.State()
+func (p *parts) listenerState() httpapi.ListenerState {
+	state, proof := p.listener.State()
 	return httpapi.ListenerState{
-		State: string(state), Proof: proof, Reconnects: l.Reconnects(), Peers: l.Peers(),
+		Instance: p.instance, State: string(state), Proof: proof, Reconnects: p.listener.Reconnects(), Peers: p.listener.Peers(),
 	}
 }

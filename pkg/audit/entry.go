@@ -31,6 +31,8 @@ const (
 	DeleteStream         = "stream.delete"
 	SetPushMaintenance   = "maintenance.push"
 	SetPopMaintenance    = "maintenance.pop"
+	RetryRejected        = "maintenance.retry"
+	DiscardRejected      = "maintenance.discard"
 	RevokeToken          = "token.revoke"
 )
 

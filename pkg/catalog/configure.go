@@ -77,6 +77,9 @@ func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, erro
 		} else if stored.partitionCreated {
 			c.events.Created(set.Queue, queue.DefaultPartition, events.Here)
 		}
+		if stored.partitionCreated {
+			c.events.PartitionsCreated(set.Queue, 1)
+		}
 		if _, pending := c.recomputePending.Load(stored.id); !stored.recompute && !pending {
 			return stored.Configured, nil
 		}

@@ -87,6 +87,9 @@ func cut[T any](list []T, truncated bool) ([]T, bool) {
 	return list[:statusLimit], true
 }
 
+// WaitingGroups counts all waiting requests by what they wait for.
+func (d *Dispatcher) WaitingGroups() []WaitingGroup { return d.Intents.groups(time.Now()) }
+
 // groups counts the waiting requests by what they wait for.
 func (r *Intents) groups(now time.Time) []WaitingGroup {
 	r.mu.Lock()

@@ -30,6 +30,8 @@ type Handler interface {
 	// OnCreated is called when a partition was created. An empty partition stands for the queue;
 	// both are empty when a peer did not say which.
 	OnCreated(queueName, partition string, from Origin)
+	// OnPartitionsCreated is called when this instance has created n partitions of a queue.
+	OnPartitionsCreated(queueName string, n int)
 	// OnResync is called when something may have become poppable and it is unknown which partition:
 	// every waiter looks again, and no partition is known to be empty any more.
 	OnResync(reason string, from Origin)
@@ -57,6 +59,9 @@ func (Nop) OnReady([]queue.Ready, Origin) {}
 
 // OnCreated does nothing.
 func (Nop) OnCreated(_, _ string, _ Origin) {}
+
+// OnPartitionsCreated does nothing.
+func (Nop) OnPartitionsCreated(string, int) {}
 
 // OnResync does nothing.
 func (Nop) OnResync(string, Origin) {}
@@ -105,6 +110,11 @@ func (b *Bus) Ready(ready []queue.Ready, from Origin) {
 // Created publishes that a partition was created, or a queue when partition is empty.
 func (b *Bus) Created(queueName, partition string, from Origin) {
 	b.each(func(h Handler) { h.OnCreated(queueName, partition, from) })
+}
+
+// PartitionsCreated publishes that this instance has created n partitions of a queue.
+func (b *Bus) PartitionsCreated(queueName string, n int) {
+	b.each(func(h Handler) { h.OnPartitionsCreated(queueName, n) })
 }
 
 // Resync publishes that every waiter must look; reason is for the log.

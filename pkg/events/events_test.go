@@ -19,6 +19,7 @@ func (r recorder) note(event string) { *r.list = append(*r.list, r.name+" "+even
 
 func (r recorder) OnReady([]queue.Ready, events.Origin)    { r.note("ready") }
 func (r recorder) OnCreated(_, _ string, _ events.Origin)  { r.note("created") }
+func (r recorder) OnPartitionsCreated(string, int)         { r.note("partitions created") }
 func (r recorder) OnResync(reason string, _ events.Origin) { r.note("resync: " + reason) }
 func (r recorder) OnLeaseChanged(queue.ID)                 { r.note("lease changed") }
 func (r recorder) OnSQLWaiter(queue.SQLWaiter)             { r.note("SQL waiter") }
@@ -36,15 +37,16 @@ func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
 	bus.Subscribe(events.Nop{})
 	bus.Subscribe(recorder{"second", &got})
 	for event, publish := range map[string]func(){
-		"ready":         func() { bus.Ready([]queue.Ready{{Group: 1}}, events.Here) },
-		"created":       func() { bus.Created("q", "p", events.Here) },
-		"resync: why":   func() { bus.Resync("why", events.Peer) },
-		"lease changed": func() { bus.LeaseChanged(queue.ID{}) },
-		"SQL waiter":    func() { bus.SQLWaiter(queue.SQLWaiter{}) },
-		"listening":     bus.Listening,
-		"inbox":         bus.Inbox,
-		"revocation":    bus.Revocation,
-		"setting":       bus.Setting,
+		"ready":              func() { bus.Ready([]queue.Ready{{Group: 1}}, events.Here) },
+		"created":            func() { bus.Created("q", "p", events.Here) },
+		"partitions created": func() { bus.PartitionsCreated("q", 2) },
+		"resync: why":        func() { bus.Resync("why", events.Peer) },
+		"lease changed":      func() { bus.LeaseChanged(queue.ID{}) },
+		"SQL waiter":         func() { bus.SQLWaiter(queue.SQLWaiter{}) },
+		"listening":          bus.Listening,
+		"inbox":              bus.Inbox,
+		"revocation":         bus.Revocation,
+		"setting":            bus.Setting,
 	} {
 		got = nil
 		publish()

@@ -158,6 +158,7 @@ var cases = map[string]struct {
 	"expired":               {code: explain.Expired, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1") }, asks: "m1", says: "60 s after"},
 	"the first has expired": {code: explain.Deliverable, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1") }, next: "m2", in: waiting(1)},
 	"all have expired":      {code: explain.Expired, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1"); f.age("m2") }},
+	"pushed in maintenance": {code: explain.NotStored, asks: "m9", in: explain.Instance{PushMaintenance: true}, says: "on the disk of an instance"},
 	"never pushed":          {code: explain.NotStored, asks: "m9", says: "no sweep of the queue is on"},
 	"removed": {code: explain.NotStored, happens: func(f *fixture) {
 		f.option("retention_enabled = true, retention_seconds = 1, max_wait_time_seconds = 2")

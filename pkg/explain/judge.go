@@ -58,14 +58,17 @@ func (j *judge) answer() Answer {
 
 // missing finds what does not exist.
 func (j *judge) missing() (v verdict, found bool) {
+	spooled := ""
+	if j.in.PushMaintenance {
+		spooled = " Push maintenance is on, so a push may still be on the disk of an instance."
+	}
 	switch {
 	case !j.queueExists:
-		return because(NoQueue, "The queue %q does not exist. Its first push, or configure, creates it.", j.Queue), true
+		return because(NoQueue, "The queue %q does not exist. Its first push, or configure, creates it.%s", j.Queue, spooled), true
 	case !j.partitionExists:
-		return because(NoPartition, "The queue has no partition %q. Nothing was pushed to it, or it was removed when it was idle.", j.Partition), true
+		return because(NoPartition, "The queue has no partition %q. Nothing was pushed to it, or it was removed when it was idle.%s", j.Partition, spooled), true
 	case j.TransactionID != "" && j.message.seq == 0:
-		return because(NotStored, "The partition has no message with this transaction id. It was never pushed, or it was deleted%s.%s",
-			j.sweepText(), map[bool]string{true: " Push maintenance is on."}[j.in.PushMaintenance]), true
+		return because(NotStored, "The partition has no message with this transaction id. It was never pushed, or it was deleted%s.%s", j.sweepText(), spooled), true
 	default:
 		return v, false
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -36,7 +37,8 @@ type Streams interface {
 
 // Deps are the rooms and values that the handlers of the routes use.
 type Deps struct {
-	// Verbs push, acknowledge, extend leases and run transactions.
+	Pusher dataplane.Pusher
+	// Verbs acknowledge, extend leases and run transactions.
 	Verbs dataplane.Verbs
 	// Auth verifies tokens. Nil: every request may do everything.
 	Auth        Authenticator
@@ -52,10 +54,17 @@ type Deps struct {
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams
+	// History and Live are what the routes of status and analytics show.
+	History historyplane.History
+	Live    historyplane.Live
+	// Pool counts the connections of the pool.
+	Pool func() (size, idle, active int64)
 	// MaxQueueMetrics is metrics.max_queues.
 	MaxQueueMetrics int
 	// Switches are the switches for maintenance.
 	Switches adminplane.Switches
+	// Spool keeps pushes during push maintenance.
+	Spool adminplane.Spool
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

@@ -60,6 +60,7 @@ func (s *Server) report(c echo.Context, coded *queue.Error, err error) string {
 	case queue.CodeUndeliverable:
 		s.start.Log.Error("a message cannot be delivered", zap.String("path", c.Request().URL.Path), zap.Error(err))
 	case queue.CodeUnavailable:
+		s.start.Metrics.counts.DatabaseFailed()
 		s.start.Log.Warn("the database is not available", zap.String("path", c.Request().URL.Path), zap.Error(err))
 	default:
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -27,7 +29,8 @@ const statusClientLeft = 499
 
 // Metrics are the metrics of the API.
 type Metrics struct {
-	reg *prometheus.Registry
+	reg    *prometheus.Registry
+	counts *history.Recorder
 
 	requests *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
@@ -36,14 +39,17 @@ type Metrics struct {
 	popped   prometheus.Counter
 	acked    *prometheus.CounterVec
 	refused  prometheus.Counter
-	// ingested and processed are the rates that Throughput returns.
-	ingested, processed rate
+	// ingested and processed are the rates that Throughput returns, answered that of all requests.
+	ingested, processed, answered rate
+	// answers counts the requests, and messages those that were stored or delivered.
+	answers, messages atomic.Int64
+	began             time.Time
 }
 
-// NewMetrics registers the metrics with reg. GET /metrics/prometheus serves reg.
-func NewMetrics(reg *prometheus.Registry) *Metrics {
+// NewMetrics registers the metrics with reg. Its methods also count in counts. GET /metrics/prometheus serves reg.
+func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 	m := &Metrics{
-		reg: reg,
+		reg: reg, counts: counts, began: time.Now(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "belfry_http_request_duration_seconds", Help: "Duration of a request by route and status; a long poll's waiting included.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30},
@@ -77,20 +83,41 @@ func NewMetrics(reg *prometheus.Registry) *Metrics {
 }
 
 // Pushed counts the messages of an answered push.
-func (m *Metrics) Pushed(messages int) {
-	m.pushed.Add(float64(messages))
-	m.ingested.add(time.Now(), messages)
+func (m *Metrics) Pushed(items []queue.PushItem, results []queue.PushResult) {
+	m.counts.Pushed(items, results)
+	m.pushed.Add(float64(len(results)))
+	m.messages.Add(int64(len(results)))
+	m.ingested.add(time.Now(), len(results))
 }
 
-// PushedInTransaction counts the messages of an applied transaction. They are not
-// part of the ingested rate.
-func (m *Metrics) PushedInTransaction(messages int) { m.pushed.Add(float64(messages)) }
+// Transacted counts the operations of an applied transaction. Its pushes are not part of the ingested rate.
+func (m *Metrics) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
+	m.counts.Transacted(tx, result)
+	pushed := 0
+	var acked []queue.AckResult
+	for i := range result.Operations {
+		switch op := &result.Operations[i]; {
+		case op.Ack != nil:
+			acked = append(acked, *op.Ack)
+		case !op.Push.Duplicate:
+			pushed++
+		}
+	}
+	m.pushed.Add(float64(pushed))
+	m.messages.Add(int64(pushed))
+	m.acknowledged(acked)
+}
+
+// Empty counts a pop that is answered without a message.
+func (m *Metrics) Empty(req *queue.PopRequest) { m.counts.Empty(req) }
 
 // Delivered counts a delivery whose answer was just written. The age of a message
 // is measured in two parts, each by one clock: from commit to claim by the clock of
 // the database, from the arrival of the claim to the write by the local clock.
 func (m *Metrics) Delivered(d *queue.Delivery) {
+	m.counts.Delivered(d)
 	m.popped.Add(float64(len(d.Messages)))
+	m.messages.Add(int64(len(d.Messages)))
 	if d.LeaseID.IsZero() { // autoAck: no acknowledgment follows
 		m.processed.add(time.Now(), len(d.Messages))
 	}
@@ -103,7 +130,12 @@ func (m *Metrics) Delivered(d *queue.Delivery) {
 }
 
 // Acknowledged counts acknowledgments by their result.
-func (m *Metrics) Acknowledged(results []queue.AckResult) {
+func (m *Metrics) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
+	m.counts.Acknowledged(items, results)
+	m.acknowledged(results)
+}
+
+func (m *Metrics) acknowledged(results []queue.AckResult) {
 	done := 0
 	for i := range results {
 		if results[i].Success {
@@ -157,6 +189,8 @@ func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 		if route == "" {
 			route = "none"
 		}
+		s.start.Metrics.answers.Add(1)
+		s.start.Metrics.answered.add(time.Now(), 1)
 		s.start.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
 		return nil
 	}

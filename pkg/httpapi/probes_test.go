@@ -38,7 +38,7 @@ func TestStartingServerAnswersItsProbesOnly(t *testing.T) {
 	t.Parallel()
 	s := httpapi.New(httpapi.DefaultConfig(), httpapi.StartDeps{
 		Ping: func(context.Context) error { return errors.New("the database is away") }, Version: "1.2.3",
-		Metrics: httpapi.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
+		Metrics: apitest.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
 	})
 	for phase, text := range map[httpapi.Phase]string{
 		httpapi.Starting:  "starting: the server waits for its database; send the request again",

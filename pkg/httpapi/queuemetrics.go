@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
@@ -22,7 +23,7 @@ const (
 	// queueMetricsTimeout bounds one read. After it the figures of the last read are served.
 	queueMetricsTimeout = 5 * time.Second
 	// otherQueues is the label of the queues above metrics.max_queues together.
-	otherQueues = "(other)"
+	otherQueues = history.Other
 	// maxQueueMetrics is the largest metrics.max_queues.
 	maxQueueMetrics = 10_000
 )
@@ -88,6 +89,7 @@ func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
 		}
 	}
 	reg := prometheus.NewRegistry()
+	reg.MustRegister(constants(countersOf(s.start.Metrics.counts.Totals())))
 	if !q.at.IsZero() {
 		age := prometheus.MustNewConstMetric(descRead, prometheus.GaugeValue, time.Since(q.at).Seconds())
 		reg.MustRegister(constants(append(slices.Clone(q.latest), age)))

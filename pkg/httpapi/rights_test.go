@@ -93,7 +93,7 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 			})
 		}
 	}
-	require.Equal(t, map[string]bool{"/livez": true, "/readyz": true, "/health": true, "/metrics/prometheus": true, "/openapi.json": true}, public)
+	require.Equal(t, map[string]bool{"/livez": true, "/readyz": true, "/health": true, "/metrics": true, "/metrics/prometheus": true, "/openapi.json": true}, public)
 }
 
 // The subject of the token is the producer, whatever the body says, and the caller of a pop.

@@ -9,6 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -26,7 +27,7 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin))
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes())
 }
 
 // clientRoutes are the routes of producers and consumers.
@@ -97,6 +98,9 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 		{get, "/api/v1/streams", Read | Granted, answer(admin.ListStreams)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, admin.DeleteStream)},
 		{post, "/internal/api/notify", Administer, answer(admin.Notify)},
+		{get, "/api/v1/system/shared-state", Administer, answer(admin.SharedState)},
+		{get, "/internal/api/shared-state/stats", Administer, answer(admin.SharedState)},
+		{get, "/internal/api/inter-instance/stats", Administer, answer(admin.SharedState)},
 		{post, "/api/v1/migration/test-connection", Administer, answer(admin.Migration)},
 		{post, "/api/v1/migration/start", Administer, answer(admin.Migration)},
 		{get, "/api/v1/migration/status", Administer, answer(admin.Migration)},
@@ -114,6 +118,31 @@ func (s *Server) maintenanceRoutes(admin *adminplane.Handlers) []Route {
 		{post, path, Administer, s.audited(audit.SetPushMaintenance, admin.SetMaintenance)},
 		{get, path + "/pop", Administer, wire.JSON(admin.PopMaintenance)},
 		{post, path + "/pop", Administer, s.audited(audit.SetPopMaintenance, admin.SetPopMaintenance)},
+		{get, path + "/rejected", Administer, wire.JSON(admin.Rejected)},
+		{post, path + "/rejected/retry", Administer, s.audited(audit.RetryRejected, admin.RetryRejected)},
+		{http.MethodDelete, path + "/rejected", Administer, s.audited(audit.DiscardRejected, admin.DiscardRejected)},
+		{get, "/api/v1/status/buffers", Read, wire.JSON(admin.Buffers)},
+	}
+}
+
+// historyRoutes show what happened. Those without Granted show figures of processes or of the database.
+func (s *Server) historyRoutes() []Route {
+	shown := &historyplane.Handlers{History: s.deps.History, Live: s.deps.Live}
+	read := func(path string, right Right, answer func(p *wire.Params) (any, error)) Route {
+		return Route{get, path, right, wire.JSON(s.statistics.limit(answer))}
+	}
+	return []Route{
+		{get, "/metrics", Public, wire.JSON(s.jsonMetrics)},
+		read("/api/v1/status", Read|Granted, shown.Status),
+		read("/api/v1/status/analytics", Read|Granted, shown.Analytics),
+		read("/api/v1/analytics/system-metrics", Read, shown.SystemMetrics),
+		read("/api/v1/analytics/worker-metrics", Read|Granted, shown.WorkerMetrics),
+		read("/api/v1/analytics/queue-lag", Read|Granted, shown.QueueLag),
+		read("/api/v1/analytics/queue-ops", Read|Granted, shown.QueueOps),
+		read("/api/v1/analytics/queue-parked-replicas", Read, shown.ParkedReplicas),
+		read("/api/v1/analytics/retention", Read|Granted, shown.Retention),
+		read("/api/v1/analytics/postgres-stats", Read, shown.PostgresStats),
+		{post, "/api/v1/stats/refresh", Administer, wire.JSON(shown.Refresh)},
 	}
 }
 
@@ -139,10 +168,10 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
-	data := &dataplane.Handlers{Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
+	data := &dataplane.Handlers{Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Explainer: d.Explainer, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

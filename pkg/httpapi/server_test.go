@@ -208,7 +208,7 @@ func TestShutdownClosesRequestsAfterTheTimeout(t *testing.T) {
 
 func TestServingOnAClosedListenerIsAnError(t *testing.T) {
 	t.Parallel()
-	s := httpapi.New(httpapi.Config{Addr: "127.0.0.1:0"}, httpapi.StartDeps{Log: zap.NewNop(), Metrics: httpapi.NewMetrics(prometheus.NewRegistry())})
+	s := httpapi.New(httpapi.Config{Addr: "127.0.0.1:0"}, httpapi.StartDeps{Log: zap.NewNop(), Metrics: apitest.NewMetrics(prometheus.NewRegistry())})
 	ln, err := s.Listen(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, ln.Close())

@@ -33,7 +33,7 @@ func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := slowOverview{inside: make(chan struct{}, 10), finish: make(chan struct{})}
 		scrapes := prometheus.NewRegistry()
-		f := &apitest.Fakes{Metrics: httpapi.NewMetrics(scrapes)}
+		f := &apitest.Fakes{Metrics: apitest.NewMetrics(scrapes)}
 		s, _ := apitest.Server(f, func(_ *httpapi.Config, deps *httpapi.Deps) {
 			slow.Resources = deps.Resources
 			deps.Resources = slow

@@ -130,14 +130,14 @@ func wait(ctx context.Context) error {
 	}
 }
 
-// slowVerbs store a push after a wait.
-type slowVerbs struct{ dataplane.Verbs }
+// slowPusher stores a push after a wait.
+type slowPusher struct{ dataplane.Pusher }
 
-func (v slowVerbs) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+func (v slowPusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	if err := wait(ctx); err != nil {
 		return nil, err
 	}
-	return v.Verbs.Push(ctx, items)
+	return v.Pusher.Push(ctx, items)
 }
 
 // The time that a request waits inside the server counts neither as reading nor as writing. A
@@ -147,7 +147,7 @@ func TestLimitsDoNotCountTheTimeBetween(t *testing.T) {
 	f := &apitest.Fakes{Pop: func(ctx context.Context, _ *queue.PopRequest) (queue.Delivery, error) {
 		return apitest.OneMessage(), wait(ctx)
 	}}
-	s, _ := apitest.Server(f, withLimits, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Verbs = slowVerbs{deps.Verbs} })
+	s, _ := apitest.Server(f, withLimits, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Pusher = slowPusher{deps.Pusher} })
 	conn := serve(t, s).dial()
 	conn.send("GET %s?wait=true HTTP/1.1\r\nHost: x\r\n\r\n", popPath)
 	require.Equal(t, http.StatusOK, conn.answer().status)

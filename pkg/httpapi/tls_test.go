@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -118,10 +117,10 @@ func TestOldTLSAndForeignCAsAreRefused(t *testing.T) {
 	require.Contains(t, c.get("/metrics/prometheus").body, "belfry_tls_certificate_expires_seconds")
 }
 
-// parallelVerbs push for several callers at a time. The fakes record calls without a lock.
-type parallelVerbs struct{ dataplane.Verbs }
+// parallelPusher pushes for several callers at a time. The fakes record calls without a lock.
+type parallelPusher struct{}
 
-func (parallelVerbs) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+func (parallelPusher) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	return make([]queue.PushResult, len(items)), nil
 }
 
@@ -129,7 +128,7 @@ func (parallelVerbs) Push(_ context.Context, items []queue.PushItem) ([]queue.Pu
 func TestCertificateIsReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := newSecure(t)
-	s, _ := apitest.Server(&apitest.Fakes{}, f.edit, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Verbs = parallelVerbs{deps.Verbs} })
+	s, _ := apitest.Server(&apitest.Fakes{}, f.edit, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Pusher = parallelPusher{} })
 	c := serveTLS(t, s, f.client())
 	var (
 		pushing sync.WaitGroup

@@ -56,10 +56,9 @@ type Watcher struct {
 	// loading is held while the switches are read and stored, so that no older read is stored last.
 	loading sync.Mutex
 
-	mu   sync.Mutex
-	push bool
-	// popEnded is nil without pop maintenance. It is closed when pop maintenance ends.
-	popEnded chan struct{}
+	mu sync.Mutex
+	// pushEnded and popEnded are nil without maintenance. They are closed when maintenance ends.
+	pushEnded, popEnded chan struct{}
 }
 
 // NewWatcher returns a Watcher. Load the switches, subscribe the Watcher to the events, and run it.
@@ -67,11 +66,12 @@ func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
 	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1)}
 }
 
-// PushPaused reports whether push maintenance is on.
-func (w *Watcher) PushPaused() bool {
+// PushPaused returns nil without push maintenance. Otherwise it returns a channel that is closed when push
+// maintenance ends.
+func (w *Watcher) PushPaused() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.push
+	return w.pushEnded
 }
 
 // PopPaused returns nil without pop maintenance. Otherwise it returns a channel that is closed when pop
@@ -140,16 +140,18 @@ func (w *Watcher) Load(ctx context.Context) error {
 
 func (w *Watcher) store(push, pop bool) {
 	w.mu.Lock()
-	was := w.popEnded
-	w.push = push
+	defer w.mu.Unlock()
+	turn(&w.pushEnded, push)
+	turn(&w.popEnded, pop)
+}
+
+// turn makes *ended a channel if on, and closes it otherwise.
+func turn(ended *chan struct{}, on bool) {
 	switch {
-	case pop && was == nil:
-		w.popEnded = make(chan struct{})
-	case !pop:
-		w.popEnded = nil
-	}
-	w.mu.Unlock()
-	if !pop && was != nil {
-		close(was)
+	case on && *ended == nil:
+		*ended = make(chan struct{})
+	case !on && *ended != nil:
+		close(*ended)
+		*ended = nil
 	}
 }

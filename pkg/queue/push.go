@@ -33,7 +33,10 @@ type PushItem struct {
 type PushResult struct {
 	// Duplicate: the partition already had a message with the transaction id.
 	// MessageID is the id of that message.
-	Duplicate     bool
+	Duplicate bool
+	// Buffered: the message is in the spool of this instance and not in the database. It has no
+	// MessageID and no PartitionID yet.
+	Buffered      bool
 	MessageID     ID
 	PartitionID   ID
 	TransactionID string

@@ -33,6 +33,11 @@ type Config struct {
 	// AuditRetention is how long a row of the audit is kept. 0 turns the job off. It is the key
 	// audit.retention.
 	AuditRetention time.Duration
+	// HistoryRetention is how long a row of the history is kept. 0 keeps all rows. It is the key
+	// history.retention.
+	HistoryRetention time.Duration
+	// HistoryMinutes is the age at which rows for minutes are replaced by rows for hours.
+	HistoryMinutes time.Duration
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.

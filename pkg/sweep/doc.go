@@ -1,5 +1,6 @@
 // Package sweep deletes messages that their queue no longer keeps and partitions that are no longer
-// used, and old rows of the audit. It may be imported from floor 3 upwards. It runs four jobs:
+// used, and old rows of the audit and of the history. It may be imported from floor 3 upwards. It runs five
+// jobs:
 //
 //   - retention deletes messages that are too old (retentionSeconds), or that every group consumed
 //     long enough ago (completedRetentionSeconds).
@@ -7,6 +8,8 @@
 //     messages that expired (expireAfterSeconds).
 //   - partitions removes partitions that have been empty for days.
 //   - audit deletes rows of the audit that are older than audit.retention.
+//   - history makes rows for hours of the old rows for minutes of pkg/history, and deletes rows that are
+//     older than history.retention.
 //
 // # Promises
 //

@@ -14,6 +14,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/secret"
@@ -75,7 +76,7 @@ func newSweeper(pool *postgres.Pool, edits ...func(*Config)) (*Sweeper, *recorde
 	published, reg := &recorder{}, prometheus.NewRegistry()
 	bus := &events.Bus{}
 	bus.Subscribe(published)
-	s := New(pool, cfg, bus, NewMetrics(reg), zap.NewNop())
+	s := New(pool, cfg, bus, NewMetrics(reg, history.NewRecorder(0)), zap.NewNop())
 	s.pauseFactor = 1 // a test has no other load
 	return s, published, reg
 }

@@ -5,16 +5,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
+// Counter counts the work by queue.
+type Counter interface {
+	// Removed counts deleted messages, by the rule that deleted them.
+	Removed(queueName string, retention, completed, evicted int64)
+	PartitionRemoved(queueName string)
+}
+
 // Metrics count the work of this instance. The table belfry.queue_sweep counts the work of all
 // instances for each queue.
 type Metrics struct {
+	counts Counter
+
 	deleted, runs, seconds, failures  *prometheus.CounterVec
 	unread, expired, removed, skipped prometheus.Counter
 	last, backlog                     *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics with reg.
-func NewMetrics(reg prometheus.Registerer) *Metrics {
+// NewMetrics registers the metrics with reg. The work is also counted in counts.
+func NewMetrics(reg prometheus.Registerer, counts Counter) *Metrics {
 	auto := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
 		return auto.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -26,6 +35,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return auto.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"job"})
 	}
 	m := &Metrics{
+		counts:   counts,
 		deleted:  counters("belfry_sweep_deleted_total", "Messages deleted, by the rule that deleted them.", "reason"),
 		unread:   counter("belfry_sweep_deleted_unread_total", "Messages deleted that some consumer group had not consumed."),
 		expired:  counter("belfry_sweep_expired_total", "Messages that expired unread, once for each consumer group."),
@@ -40,7 +50,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	for _, rule := range deletionRules {
 		m.deleted.WithLabelValues(rule)
 	}
-	for _, job := range []string{jobRetention, jobEviction, jobPartitions, jobAudit} {
+	for _, job := range []string{jobRetention, jobEviction, jobPartitions, jobAudit, jobHistory} {
 		m.runs.WithLabelValues(job)
 		m.failures.WithLabelValues(job)
 		m.seconds.WithLabelValues(job)

@@ -79,10 +79,12 @@ func (s *Sweeper) remove(ctx context.Context, ids []int64) (removed int, err err
 	b := &pgx.Batch{}
 	for _, id := range ids {
 		var gone bool
-		read := func(row pgx.Row) error { return row.Scan(&gone) }
+		var queueName string
+		read := func(row pgx.Row) error { return row.Scan(&gone, &queueName) }
 		queueTransaction(b, read, func() {
 			if gone {
 				removed++
+				s.metrics.counts.PartitionRemoved(queueName)
 			}
 		}, sqlIdleRemove, id, int32(s.cfg.PartitionCleanupDays))
 	}

@@ -24,7 +24,7 @@ func (s *Sweeper) trim(ctx context.Context, j job, now []step) (again []step, er
 	defer cancel()
 	b := &pgx.Batch{}
 	for _, one := range now {
-		done := &stepResult{partition: one.partition}
+		done := &stepResult{queue: one.queue.Name, partition: one.partition}
 		queueTransaction(b, done.read, func() {
 			s.record(done)
 			if !done.more {
@@ -33,7 +33,7 @@ func (s *Sweeper) trim(ctx context.Context, j job, now []step) (again []step, er
 			if done.more || done.continueAbove.Valid {
 				again = append(again, one)
 			}
-		}, sqlTrim, one.queue, one.partition, j.evict, j.batch, one.above)
+		}, sqlTrim, one.queue.ID, one.partition, j.evict, j.batch, one.above)
 	}
 	if err := s.pool.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("trimming %d partitions: %w", len(now), err)
@@ -57,6 +57,7 @@ var deletionRules = [...]string{"retention", "completed", "evicted"}
 
 // stepResult is the result of one step.
 type stepResult struct {
+	queue     string
 	partition int64
 	// deleted counts the deleted messages for each of deletionRules.
 	deleted [len(deletionRules)]int64
@@ -79,6 +80,7 @@ func (s *Sweeper) record(done *stepResult) {
 	for i, rule := range deletionRules {
 		s.metrics.deleted.WithLabelValues(rule).Add(float64(done.deleted[i]))
 	}
+	s.metrics.counts.Removed(done.queue, done.deleted[0], done.deleted[1], done.deleted[2])
 	s.metrics.unread.Add(float64(done.unread))
 	s.metrics.expired.Add(float64(done.expired))
 	s.metrics.skipped.Add(float64(done.skipped))

@@ -18,6 +18,7 @@ const (
 	jobEviction   = "eviction"
 	jobPartitions = "partitions"
 	jobAudit      = "audit"
+	jobHistory    = "history"
 )
 
 const (
@@ -87,7 +88,7 @@ func (s *Sweeper) jobs() []job {
 	if s.cfg.AuditRetention > 0 {
 		jobs = append(jobs, s.audit())
 	}
-	return jobs
+	return append(jobs, s.history())
 }
 
 func (s *Sweeper) runPeriodically(ctx context.Context, j job) {

@@ -28,19 +28,19 @@ var (
 
 // trimJob completes j as a job that trims the logs of the queues that need it.
 func (s *Sweeper) trimJob(j job) job {
-	var queues []int64
+	var queues []sweptQueue
 	j.needed = func(ctx context.Context) (bool, error) {
 		var err error
-		queues, err = postgres.Collect(ctx, s.pool, sqlQueues, pgx.RowTo[int64], j.evict)
+		queues, err = postgres.Collect(ctx, s.pool, sqlQueues, pgx.RowToStructByPos[sweptQueue], j.evict)
 		if err != nil {
 			err = fmt.Errorf("listing queues: %w", err)
 		}
 		return len(queues) > 0, err
 	}
 	j.run = func(ctx context.Context, l *jobLease) error {
-		for _, id := range queues {
-			if err := s.trimQueue(ctx, j, l, id); err != nil {
-				return fmt.Errorf("sweeping queue %d: %w", id, err)
+		for _, q := range queues {
+			if err := s.trimQueue(ctx, j, l, q); err != nil {
+				return fmt.Errorf("sweeping queue %q: %w", q.Name, err)
 			}
 		}
 		return nil
@@ -48,13 +48,19 @@ func (s *Sweeper) trimJob(j job) job {
 	return j
 }
 
+// sweptQueue is a queue that needs a job.
+type sweptQueue struct {
+	ID   int64
+	Name string
+}
+
 // trimQueue trims the partitions of a queue page by page.
-func (s *Sweeper) trimQueue(ctx context.Context, j job, l *jobLease, queueID int64) error {
+func (s *Sweeper) trimQueue(ctx context.Context, j job, l *jobLease, q sweptQueue) error {
 	// A page begins with the last partition of the page before. That partition is searched twice,
 	// and any name may follow it.
 	for from := ""; ; {
 		began := time.Now()
-		found, err := s.find(ctx, j, queueID, from)
+		found, err := s.find(ctx, j, q, from)
 		if err != nil {
 			return err
 		}
@@ -79,7 +85,8 @@ func (s *Sweeper) trimQueue(ctx context.Context, j job, l *jobLease, queueID int
 
 // step is one call of the SQL function that trims a partition.
 type step struct {
-	queue, partition int64
+	queue     sweptQueue
+	partition int64
 	// above is NULL for a step in the part of the log that is not swept yet. Otherwise the step looks
 	// again at messages that an earlier sweep kept, above this seq.
 	above pgtype.Int8
@@ -94,18 +101,18 @@ type foundPage struct {
 }
 
 // find searches a page of partitions, from a name on, and returns the steps to take.
-func (s *Sweeper) find(ctx context.Context, j job, queueID int64, from string) (found foundPage, err error) {
+func (s *Sweeper) find(ctx context.Context, j job, q sweptQueue, from string) (found foundPage, err error) {
 	// kept are partitions in which an earlier sweep kept a message for a dead letter.
 	var work, kept []int64
-	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, queueID, from, int64(pageSize), j.evict)
+	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, q.ID, from, int64(pageSize), j.evict)
 	if err != nil && !postgres.IsNoRows(err) {
 		return found, fmt.Errorf("finding partitions from %q on: %w", from, err)
 	}
 	for _, partition := range work {
-		found.steps = append(found.steps, step{queue: queueID, partition: partition})
+		found.steps = append(found.steps, step{queue: q, partition: partition})
 	}
 	for _, partition := range kept {
-		found.steps = append(found.steps, step{queue: queueID, partition: partition, above: pgtype.Int8{Valid: true}})
+		found.steps = append(found.steps, step{queue: q, partition: partition, above: pgtype.Int8{Valid: true}})
 	}
 	return found, nil
 }

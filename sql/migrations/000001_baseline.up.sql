@@ -361,6 +361,82 @@ CREATE TABLE belfry.setting (
     changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+-- From sql/schema/spool.sql.
+
+-- What the spools of servers hold (pkg/spool). A server writes its row after a change, at most once a
+-- second, and removes it when its spool is empty. The row of a server that is not running says what
+-- its disk still has.
+CREATE TABLE belfry.spool (
+    id         uuid PRIMARY KEY,
+    host       text NOT NULL,
+    messages   bigint NOT NULL,
+    rejected   bigint NOT NULL,
+    bytes      bigint NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- From sql/schema/history.sql.
+
+-- What an instance counted for a queue and group in one minute, or in one hour after the roll-up. A
+-- minute without events has no row. Queues are named, so the history outlives its queue. The queue
+-- '(other)' is the sum of those above the bound. Without a group: pushes and partitions.
+CREATE TABLE belfry.history (
+    at                 timestamptz NOT NULL,
+    minutes            smallint NOT NULL CHECK (minutes IN (1, 60)),
+    instance           uuid NOT NULL,
+    queue              text NOT NULL,
+    consumer_group     text NOT NULL,
+    push_requests      bigint NOT NULL,
+    push_messages      bigint NOT NULL,
+    pop_requests       bigint NOT NULL,
+    pop_messages       bigint NOT NULL,
+    pop_empty          bigint NOT NULL,
+    ack_requests       bigint NOT NULL,
+    ack_success        bigint NOT NULL,
+    ack_failed         bigint NOT NULL,
+    dead_letters       bigint NOT NULL,
+    transactions       bigint NOT NULL,
+    partitions_created bigint NOT NULL,
+    partitions_deleted bigint NOT NULL,
+    removed_retention  bigint NOT NULL,
+    removed_completed  bigint NOT NULL,
+    removed_evicted    bigint NOT NULL,
+    -- Microseconds from commit to delivery: sum, greatest and number of the first deliveries.
+    lag_sum            bigint NOT NULL,
+    lag_max            bigint NOT NULL,
+    lag_count          bigint NOT NULL,
+    -- The same as a histogram. Each element is a bucket of pkg/history and its count: bucket * 2^40 + count.
+    latency            bigint[] NOT NULL,
+    -- Requests that waited at the end of the minute. NULL: as in the last row that says it.
+    parked             bigint,
+    PRIMARY KEY (at, minutes, instance, queue, consumer_group)
+);
+CREATE INDEX history_minutes ON belfry.history (at) WHERE minutes = 1;
+
+-- From sql/schema/history_instance.sql.
+
+-- The figures of an instance in one minute, or their means in one hour after the roll-up. It has a
+-- row whenever belfry.history has one of the instance.
+CREATE TABLE belfry.history_instance (
+    at          timestamptz NOT NULL,
+    minutes     smallint NOT NULL CHECK (minutes IN (1, 60)),
+    instance    uuid NOT NULL,
+    hostname    text NOT NULL,
+    port        bigint NOT NULL,
+    pid         bigint NOT NULL,
+    cpu_user    float8 NOT NULL, -- Percent of one core, as cpu_system.
+    cpu_system  float8 NOT NULL,
+    rss_bytes   bigint NOT NULL,
+    heap_bytes  bigint NOT NULL,
+    goroutines  bigint NOT NULL,
+    pool_size   bigint NOT NULL,
+    pool_idle   bigint NOT NULL,
+    pool_active bigint NOT NULL,
+    db_errors   bigint NOT NULL,
+    PRIMARY KEY (at, minutes, instance)
+);
+CREATE INDEX history_instance_minutes ON belfry.history_instance (at) WHERE minutes = 1;
+
 -- From sql/functions/inbox/inbox_notify.sql.
 
 -- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
@@ -4230,4 +4306,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '777349c5446d3be117099a856d14e8d5d69bd17fe30c414cde11a1d1ab303492';
+COMMENT ON FUNCTION belfry.baseline() IS 'a4ce9c2a450ea3131c550d7c13734834d8f5209762d723a35429b433e286c4de';

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -41,14 +42,15 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 		f.Ping = func(context.Context) error { return nil }
 	}
 	if f.Metrics == nil {
-		f.Metrics = httpapi.NewMetrics(prometheus.NewRegistry())
+		f.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
 	cfg := httpapi.DefaultConfig()
 	cfg.Addr = "127.0.0.1:0"
 	deps := httpapi.Deps{
-		Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
+		Pusher: dataPlane{f}, Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
 		Resources: resourcesFake{&f.Resources}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
-		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{},
+		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{},
+		History: historyFake{}, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
 		Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Defaults: queue.DefaultDefaults(),
 	}
 	for _, edit := range edits {
@@ -57,6 +59,11 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	s := httpapi.New(cfg, httpapi.StartDeps{Ping: f.Ping, Metrics: f.Metrics, Version: "1.2.3", Log: zap.New(core)})
 	s.Open(deps)
 	return s, logs
+}
+
+// NewMetrics returns metrics with counts of their own.
+func NewMetrics(reg *prometheus.Registry) *httpapi.Metrics {
+	return httpapi.NewMetrics(reg, history.NewRecorder(10))
 }
 
 // Call sends one request to a new server on the fakes.

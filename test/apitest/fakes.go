@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/stream"
 )
@@ -117,9 +118,21 @@ func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Ow
 type switchesFake struct{}
 
 func (switchesFake) Load(context.Context) error                          { return nil }
-func (switchesFake) PushPaused() bool                                    { return false }
+func (switchesFake) PushPaused() <-chan struct{}                         { return nil }
 func (switchesFake) PopPaused() <-chan struct{}                          { return nil }
 func (switchesFake) Set(context.Context, maintenance.Switch, bool) error { return nil }
+
+// spoolFake replaces the disk of pkg/spool. It holds nothing.
+type spoolFake struct{}
+
+func (spoolFake) Healthy() error     { return nil }
+func (spoolFake) Stats() spool.Stats { return spool.Stats{} }
+func (spoolFake) Everywhere(context.Context) ([]spool.Held, error) {
+	return []spool.Held{{Host: "here"}}, nil
+}
+func (spoolFake) Rejections(int) ([]spool.Rejection, error) { return []spool.Rejection{}, nil }
+func (spoolFake) Retry() (int, error)                       { return 0, nil }
+func (spoolFake) Discard() (int, error)                     { return 0, nil }
 
 // streamsFake replaces pkg/stream.
 type streamsFake struct{ *Fakes }

@@ -110,6 +110,8 @@ func changes(partitionID string) []change {
 		{remove(group + "/queues/q?deleteMetadata=false"), ok, on("group.delete", "q", "", "g", "", `{"deleteMetadata":false}`, `{"groups":1,"cursors":2}`)},
 		{remove(group), ok, on("group.delete", "", "", "g", "", `{"deleteMetadata":true}`, "{}")},
 		{post("/api/v1/system/maintenance", `{"enabled":true}`), ok, on("maintenance.push", "", "", "", "", `{"enabled":true}`, `{"settings":1}`)},
+		{post("/api/v1/system/maintenance/rejected/retry", ""), ok, on("maintenance.retry", "", "", "", "", `{}`, `{}`)},
+		{call{Method: http.MethodDelete, Target: "/api/v1/system/maintenance/rejected"}, ok, on("maintenance.discard", "", "", "", "", `{}`, `{}`)},
 		{post("/api/v1/system/maintenance/pop", `{"enabled":true}`), ok, on("maintenance.pop", "", "", "", "", `{"enabled":true}`, `{"settings":1}`)},
 		{remove("/api/v1/resources/queues/q"), ok, on("queue.delete", "q", "", "", "", "{}", `{"queues":1}`)},
 		{remove("/api/v1/resources/queues/q"), ok, on("queue.delete", "q", "", "", "", "{}", `{"queues":0}`)},

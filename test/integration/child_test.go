@@ -23,6 +23,7 @@ const (
 	// childURL and childListenURL make this test binary a server.
 	childURL       = "BELFRY_TEST_CHILD_URL"
 	childListenURL = "BELFRY_TEST_CHILD_LISTEN_URL"
+	childSpoolDir  = "BELFRY_TEST_CHILD_SPOOL_DIR"
 )
 
 // child is a server in its own process, which tests can kill.
@@ -34,10 +35,16 @@ type child struct {
 // startChild starts a server on dsn that listens and notifies on listenDSN.
 func startChild(t *testing.T, dsn, listenDSN string) child {
 	t.Helper()
+	return startChildIn(t, dsn, listenDSN, t.TempDir())
+}
+
+// startChildIn starts a child with a directory for its spool.
+func startChildIn(t *testing.T, dsn, listenDSN, spoolDir string) child {
+	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), self)
-	cmd.Env = append(os.Environ(), childURL+"="+dsn, childListenURL+"="+listenDSN)
+	cmd.Env = append(os.Environ(), childURL+"="+dsn, childListenURL+"="+listenDSN, childSpoolDir+"="+spoolDir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -59,6 +66,7 @@ func serveChild(dsn, listenDSN string) int {
 	cfg := config.Default()
 	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(dsn), secret.Secret(listenDSN)
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
+	cfg.Spool.Dir = os.Getenv(childSpoolDir)
 	log, err := zap.NewProduction(zap.IncreaseLevel(zap.ErrorLevel))
 	if err == nil {
 		err = app.Run(context.Background(), cfg, log, func(addr net.Addr) { fmt.Println(addr) })

@@ -94,9 +94,24 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/traces/by-name/{name}":                {get("/api/v1/traces/by-name/" + o.trace)},
 		"GET /api/v1/traces/{partitionId}/{transactionId}": {get("/api/v1/traces/" + path)},
 		"GET /api/v1/audit":                                {get("/api/v1/audit"), get("/api/v1/audit?queue=" + o.queue), get("/api/v1/audit?consumerGroup=" + o.group)},
+		"GET /api/v1/system/shared-state":                  {get("/api/v1/system/shared-state")},
+		"GET /api/v1/status":                               {get("/api/v1/status"), get("/api/v1/status?queue=" + o.queue), get("/api/v1/status?namespace=" + o.namespace)},
+		"GET /api/v1/status/analytics":                     {get("/api/v1/status/analytics"), get("/api/v1/status/analytics?queue=" + o.queue), get("/api/v1/status/analytics?task=" + o.namespace)},
+		"GET /api/v1/analytics/system-metrics":             {get("/api/v1/analytics/system-metrics")},
+		"GET /api/v1/analytics/worker-metrics":             {get("/api/v1/analytics/worker-metrics"), get("/api/v1/analytics/worker-metrics?consumerGroup=" + o.group)},
+		"GET /api/v1/analytics/queue-lag":                  {get("/api/v1/analytics/queue-lag"), get("/api/v1/analytics/queue-lag?queue=" + o.queue)},
+		"GET /api/v1/analytics/queue-ops":                  {get("/api/v1/analytics/queue-ops"), get("/api/v1/analytics/queue-ops?namespace=" + o.namespace)},
+		"GET /api/v1/analytics/queue-parked-replicas":      {get("/api/v1/analytics/queue-parked-replicas")},
+		"GET /api/v1/analytics/retention":                  {get("/api/v1/analytics/retention"), get("/api/v1/analytics/retention?queue=" + o.queue)},
+		"GET /api/v1/analytics/postgres-stats":             {get("/api/v1/analytics/postgres-stats")},
+		"POST /api/v1/stats/refresh":                       {post("/api/v1/stats/refresh", "")},
 		"GET /api/v1/system/maintenance":                   {get("/api/v1/system/maintenance")},
 		"GET /api/v1/system/maintenance/pop":               {get("/api/v1/system/maintenance/pop")},
 		"POST /api/v1/system/maintenance":                  {post("/api/v1/system/maintenance", `{"enabled":true}`)},
+		"GET /api/v1/system/maintenance/rejected":          {get("/api/v1/system/maintenance/rejected")},
+		"DELETE /api/v1/system/maintenance/rejected":       {del("/api/v1/system/maintenance/rejected")},
+		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
+		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
 		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)},
 	}
 }
@@ -172,6 +187,9 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	s.fill(&there)
 	own := place{queue: "a.one", namespace: "nsa", group: "ga", trace: "namea", message: "ma"}
 	s.fill(&own)
+	s.scan(t, `WITH i AS (INSERT INTO belfry.history_instance VALUES (date_trunc('minute', now()), 1, gen_random_uuid(), 'host', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1) RETURNING at, instance),
+		h AS (INSERT INTO belfry.history SELECT i.at, 1, i.instance, q, g, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, '{1}', 7
+			FROM i, (VALUES ('b.x', ''), ('b.x', 'gb'), ('a.one', ''), ('a.one', 'ga'), ('(other)', '')) AS v(q, g) RETURNING 1) SELECT count(*) FROM h`, nil, new(int))
 	nowhere := place{"b.z", "nsz", "gz", "namez", queue.NewID().String(), "mb", queue.NewID().String(), queue.NewID().String()}
 
 	tenant := made("tenant", identity.Admin, &identity.Grants{Read: []string{"a.*"}, Push: []string{"a.*"}, Consume: []string{"a.*"}, Admin: []string{"a.*"}})
@@ -224,11 +242,12 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 			own.message, own.partition, own.group, own.lease)))
 		require.Contains(t, string(applied.Raw), `"success":true,"results"`, "a repeated transaction is recognized")
 	}
-	refused := map[string]bool{"DELETE /api/v1/consumer-groups/{group}": true, "POST /api/v1/consumer-groups/{group}/subscription": true, "GET /api/v1/status/dispatcher": true}
+	refused := map[string]bool{"DELETE /api/v1/consumer-groups/{group}": true, "POST /api/v1/consumer-groups/{group}/subscription": true, "GET /api/v1/status/dispatcher": true, "GET /api/v1/analytics/system-metrics": true,
+		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true, "GET /api/v1/status/buffers": true}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
 		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
-		"GET /api/v1/streams", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit",
+		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit",
 	} {
 		require.Regexp(t, `"(a.one|nsa|ga|namea|state of a.one)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)
 	}

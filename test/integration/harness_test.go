@@ -78,6 +78,7 @@ func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	cfg.Database.PoolSize = 8
 	cfg.Database.RequestTimeout = patience
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
+	cfg.Spool.Dir = t.TempDir()
 	cfg.Encryption.Key = secret.Secret(strings.Repeat("5", 64))
 	for _, option := range options {
 		option(&cfg)

@@ -14,7 +14,18 @@ const maintenancePath = "/api/v1/system/maintenance"
 
 type maintenanceState struct {
 	MaintenanceMode, PopMaintenanceMode bool
-	BufferStats                         struct{ DBHealthy bool }
+	BufferedMessages                    int
+	BufferHealthy                       bool
+	BufferStats                         struct {
+		DBHealthy   bool
+		FailedCount int
+	}
+}
+
+type sharedState struct {
+	Running         bool
+	MaintenanceMode bool                `json:"maintenance_mode"`
+	Health          struct{ Alive int } `json:"server_health"`
 }
 
 func (c client) maintenance() maintenanceState {
@@ -40,11 +51,11 @@ func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
 	here.pushIDs("q", "", "1", "2")
 
 	here.switchTo(maintenancePath, "true")
-	require.Equal(t, http.StatusServiceUnavailable, here.push(item{Queue: "q", Payload: []byte("1")}).Status)
-	refused := func() bool {
-		return there.push(item{Queue: "x", Payload: []byte("1")}).Status == http.StatusServiceUnavailable
+	buffers := func(c client) bool {
+		return c.push(item{Queue: "x", Payload: []byte("1")}).ok(http.StatusCreated)[0].Status == "buffered"
 	}
-	until(t, "the other instance refuses pushes", refused)
+	require.True(t, buffers(here))
+	until(t, "the other instance keeps pushes on disk", func() bool { return buffers(there) })
 	require.Equal(t, []string{"1"}, there.popIDs("q", "batch=1&autoAck=true"), "pops go on")
 	here.switchTo(maintenancePath+"/pop", "true")
 	until(t, "the other instance answers without messages", func() bool { // a new group would receive a message
@@ -53,11 +64,16 @@ func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, there.pop("q", "").Status)
 	require.Equal(t, http.StatusNoContent, there.popPartition("q", "Default", "").Status)
 
+	until(t, "each knows of the other", func() bool {
+		shared := ask[sharedState](there, get("/api/v1/system/shared-state")).ok(http.StatusOK)
+		return shared.Running && shared.MaintenanceMode && shared.Health.Alive == 2
+	})
+
 	require.NoError(t, other.stop(t))
 	there = startOn(t, dsn).client(t)
 	state := there.maintenance()
 	require.True(t, state.MaintenanceMode && state.PopMaintenanceMode && state.BufferStats.DBHealthy)
-	require.True(t, refused())
+	require.True(t, buffers(there))
 	require.Equal(t, http.StatusNoContent, there.pop("q", "wait=true&timeout=100").Status)
 
 	waiting := there.begin(popCall("q", "wait=true&timeout=60000&autoAck=true"))
@@ -65,6 +81,6 @@ func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
 	here.switchTo(maintenancePath+"/pop", "false")
 	require.Equal(t, "2", waiting.delivery().ok(http.StatusOK).Messages[0].TransactionID, "a held pop looks when maintenance ends")
 	here.switchTo(maintenancePath, "false")
-	until(t, "the other instance stores pushes", func() bool { return !refused() })
+	until(t, "the other instance stores pushes", func() bool { return !buffers(there) })
 	require.False(t, here.maintenance().MaintenanceMode || here.maintenance().PopMaintenanceMode)
 }

@@ -24,7 +24,7 @@ func (h *Handlers) Explain(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	a, err := h.Explainer.Explain(p.Ctx(), q, explain.Instance{
-		PushMaintenance: h.Switches.PushPaused(), PopMaintenance: h.Switches.PopPaused() != nil,
+		PushMaintenance: h.Switches.PushPaused() != nil, PopMaintenance: h.Switches.PopPaused() != nil,
 		Waiting: func(namespace, task string) int {
 			return h.Waiting.WaitingFor(dispatch.WaitingGroup{
 				Queue: q.Queue, Partition: q.Partition, Group: q.Group, Namespace: namespace, Task: task,

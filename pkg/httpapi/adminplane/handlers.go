@@ -22,6 +22,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/pkg/stream"
 	"github.com/belfry-mq/belfry/pkg/trace"
@@ -104,9 +105,19 @@ type Streams interface {
 type Switches interface {
 	// Load reads the switches from the database.
 	Load(ctx context.Context) error
-	PushPaused() bool
+	PushPaused() <-chan struct{}
 	PopPaused() <-chan struct{}
 	Set(ctx context.Context, name maintenance.Switch, enabled bool) error
+}
+
+// Spool keeps pushes on disk during push maintenance.
+type Spool interface {
+	Healthy() error
+	Stats() spool.Stats
+	Everywhere(ctx context.Context) ([]spool.Held, error)
+	Rejections(limit int) ([]spool.Rejection, error)
+	Retry() (int, error)
+	Discard() (int, error)
 }
 
 // WaitReporter reports the requests that wait for messages.
@@ -122,7 +133,7 @@ type Explainer interface {
 
 // Meter counts acknowledgments and knows the rates of this instance.
 type Meter interface {
-	Acknowledged(results []queue.AckResult)
+	Acknowledged(items []queue.AckItem, results []queue.AckResult)
 	// Throughput returns the messages per second of the last minute.
 	Throughput() (ingested, processed float64)
 }
@@ -142,6 +153,7 @@ type Handlers struct {
 	Streams     Streams
 	Switches    Switches
 	Explainer   Explainer
+	Spool       Spool
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
 	Meter       Meter

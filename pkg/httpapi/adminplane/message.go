@@ -195,9 +195,10 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	done, err := h.Transactor.Transact(p.Ctx(), &queue.Transaction{Operations: []queue.Operation{{Ack: &queue.AckItem{
+	ack := queue.AckItem{
 		TransactionID: ref.transactionID, PartitionID: ref.partitionText, Group: *group, Status: queue.AckDead, Error: reason,
-	}}}})
+	}
+	done, err := h.Transactor.Transact(p.Ctx(), &queue.Transaction{Operations: []queue.Operation{{Ack: &ack}}})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +208,7 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 		}
 		return nil, &queue.Error{Code: queue.CodeNotFound, Message: text}
 	}
-	h.Meter.Acknowledged([]queue.AckResult{*done.Operations[0].Ack})
+	h.Meter.Acknowledged([]queue.AckItem{ack}, []queue.AckResult{*done.Operations[0].Ack})
 	return wire.Fields{
 		"success", true, "partitionId", ref.partitionText, "transactionId", ref.transactionID,
 		"consumerGroup", group, "dlq", true,

@@ -2,13 +2,13 @@ package adminplane_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -131,17 +131,23 @@ func TestUnknownQueuesAreNotFound(t *testing.T) {
 	}
 }
 
+// messages returns n messages of a partition.
+func messages(n int) []queue.Message {
+	return slices.Repeat([]queue.Message{{Partition: &queue.Partition{}}}, n)
+}
+
 func TestOverviewShowsTheThroughputOfThisServer(t *testing.T) {
 	t.Parallel()
-	metrics := httpapi.NewMetrics(prometheus.NewRegistry())
+	metrics := apitest.NewMetrics(prometheus.NewRegistry())
 	s, _ := apitest.Server(&apitest.Fakes{Metrics: metrics})
 	for range 3 {
-		metrics.Pushed(40)
-		metrics.Delivered(&queue.Delivery{LeaseID: apitest.IDOne, Messages: make([]queue.Message, 5)})
-		metrics.Delivered(&queue.Delivery{Messages: make([]queue.Message, 4)})
-		metrics.Acknowledged([]queue.AckResult{{Success: true}, {}, {Success: true, DeadLettered: true}})
+		metrics.Pushed(make([]queue.PushItem, 40), make([]queue.PushResult, 40))
+		metrics.Delivered(&queue.Delivery{LeaseID: apitest.IDOne, Messages: messages(5)})
+		metrics.Delivered(&queue.Delivery{Messages: messages(4)})
+		metrics.Acknowledged(make([]queue.AckItem, 3), []queue.AckResult{{Success: true}, {}, {Success: true, DeadLettered: true}})
 	}
-	metrics.PushedInTransaction(1000)
+	metrics.Transacted(&queue.Transaction{Operations: []queue.Operation{{Push: &queue.PushItem{}}}},
+		&queue.TransactionResult{Operations: []queue.OperationResult{{Push: &queue.PushResult{}}}})
 	rec := apitest.SendOK(t, s, apitest.Request("GET", "/api/v1/resources/overview", ""))
 	require.Contains(t, rec.Body.String(), `"throughput":{"ingestedPerSecond":2,"processedPerSecond":0.3}`)
 }

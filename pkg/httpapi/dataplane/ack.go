@@ -140,7 +140,7 @@ func (h *Handlers) answerAcks(c echo.Context, items []queue.AckItem) error {
 	if err != nil {
 		return err
 	}
-	h.Meter.Acknowledged(results)
+	h.Meter.Acknowledged(items, results)
 	out := []byte{'['}
 	for i := range results {
 		if i > 0 {

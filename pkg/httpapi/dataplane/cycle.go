@@ -37,14 +37,15 @@ func (h *Handlers) Cycle(c echo.Context) error {
 	ctx := c.Request().Context()
 	result := queue.TransactionResult{Error: queue.UnknownQuery(read.query).Message}
 	query, allowed, err := h.findQuery(ctx, read.query, read.partition)
+	tx := read.transaction(query)
 	if err == nil && allowed {
-		result, err = h.transact(ctx, read.transaction(query))
+		result, err = h.transact(ctx, tx)
 	}
 	if err != nil {
 		return err
 	}
 	if result.Applied {
-		h.countCycle(read, &result)
+		h.countCycle(read, tx, &result)
 	}
 	return wire.Answer(c, http.StatusOK, read.answer(&result))
 }
@@ -63,17 +64,13 @@ func (read *cycleBody) transaction(query queue.ID) *queue.Transaction {
 	return tx
 }
 
-func (h *Handlers) countCycle(read *cycleBody, result *queue.TransactionResult) {
-	pushed := 0
-	for i := range result.Operations {
-		switch op := &result.Operations[i]; {
-		case op.Ack != nil:
-			h.Meter.Acknowledged(slices.Repeat([]queue.AckResult{*op.Ack}, int(max(0, min(read.count, queue.MaxOperations)))))
-		case !op.Push.Duplicate:
-			pushed++
-		}
+// countCycle counts an applied cycle. Its ack stands for as many messages as the client says.
+func (h *Handlers) countCycle(read *cycleBody, tx *queue.Transaction, result *queue.TransactionResult) {
+	h.Meter.Transacted(tx, result)
+	if more := int(min(read.count, queue.MaxOperations)) - 1; read.ack != nil && more > 0 {
+		acked := *result.Operations[len(result.Operations)-1].Ack
+		h.Meter.Acknowledged(slices.Repeat([]queue.AckItem{*read.ack}, more), slices.Repeat([]queue.AckResult{acked}, more))
 	}
-	h.Meter.PushedInTransaction(pushed)
 }
 
 func (read *cycleBody) answer(result *queue.TransactionResult) []byte {

@@ -23,7 +23,6 @@ import (
 
 // Verbs are the verbs that answer at once.
 type Verbs interface {
-	Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error)
 	Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResult, error)
 	Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error)
 	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
@@ -36,27 +35,29 @@ type Popper interface {
 	Release(ctx context.Context, delivery *queue.Delivery)
 }
 
-// Switches are the switches for maintenance.
-type Switches interface {
-	// PushPaused reports whether push maintenance is on.
-	PushPaused() bool
+// Pusher stores pushed messages, or keeps them on disk during push maintenance.
+type Pusher interface {
+	Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error)
 }
 
 // Meter counts messages after the answer of each verb.
 type Meter interface {
-	Pushed(messages int)
-	PushedInTransaction(messages int)
+	Pushed(items []queue.PushItem, results []queue.PushResult)
+	// Transacted counts an applied transaction.
+	Transacted(tx *queue.Transaction, result *queue.TransactionResult)
 	Delivered(delivery *queue.Delivery)
-	Acknowledged(results []queue.AckResult)
+	// Empty counts a pop that is answered without a message.
+	Empty(req *queue.PopRequest)
+	Acknowledged(items []queue.AckItem, results []queue.AckResult)
 }
 
 // Handlers has one method for each route of the data plane.
 type Handlers struct {
+	Pusher   Pusher
 	Verbs    Verbs
 	Popper   Popper
 	Owners   wire.Owners
 	Streams  Streams
-	Switches Switches
 	Meter    Meter
 	Defaults queue.Defaults
 	Bodies   wire.BodyReader

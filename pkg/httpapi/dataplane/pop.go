@@ -73,6 +73,7 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 		return err
 	}
 	if len(delivery.Messages) == 0 {
+		h.Meter.Empty(req)
 		return c.NoContent(http.StatusNoContent)
 	}
 	if err := send(c, delivery); err != nil {

@@ -3,7 +3,6 @@ package dataplane
 import (
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
@@ -12,9 +11,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
-
-// maintenanceRetry is when a push that was refused because of maintenance is asked to come back.
-const maintenanceRetry = 5 * time.Second
 
 // Push serves POST /api/v1/push. The answer has one element for each item.
 func (h *Handlers) Push(c echo.Context) error {
@@ -32,19 +28,16 @@ func (h *Handlers) Push(c echo.Context) error {
 	if len(items) == 0 {
 		return wire.Answer(c, http.StatusCreated, []byte("[]"))
 	}
-	if h.Switches.PushPaused() {
-		return pushesPaused()
-	}
 	if subject := identity.Subject(c.Request().Context()); subject != "" {
 		for i := range items {
 			items[i].ProducerSub = subject
 		}
 	}
-	results, err := h.Verbs.Push(c.Request().Context(), items)
+	results, err := h.Pusher.Push(c.Request().Context(), items)
 	if err != nil {
 		return err
 	}
-	h.Meter.Pushed(len(results))
+	h.Meter.Pushed(items, results)
 	out := make([]byte, 0, 256*len(results))
 	out = append(out, '[')
 	for i := range results {
@@ -54,14 +47,6 @@ func (h *Handlers) Push(c echo.Context) error {
 		out = appendPushResult(out, i, &items[i], &results[i])
 	}
 	return wire.Answer(c, http.StatusCreated, append(out, ']'))
-}
-
-// pushesPaused is the error of a push during push maintenance.
-func pushesPaused() error {
-	return &queue.Error{
-		Code: queue.CodeUnavailable, RetryAfter: maintenanceRetry,
-		Message: "push maintenance is on: send the request again when an operator has ended it",
-	}
 }
 
 // parsePush reads the body of a push and checks all items.
@@ -95,11 +80,14 @@ func (l Limits) parsePush(body []byte) ([]queue.PushItem, error) {
 }
 
 func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushResult) []byte {
+	b = wire.AppendInt(b, `{"index":`, index)
+	if r.Buffered {
+		return appendBuffered(b, item, r)
+	}
 	status := "queued"
 	if r.Duplicate {
 		status = "duplicate"
 	}
-	b = wire.AppendInt(b, `{"index":`, index)
 	b = wire.AppendString(b, `,"status":`, status)
 	b = wire.AppendString(b, `,"transaction_id":`, r.TransactionID)
 	b = wire.AppendID(b, `,"message_id":`, r.MessageID)
@@ -108,5 +96,16 @@ func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushRe
 		b = wire.AppendID(b, `,"trace_id":`, item.TraceID)
 	}
 	b = wire.AppendString(b, `,"queueName":`, item.Queue)
+	return append(b, '}')
+}
+
+// appendBuffered appends the rest of a result of the spool, which has no ids of the database.
+func appendBuffered(b []byte, item *queue.PushItem, r *queue.PushResult) []byte {
+	b = wire.AppendString(b, `,"status":`, "buffered")
+	b = wire.AppendString(b, `,"transaction_id":`, r.TransactionID)
+	b = wire.AppendString(b, `,"transactionId":`, r.TransactionID)
+	b = wire.AppendString(b, `,"queueName":`, item.Queue)
+	b = wire.AppendString(b, `,"queue":`, item.Queue)
+	b = wire.AppendString(b, `,"partition":`, item.Partition)
 	return append(b, '}')
 }

@@ -37,7 +37,7 @@ func (h *Handlers) Transaction(c echo.Context) error {
 		return err
 	}
 	if result.Applied {
-		h.countTransaction(&result)
+		h.Meter.Transacted(&read.tx, &result)
 	}
 	return wire.Answer(c, http.StatusOK, appendTransaction(make([]byte, 0, 256*len(result.Operations)), &read.tx, &result))
 }
@@ -67,20 +67,6 @@ func (h *Handlers) transact(ctx context.Context, tx *queue.Transaction) (queue.T
 	result, err := h.Verbs.Transact(ctx, tx)
 	result.Error = shown.Replace(result.Error)
 	return result, err
-}
-
-func (h *Handlers) countTransaction(result *queue.TransactionResult) {
-	var pushed int
-	var acked []queue.AckResult
-	for _, op := range result.Operations {
-		if op.Push != nil {
-			pushed++
-		} else {
-			acked = append(acked, *op.Ack)
-		}
-	}
-	h.Meter.PushedInTransaction(pushed)
-	h.Meter.Acknowledged(acked)
 }
 
 // appendTransaction writes the answer. A push that was not applied has no

@@ -1,42 +1,43 @@
 -- Lists rows, the newest first. Filter, each may be NULL: $1 action, $2 queue, $3 group, $4 subject, $5
 -- and $6 first and last instant. $7 and $8: only those after this instant and id, or NULL. $9: how many. $10: LIKE
 -- patterns of names of queues (NULL: any).
--- Only one of the parts runs: the part whose index fits the filter.
+-- Only one of the parts runs: the part whose index fits the filter. The bounds and the order name the column of
+-- the filter, so only that index gives the order, whatever the statistics say.
 SELECT a.id, a.at, a.subject, a.token_id, a.address, a.request_id, a.action, a.queue, a.partition, a.consumer_group, a.transaction_id,
        a.parameters, a.counts, a.result
   FROM ((SELECT k.id, k.at FROM belfry.audit k
-         WHERE $2::text IS NOT NULL AND k.queue = $2::text
+         WHERE $2::text IS NOT NULL AND (k.queue, k.at) >= ($2::text, coalesce($5::timestamptz, '-infinity'))
+           AND (k.queue, k.at) <= ($2::text, coalesce(least($6::timestamptz, $7::timestamptz), 'infinity'))
            AND ($3::text IS NULL OR k.consumer_group = $3::text) AND ($4::text IS NULL OR k.subject = $4::text) AND ($1::text IS NULL OR k.action = $1::text)
-           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
            AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
-         ORDER BY k.at DESC, k.id DESC
+         ORDER BY k.queue DESC, k.at DESC, k.id DESC
          LIMIT $9::bigint)
         UNION ALL
         (SELECT k.id, k.at FROM belfry.audit k
-         WHERE $2::text IS NULL AND $3::text IS NOT NULL AND k.consumer_group = $3::text
+         WHERE $2::text IS NULL AND $3::text IS NOT NULL AND (k.consumer_group, k.at) >= ($3::text, coalesce($5::timestamptz, '-infinity'))
+           AND (k.consumer_group, k.at) <= ($3::text, coalesce(least($6::timestamptz, $7::timestamptz), 'infinity'))
            AND ($4::text IS NULL OR k.subject = $4::text) AND ($1::text IS NULL OR k.action = $1::text)
-           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
            AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
-         ORDER BY k.at DESC, k.id DESC
+         ORDER BY k.consumer_group DESC, k.at DESC, k.id DESC
          LIMIT $9::bigint)
         UNION ALL
         (SELECT k.id, k.at FROM belfry.audit k
-         WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NOT NULL AND k.subject = $4::text
+         WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NOT NULL AND (k.subject, k.at) >= ($4::text, coalesce($5::timestamptz, '-infinity'))
+           AND (k.subject, k.at) <= ($4::text, coalesce(least($6::timestamptz, $7::timestamptz), 'infinity'))
            AND ($1::text IS NULL OR k.action = $1::text)
-           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
            AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
-         ORDER BY k.at DESC, k.id DESC
+         ORDER BY k.subject DESC, k.at DESC, k.id DESC
          LIMIT $9::bigint)
         UNION ALL
         (SELECT k.id, k.at FROM belfry.audit k
-         WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NULL AND $1::text IS NOT NULL AND k.action = $1::text
-           AND k.at >= coalesce($5::timestamptz, '-infinity') AND k.at <= coalesce(least($6::timestamptz, $7::timestamptz), 'infinity')
+         WHERE $2::text IS NULL AND $3::text IS NULL AND $4::text IS NULL AND $1::text IS NOT NULL AND (k.action, k.at) >= ($1::text, coalesce($5::timestamptz, '-infinity'))
+           AND (k.action, k.at) <= ($1::text, coalesce(least($6::timestamptz, $7::timestamptz), 'infinity'))
            AND ($7::timestamptz IS NULL OR (k.at, k.id) < ($7::timestamptz, $8::uuid))
            AND ($10::text[] IS NULL OR k.queue COLLATE "C" LIKE ANY ($10::text[]))
-         ORDER BY k.at DESC, k.id DESC
+         ORDER BY k.action DESC, k.at DESC, k.id DESC
          LIMIT $9::bigint)
         UNION ALL
         (SELECT k.id, k.at FROM belfry.audit k

@@ -57,6 +57,9 @@ func (r *suite) measureIdleQueues(ctx context.Context, out *report, n int) (err 
 	if err := t.waitArrived(ctx, server, idleRequests); err != nil {
 		return err
 	}
+	if err := t.waitWritten(ctx); err != nil {
+		return err
+	}
 	if err := t.startMeasuring(ctx); err != nil {
 		return err
 	}
@@ -86,6 +89,22 @@ func (r *suite) measureIdleQueues(ctx context.Context, out *report, n int) (err 
 	out.note(on+"processor: server, bare server", fmt.Sprintf("%.2f %%, %.2f %% of a core", 100*shares[0], 100*shares[1]))
 	out.below(on+"processor: server minus bare server", "%.2f %% of a core", 100*(shares[0]-shares[1]), 1)
 	return nil
+}
+
+// waitWritten blocks until the server has written the history of the minute in which the requests came.
+func (t *trial) waitWritten(ctx context.Context) error {
+	if err := t.resetStatements(ctx); err != nil {
+		return err
+	}
+	for {
+		all, err := t.statements(ctx)
+		if err != nil || callsOf(all, "history/write") > 0 {
+			return err
+		}
+		if err := load.Pause(ctx, statementInterval); err != nil {
+			return err
+		}
+	}
 }
 
 // cpuShares blocks for the time over, and returns the share of a core that each server used in it.

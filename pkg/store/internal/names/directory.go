@@ -79,16 +79,17 @@ func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[Parti
 		for _, p := range opened {
 			found[PartitionName{p.Queue, p.Name}] = p
 		}
-		for name := range created {
+		for name, partitions := range created {
 			d.bus.Created(name.Queue, name.Partition, events.Here)
+			d.bus.PartitionsCreated(name.Queue, partitions)
 		}
 	}
 	return nil, fmt.Errorf("opening partitions of queue %q: the queue was deleted %d times meanwhile", wanted[0].Queue, openAttempts)
 }
 
-// open finds or creates partitions by a query. created are the new ones, and the new queues, with an
-// empty partition name.
-func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened []*queue.Partition, created map[PartitionName]struct{}, err error) {
+// open finds or creates partitions by a query. created counts the new ones. Those of a new queue are
+// counted together, with an empty partition name.
+func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened []*queue.Partition, created map[PartitionName]int, err error) {
 	queues, partitions := make([]string, len(missing)), make([]string, len(missing))
 	for i, name := range missing {
 		queues[i], partitions[i] = name.Queue, name.Partition
@@ -100,16 +101,16 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 	}
 	options := d.defaults.Options()
 	rows, _ := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit) // rows hold the error
-	created = map[PartitionName]struct{}{}
+	created = map[PartitionName]int{}
 	opened, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
 		var isNew, queueIsNew bool
 		err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &isNew, &queueIsNew, &p.Epoch)
 		switch {
 		case isNew && queueIsNew:
-			created[PartitionName{Queue: p.Queue}] = struct{}{}
+			created[PartitionName{Queue: p.Queue}]++
 		case isNew:
-			created[PartitionName{p.Queue, p.Name}] = struct{}{}
+			created[PartitionName{p.Queue, p.Name}]++
 		}
 		return p, err
 	})

@@ -21,10 +21,13 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 // CheckKey refuses a call with a message that must be sealed while there is no key. The partitions
 // of the call must be open. The check comes before the flush, so that the call does not split a flush
 // with calls of other clients. Columns fails too, if it gets such a message.
+//
+// The option may have changed since the partitions were opened. So the next call reads it again.
 func (p *Pusher) CheckKey(call *Call) error {
 	for _, partition := range call.Opened {
 		if refused := p.refuseWithoutKey(partition); refused != nil {
 			p.Metrics.refusedWithoutKey.Add(float64(len(call.Items)))
+			p.Names.Forget(call.Opened)
 			return refused
 		}
 	}

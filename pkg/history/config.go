@@ -1,0 +1,34 @@
+package history
+
+import (
+	"fmt"
+	"time"
+)
+
+const (
+	// MinuteRows is how long a row stands for a minute. An older row stands for an hour.
+	MinuteRows = 26 * time.Hour
+	// minRetention keeps the rows for minutes as long as they are needed.
+	minRetention = 48 * time.Hour
+	// maxRetention keeps the instant that long ago within the range of timestamptz.
+	maxRetention = 36500 * 24 * time.Hour
+)
+
+// Config is the section "history" of the configuration.
+type Config struct {
+	// Enabled: the counts are written.
+	Enabled bool `mapstructure:"enabled"`
+	// Retention is how long a row is kept. 0 keeps all rows.
+	Retention time.Duration `mapstructure:"retention"`
+}
+
+// DefaultConfig returns the values of config/belfry.yaml.
+func DefaultConfig() Config { return Config{Enabled: true, Retention: 90 * 24 * time.Hour} }
+
+// Validate returns an error for an invalid value.
+func (c Config) Validate() error {
+	if c.Retention != 0 && (c.Retention < minRetention || c.Retention > maxRetention) {
+		return fmt.Errorf("history.retention is %s: it must be 0 or from %s to %s", c.Retention, minRetention, maxRetention)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package history
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+)
+
+// gather moves the counts of the shards to pending and totals. The caller holds gathering.
+func (r *Recorder) gather() {
+	fresh := map[string]*Counts{}
+	for i := range r.shards {
+		s := &r.shards[i]
+		s.mu.Lock()
+		taken := s.keys
+		s.keys = nil
+		s.mu.Unlock()
+		r.keys.Add(-int64(len(taken)))
+		for key, t := range taken {
+			addTo(r.pending, key, t)
+			sum := fresh[key.Queue]
+			if sum == nil {
+				sum = &Counts{}
+				fresh[key.Queue] = sum
+			}
+			sum.Add(&t.Counts)
+		}
+	}
+	r.addTotals(fresh)
+	limit(r.pending, maxKeys, nil)
+}
+
+// addTotals gives a queue totals of its own while there is room, the busiest first. A queue that has them
+// keeps them, so that no total ever falls.
+func (r *Recorder) addTotals(fresh map[string]*Counts) {
+	messages := func(c *Counts) int64 { return c.PushMessages + c.PopMessages + c.AckSuccess }
+	names := slices.SortedFunc(maps.Keys(fresh), func(a, b string) int {
+		return cmp.Or(cmp.Compare(messages(fresh[b]), messages(fresh[a])), cmp.Compare(a, b))
+	})
+	for _, name := range names {
+		into := name
+		if r.totals[name] == nil && len(r.totals) >= r.maxTotals {
+			into = Other
+		}
+		if r.totals[into] == nil {
+			r.totals[into] = &Counts{}
+		}
+		r.totals[into].Add(fresh[name])
+	}
+}
+
+// Totals returns the counts of this instance since its start by queue. Queues above the bound are summed as
+// Other.
+func (r *Recorder) Totals() map[string]Counts {
+	r.gathering.Lock()
+	defer r.gathering.Unlock()
+	r.gather()
+	found := make(map[string]Counts, len(r.totals))
+	for name, sum := range r.totals {
+		found[name] = *sum
+	}
+	return found
+}
+
+// DatabaseErrors returns how many requests failed because of the database since the start.
+func (r *Recorder) DatabaseErrors() int64 { return r.dbErrors.Load() }
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Group, b.Group))
+}
+
+func addTo(into map[Key]*tally, key Key, t *tally) {
+	if have := into[key]; have != nil {
+		have.add(t)
+		return
+	}
+	into[key] = t
+}
+
+// limit sums the least busy keys as Other if there are more than most. The keys of keep stay.
+func limit(all map[Key]*tally, most int, keep map[Key]int64) {
+	if len(all) <= most {
+		return
+	}
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b Key) int {
+		return cmp.Or(cmp.Compare(all[b].messages(), all[a].messages()), compareKeys(a, b))
+	})
+	for _, key := range keys[max(0, most-1-len(keep)):] {
+		if _, kept := keep[key]; kept || key.Queue == Other {
+			continue
+		}
+		t := all[key]
+		delete(all, key)
+		addTo(all, Key{Queue: Other}, t)
+	}
+}

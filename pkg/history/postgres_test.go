@@ -1,0 +1,75 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func openPool(t *testing.T) *postgres.Pool {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL = secret.Secret(pgtest.Database(t))
+	pool, err := postgres.Open(t.Context(), cfg, "history-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// newWriter returns a Writer on pool, as an instance has.
+func newWriter(pool *postgres.Pool) (*Writer, *Recorder) {
+	counts := NewRecorder(10)
+	return NewWriter(pool, counts, Sources{
+		Instance: Instance{ID: queue.NewID().String(), Hostname: "host", Port: 6632, PID: 1},
+		Parked:   func() map[Key]int64 { return nil },
+		Pool:     func() (size, idle, active int64) { return 3, 2, 1 },
+	}, zap.NewNop()), counts
+}
+
+// A statement with the most rows ends within 50 ms on a machine without other load. Rows that are written
+// again change nothing.
+func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	w, counts := newWriter(pool)
+	fill := func() {
+		for i := range 2 * maxRows {
+			name := fmt.Sprint("queue ", i)
+			counts.Pushed([]queue.PushItem{{Queue: name}}, make([]queue.PushResult, 1))
+			now := time.Now()
+			counts.Delivered(&queue.Delivery{Group: "g", DatabaseNow: now, ReceivedAt: now, Messages: []queue.Message{
+				{Partition: &queue.Partition{Queue: name}, CreatedAt: now.Add(-time.Second), Attempt: 1}}})
+		}
+	}
+	write, best := w.write, time.Hour
+	w.write = func(ctx context.Context, queues, instances []byte) error {
+		began := time.Now()
+		require.NoError(t, write(ctx, queues, instances))
+		best = min(best, time.Since(began))
+		return write(ctx, queues, instances)
+	}
+	const minutes = 5
+	for i := range minutes {
+		fill()
+		w.flush(t.Context(), time.Now().Add(time.Duration(i)*time.Minute), nil)
+	}
+	require.Empty(t, w.unwritten)
+	var rows, instances, pushed, popped int64
+	require.NoError(t, pool.QueryRow(t.Context(), `SELECT count(*), count(DISTINCT at), sum(push_messages), sum(pop_messages) FROM belfry.history`).
+		Scan(&rows, &instances, &pushed, &popped))
+	require.LessOrEqual(t, rows, int64(minutes*maxRows))
+	require.EqualValues(t, minutes, instances)
+	require.EqualValues(t, 2*maxRows*minutes, pushed)
+	require.EqualValues(t, 2*maxRows*minutes, popped)
+	t.Logf("the best statement of %d rows took %s", maxRows, best)
+	require.Less(t, best, time.Second)
+}

@@ -1,0 +1,141 @@
+package historyplane
+
+import (
+	"math"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/history"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// defaultSpan is the time that an answer covers without from.
+	defaultSpan = time.Hour
+	// maxBuckets bounds the buckets of an answer.
+	maxBuckets = 2000
+)
+
+// bucketSizes are the sizes of buckets by the time that an answer covers. longestBucket is for more.
+var bucketSizes = []struct{ span, bucket time.Duration }{
+	{time.Hour, time.Minute},
+	{6 * time.Hour, 5 * time.Minute},
+	{24 * time.Hour, 15 * time.Minute},
+	{7 * 24 * time.Hour, time.Hour},
+}
+
+const longestBucket = 6 * time.Hour
+
+// query is what most routes read of a request.
+type query struct {
+	history.Range
+	history.Filter
+	// from and to are as the sender wants them.
+	from, to time.Time
+	// limited: the token of the sender has grants.
+	limited bool
+}
+
+// readQuery reads from, to and the filters.
+func readQuery(p *wire.Params, otherwise time.Duration) (query, error) {
+	now := time.Now().UTC()
+	q := query{from: p.Instant("from"), to: p.Instant("to"), limited: identity.GrantsOf(p.Ctx()) != nil}
+	q.Filter = history.Filter{
+		Allowed: identity.GrantsOf(p.Ctx()).Readable(), Queue: p.Name("queue"), Group: p.Name("consumerGroup"),
+		Namespace: p.Name("namespace"), Task: p.Name("task"),
+	}
+	if q.to.IsZero() {
+		q.to = now
+	}
+	if q.from.IsZero() {
+		q.from = q.to.Add(-otherwise)
+	}
+	if !q.from.Before(q.to) {
+		p.Check(queue.Invalidf("from is %s and to is %s: from must be before to", wire.FormatMillis(q.from), wire.FormatMillis(q.to)))
+	}
+	if q.Queue != nil {
+		p.Check(wire.MayRead(p.Ctx(), *q.Queue))
+	}
+	q.setRange(now, bucketSize(now, q.from, q.to.Sub(q.from)))
+	if q.To.Sub(q.From)/q.Bucket > maxBuckets {
+		p.Check(queue.Invalidf("from is %s and to is %s: that is more than %d buckets of %s; send a later from or an earlier to",
+			wire.FormatMillis(q.from), wire.FormatMillis(q.to), maxBuckets, q.Bucket))
+	}
+	return q, p.Err
+}
+
+// setRange sets the buckets: whole ones from the one that has from.
+func (q *query) setRange(now time.Time, bucket time.Duration) {
+	q.Range = history.Range{From: q.from.UTC().Truncate(bucket), To: q.to.UTC(), Bucket: bucket}
+	if q.To.After(now) {
+		q.To = now
+	}
+	if q.To.Before(q.From) { // all of it is in the future
+		q.To = q.From
+	}
+}
+
+// bucketSize returns the size by the time that an answer covers. Minutes that are rolled up are at least an
+// hour.
+func bucketSize(now, from time.Time, span time.Duration) time.Duration {
+	bucket := longestBucket
+	for _, size := range bucketSizes {
+		if span <= size.span {
+			bucket = size.bucket
+			break
+		}
+	}
+	if from.Before(now.Add(-history.MinuteRows)) {
+		bucket = max(bucket, time.Hour)
+	}
+	return bucket
+}
+
+// head are the members that most answers begin with.
+func (q *query) head() wire.Fields {
+	return wire.Fields{"timeRange", wire.Fields{"from", q.from, "to", q.to}, "bucketMinutes", int(q.Bucket / time.Minute)}
+}
+
+// buckets calls add with the begin of each bucket, the newest first.
+func (q *query) buckets(add func(at time.Time)) {
+	if !q.To.After(q.From) {
+		return
+	}
+	for at := q.To.Add(-1).Truncate(q.Bucket); !at.Before(q.From); at = at.Add(-q.Bucket) {
+		add(at)
+	}
+}
+
+// perSecond returns the mean of a count over a bucket.
+func (q *query) perSecond(n int64) float64 { return rounded(float64(n) / q.Bucket.Seconds()) }
+
+func rounded(x float64) float64 { return math.Round(100*x) / 100 }
+
+// instant formats the begin of a bucket: in whole seconds.
+func instant(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
+
+// millis turns microseconds into whole milliseconds.
+func millis(micros int64) int64 { return int64(math.Round(float64(micros) / 1000)) }
+
+// averageLag and maxLag are milliseconds.
+func averageLag(c *history.Counts) int64 { return millis(c.LagSum / max(1, c.LagCount)) }
+func maxLag(c *history.Counts) int64     { return millis(c.LagMax) }
+
+// percentiles are the members that Queen MQ does not have.
+func percentiles(found history.Percentiles) wire.Fields {
+	ms := func(d time.Duration) float64 { return rounded(float64(d.Microseconds()) / 1000) }
+	return wire.Fields{"p50Ms", ms(found.P50), "p95Ms", ms(found.P95), "p99Ms", ms(found.P99)}
+}
+
+// each converts every row. The result is never nil, so that JSON has [] and not null.
+func each[Row, JSON any](rows []Row, convert func(*Row) JSON) []JSON {
+	list := make([]JSON, len(rows))
+	for i := range rows {
+		list[i] = convert(&rows[i])
+	}
+	return list
+}
+
+// empty is [] in JSON.
+var empty = []any{}

@@ -1,0 +1,26 @@
+package spool
+
+import (
+	"errors"
+
+	"github.com/belfry-mq/belfry/pkg/check"
+)
+
+// Config is the section "spool" of the configuration.
+type Config struct {
+	// Dir is the directory of the file. It is created when it is needed.
+	Dir string `mapstructure:"dir"`
+	// MaxBytes bounds what the spool holds.
+	MaxBytes int64 `mapstructure:"max_bytes"`
+}
+
+// DefaultConfig returns the values of config/belfry.yaml.
+func DefaultConfig() Config { return Config{Dir: "/var/lib/belfry/spool", MaxBytes: 1 << 30} }
+
+// Validate returns one error that names every invalid value.
+func (c Config) Validate() error {
+	return errors.Join(
+		check.That(c.Dir != "", "spool.dir is empty: it must name a directory"),
+		check.That(c.MaxBytes > 0, "spool.max_bytes is %d: it must be positive", c.MaxBytes),
+	)
+}

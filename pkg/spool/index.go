@@ -1,0 +1,194 @@
+package spool
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// index knows in memory what the file holds. It is safe for concurrent use.
+type index struct {
+	// changed and unreported have an element after each change.
+	changed, unreported chan struct{}
+
+	mu sync.Mutex
+	// id is the id of the file, or zero without one.
+	id       queue.ID
+	queues   map[string]*backlog
+	turns    []*backlog // the next one to be tried is the first
+	rejects  int
+	messages int
+	bytes    int64
+	// rejectedBytes is part of bytes.
+	rejectedBytes int64
+}
+
+// backlog is what waits for one queue.
+type backlog struct {
+	queue string
+	refs  []ref // in the order of their keys
+	// until is when a backlog that could not be stored is tried again, and attempts how often it could not.
+	until    time.Time
+	attempts int
+}
+
+func newIndex() *index {
+	return &index{changed: make(chan struct{}, 1), unreported: make(chan struct{}, 1), queues: map[string]*backlog{}}
+}
+
+func (x *index) signal() {
+	for _, to := range []chan struct{}{x.changed, x.unreported} {
+		select {
+		case to <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// reset replaces the index.
+func (x *index) reset(found content) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.id = found.id
+	x.queues, x.turns, x.messages, x.bytes = map[string]*backlog{}, nil, 0, 0
+	x.addLocked(found.waiting)
+	x.rejects, x.rejectedBytes = 0, 0
+	x.rejectLocked(found.rejected)
+	x.signal()
+}
+
+// add appends what was added to the file.
+func (x *index) add(refs []ref) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.addLocked(refs)
+	x.signal()
+}
+
+func (x *index) addLocked(refs []ref) {
+	for _, r := range refs {
+		of := x.queues[r.queue]
+		if of == nil {
+			of = &backlog{queue: r.queue}
+			x.queues[r.queue], x.turns = of, append(x.turns, of)
+		}
+		of.refs = append(of.refs, r)
+		x.messages += r.messages
+		x.bytes += r.bytes
+	}
+}
+
+func (x *index) rejectLocked(refs []ref) {
+	x.rejects += len(refs)
+	for _, r := range refs {
+		x.bytes += r.bytes
+		x.rejectedBytes += r.bytes
+	}
+}
+
+// settle removes what is done, and counts what was rejected.
+func (x *index) settle(p progress, rejected []ref) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	of := x.queues[p.queue]
+	for _, r := range of.refs[:len(p.done)] {
+		x.messages -= r.messages
+		x.bytes -= r.bytes
+	}
+	of.refs, of.attempts = of.refs[len(p.done):], 0
+	if p.rest != nil {
+		x.messages += p.part.messages - of.refs[0].messages
+		x.bytes += p.part.bytes - of.refs[0].bytes
+		of.refs[0] = p.part
+	}
+	if len(of.refs) == 0 {
+		delete(x.queues, of.queue)
+		x.turns = slices.DeleteFunc(x.turns, func(b *backlog) bool { return b == of })
+	}
+	x.rejectLocked(rejected)
+	x.signal()
+}
+
+// retried forgets the rejected records and appends waiting ones. It returns how many it forgot.
+func (x *index) retried(waiting []ref) (forgotten int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	forgotten = x.rejects
+	x.bytes -= x.rejectedBytes
+	x.rejects, x.rejectedBytes = 0, 0
+	x.addLocked(waiting)
+	x.signal()
+	return forgotten
+}
+
+func (x *index) empty() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.messages == 0 && x.rejects == 0
+}
+
+// holds reports whether one of the queues has a backlog.
+func (x *index) holds(queues func(yield func(string) bool)) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(x.queues) == 0 {
+		return false
+	}
+	for name := range queues {
+		if x.queues[name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// next returns the first records of the next queue whose turn it is, at most maxMessages and maxBytes. If
+// no queue is due, refs is nil and wait is the time until the next one is, or -1 without a backlog.
+func (x *index) next(now time.Time, maxMessages int, maxBytes int64) (refs []ref, wait time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	wait = -1
+	for i, of := range x.turns {
+		if left := of.until.Sub(now); left > 0 {
+			if wait < 0 || left < wait {
+				wait = left
+			}
+			continue
+		}
+		x.turns = append(slices.Delete(x.turns, i, i+1), of)
+		messages, bytes := 0, int64(0)
+		for n, r := range of.refs {
+			messages, bytes = messages+r.messages, bytes+r.bytes
+			if n > 0 && (messages > maxMessages || bytes > maxBytes) {
+				return of.refs[:n:n], 0
+			}
+		}
+		return of.refs[:len(of.refs):len(of.refs)], 0
+	}
+	return nil, wait
+}
+
+// postpone tries a queue again after a pause, which grows with the attempts.
+func (x *index) postpone(queueName string, now time.Time, pause func(attempts int) time.Duration) (attempts int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	of := x.queues[queueName]
+	if of == nil {
+		return 0
+	}
+	of.attempts++
+	of.until = now.Add(pause(of.attempts))
+	return of.attempts
+}
+
+// attempts returns how often in a row messages of a queue were not stored.
+func (x *index) attempts(queueName string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if of := x.queues[queueName]; of != nil {
+		return of.attempts
+	}
+	return 0
+}

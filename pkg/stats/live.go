@@ -1,0 +1,47 @@
+package stats
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlLeases = sql.Query("stats/leases")
+	sqlTables = sql.Query("stats/tables")
+)
+
+// Leases counts the live leases, their partitions and the messages that they cover.
+type Leases struct{ Leases, Partitions, Messages int64 }
+
+// Leases counts the leases on queues that match a pattern of allowed (nil: on all). The cost is O(leases).
+// Errors: CodeUnavailable.
+func (r *Reader) Leases(ctx context.Context, allowed []string) (found Leases, err error) {
+	err = r.pool.ScanRow(ctx, []any{&found.Leases, &found.Partitions, &found.Messages}, sqlLeases, postgres.LikePatterns(allowed))
+	return found, postgres.Wrapf(err, "counting the leases")
+}
+
+// Table is a table of the schema, with what Postgres counts of it.
+type Table struct {
+	Name                                   string
+	TotalBytes, TableBytes, IndexBytes     int64
+	Live, Dead, Updated, HotUpdated        int64
+	LastAutovacuum                         zeronull.Timestamptz
+	AutovacuumCount                        int64
+	HeapRead, HeapHit, IndexRead, IndexHit int64
+	Database                               string
+}
+
+// Vacuumed returns when autovacuum last ran; the zero time: never.
+func (t *Table) Vacuumed() time.Time { return time.Time(t.LastAutovacuum) }
+
+// Tables lists the tables of the schema, the largest first. Errors: CodeUnavailable.
+func (r *Reader) Tables(ctx context.Context) ([]Table, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlTables, pgx.RowToStructByName[Table])
+	return found, postgres.Wrapf(err, "listing the tables")
+}

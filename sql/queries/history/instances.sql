@@ -1,0 +1,17 @@
+-- Lists the figures of instances from $1 to $2 in buckets of $3 seconds, in order. $4: a host, $5: a process
+-- id (NULL: any). Each figure is an array: least, mean, greatest and last.
+SELECT date_bin(make_interval(secs => $3::bigint), i.at, 'epoch') AS at, i.hostname, i.port, i.pid, count(*) AS samples,
+       sum(i.db_errors)::bigint AS db_errors, max(i.at) AS last_at,
+       coalesce(sum((SELECT sum(h.pop_messages) FROM belfry.history h WHERE h.at = i.at AND h.minutes = i.minutes AND h.instance = i.instance)), 0)::bigint AS popped,
+       ARRAY[min(i.cpu_user), avg(i.cpu_user), max(i.cpu_user), (array_agg(i.cpu_user ORDER BY i.at DESC))[1]]::float8[] AS cpu_user,
+       ARRAY[min(i.cpu_system), avg(i.cpu_system), max(i.cpu_system), (array_agg(i.cpu_system ORDER BY i.at DESC))[1]]::float8[] AS cpu_system,
+       ARRAY[min(i.rss_bytes), avg(i.rss_bytes), max(i.rss_bytes), (array_agg(i.rss_bytes ORDER BY i.at DESC))[1]]::float8[] AS rss_bytes,
+       ARRAY[min(i.pool_size), avg(i.pool_size), max(i.pool_size), (array_agg(i.pool_size ORDER BY i.at DESC))[1]]::float8[] AS pool_size,
+       ARRAY[min(i.pool_idle), avg(i.pool_idle), max(i.pool_idle), (array_agg(i.pool_idle ORDER BY i.at DESC))[1]]::float8[] AS pool_idle,
+       ARRAY[min(i.pool_active), avg(i.pool_active), max(i.pool_active), (array_agg(i.pool_active ORDER BY i.at DESC))[1]]::float8[] AS pool_active
+  FROM belfry.history_instance i
+ WHERE i.at >= $1::timestamptz AND i.at < $2::timestamptz
+   AND ($4::text IS NULL OR i.hostname = $4::text)
+   AND ($5::text IS NULL OR i.pid::text = $5::text)
+ GROUP BY 1, 2, 3, 4
+ ORDER BY 1, 2, 3, 4

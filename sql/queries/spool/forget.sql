@@ -1,0 +1,2 @@
+-- Removes the row of spool $1.
+DELETE FROM belfry.spool s WHERE s.id = $1::uuid

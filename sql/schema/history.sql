@@ -1,0 +1,35 @@
+-- What an instance counted for a queue and group in one minute, or in one hour after the roll-up. A
+-- minute without events has no row. Queues are named, so the history outlives its queue. The queue
+-- '(other)' is the sum of those above the bound. Without a group: pushes and partitions.
+CREATE TABLE belfry.history (
+    at                 timestamptz NOT NULL,
+    minutes            smallint NOT NULL CHECK (minutes IN (1, 60)),
+    instance           uuid NOT NULL,
+    queue              text NOT NULL,
+    consumer_group     text NOT NULL,
+    push_requests      bigint NOT NULL,
+    push_messages      bigint NOT NULL,
+    pop_requests       bigint NOT NULL,
+    pop_messages       bigint NOT NULL,
+    pop_empty          bigint NOT NULL,
+    ack_requests       bigint NOT NULL,
+    ack_success        bigint NOT NULL,
+    ack_failed         bigint NOT NULL,
+    dead_letters       bigint NOT NULL,
+    transactions       bigint NOT NULL,
+    partitions_created bigint NOT NULL,
+    partitions_deleted bigint NOT NULL,
+    removed_retention  bigint NOT NULL,
+    removed_completed  bigint NOT NULL,
+    removed_evicted    bigint NOT NULL,
+    -- Microseconds from commit to delivery: sum, greatest and number of the first deliveries.
+    lag_sum            bigint NOT NULL,
+    lag_max            bigint NOT NULL,
+    lag_count          bigint NOT NULL,
+    -- The same as a histogram. Each element is a bucket of pkg/history and its count: bucket * 2^40 + count.
+    latency            bigint[] NOT NULL,
+    -- Requests that waited at the end of the minute. NULL: as in the last row that says it.
+    parked             bigint,
+    PRIMARY KEY (at, minutes, instance, queue, consumer_group)
+);
+CREATE INDEX history_minutes ON belfry.history (at) WHERE minutes = 1;

@@ -1,0 +1,40 @@
+package apitest
+
+import (
+	"context"
+
+	"github.com/belfry-mq/belfry/pkg/history"
+	"github.com/belfry-mq/belfry/pkg/stats"
+)
+
+// historyFake replaces pkg/history and what the routes of analytics read of pkg/stats. Nothing happened.
+type historyFake struct{}
+
+func (historyFake) Sums(context.Context, history.Range, history.Filter) ([]history.Bucket, error) {
+	return nil, nil
+}
+
+func (historyFake) Percentiles(context.Context, history.Range, history.Filter, bool) (map[history.At]history.Percentiles, error) {
+	return nil, nil
+}
+
+func (historyFake) Instances(context.Context, history.Range, *string, *string) ([]history.InstanceBucket, error) {
+	return nil, nil
+}
+
+func (historyFake) Parked(context.Context, history.Range, history.Filter) ([]history.Parked, error) {
+	return nil, nil
+}
+
+func (historyFake) Queues(context.Context, history.Range, history.Filter) ([]history.Bucket, error) {
+	return nil, nil
+}
+
+// liveFake has no queues.
+type liveFake struct{}
+
+func (liveFake) Queues(context.Context, stats.QueueFilter) ([]stats.Queue, error) { return nil, nil }
+
+func (liveFake) Leases(context.Context, []string) (stats.Leases, error) { return stats.Leases{}, nil }
+
+func (liveFake) Tables(context.Context) ([]stats.Table, error) { return nil, nil }
