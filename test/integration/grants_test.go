@@ -32,7 +32,8 @@ func probesOf(o place) map[string][]call {
 	grouped := fmt.Sprintf(`{"consumerGroup":%q}`, o.group)
 	of := "/api/v1/consumer-groups/" + o.group
 	return map[string][]call{
-		"GET /api/v1/whoami": {get("/api/v1/whoami")},
+		"GET /api/v1/whoami":  {get("/api/v1/whoami")},
+		"GET /api/v1/explain": {get("/api/v1/explain?queue=" + o.queue), get("/api/v1/explain?queue=" + o.queue + "&partition=p&consumerGroup=" + o.group + "&transactionId=" + o.message)},
 		"POST /api/v1/push": {post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"payload":1}]}`, o.queue)),
 			post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":"a.one","payload":"refused"},{"queue":%q,"payload":1}]}`, o.queue))},
 		"GET /api/v1/pop":                                     {get("/api/v1/pop?consumerGroup=" + o.group + "&namespace=" + o.namespace)},
@@ -49,6 +50,12 @@ func probesOf(o place) map[string][]call {
 		"POST /api/v1/configure":                                                          {post("/api/v1/configure", fmt.Sprintf(`{"queue":%q,"options":{}}`, o.queue))},
 		"DELETE /api/v1/resources/queues/{queue}":                                         {del("/api/v1/resources/queues/" + o.queue)},
 		"GET /api/v1/resources/queues/{queue}":                                            {get("/api/v1/resources/queues/" + o.queue)},
+		"POST /api/v1/resources/queues/{queue}/resume":                                    {post("/api/v1/resources/queues/"+o.queue+"/resume", "")},
+		"POST /api/v1/resources/queues/{queue}/pause":                                     {post("/api/v1/resources/queues/"+o.queue+"/pause", ""), post("/api/v1/resources/queues/"+o.queue+"/resume", "")},
+		"POST /api/v1/resources/queues/{queue}/partitions/{partition}/pause":              {post("/api/v1/resources/queues/"+o.queue+"/partitions/p/pause", ""), post("/api/v1/resources/queues/"+o.queue+"/partitions/p/resume", "")},
+		"POST /api/v1/resources/queues/{queue}/partitions/{partition}/resume":             {post("/api/v1/resources/queues/"+o.queue+"/partitions/p/resume", "")},
+		"POST /api/v1/consumer-groups/{group}/queues/{queue}/pause":                       {post(of+"/queues/"+o.queue+"/pause", ""), post(of+"/queues/"+o.queue+"/resume", "")},
+		"POST /api/v1/consumer-groups/{group}/queues/{queue}/resume":                      {post(of+"/queues/"+o.queue+"/resume", "")},
 		"GET /api/v1/resources/queues":                                                    {get("/api/v1/resources/queues")},
 		"GET /api/v1/resources/namespaces":                                                {get("/api/v1/resources/namespaces")},
 		"GET /api/v1/resources/tasks":                                                     {get("/api/v1/resources/tasks")},
