@@ -51,7 +51,7 @@ func TestSweptMessagesAreReported(t *testing.T) {
 		}
 	}](c, get("/api/v1/status/sweeps")).ok(http.StatusOK).Sweeps
 	require.Len(t, sweeps, 5)
-	for i, job := range []string{"audit", "eviction", "partitions", "retention"} {
+	for i, job := range []string{"audit", "eviction", "history", "partitions", "retention"} {
 		require.Equal(t, job, sweeps[i].Job)
 		require.False(t, sweeps[i].NextAt.IsZero())
 	}
