@@ -40,9 +40,9 @@ type Answer struct {
 	// At is when the facts were read. NextChangeAt is the latest instant at which the answer changes by
 	// itself. Zero: an event changes it.
 	At, NextChangeAt time.Time
-	// Next is the transaction id of the message that is delivered next. Empty: there is none.
+	// Next is the transaction id of the message that is delivered next. Empty without such a message.
 	Next string
-	// Failures and Deliveries are those of the first message after the cursor, or of the redriven message
+	// Failures and Deliveries count for the first message after the cursor, or of the redriven message
 	// that rests.
 	Failures, Deliveries int64
 	// Lag counts the messages that the group is not done with. Ahead counts those before the message of

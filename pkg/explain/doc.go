@@ -5,8 +5,8 @@
 // its cost does not depend on the number of partitions.
 //
 // The code is "deliverable" or "no_waiter" if and only if a pop of the group from this partition would
-// receive a message at that moment (test/model compares them). There is one exception: a SQL consumer
-// holds the cursor in an open transaction, which nobody else can see.
+// receive a message at that moment (test/model compares them). The exception: no other session
+// sees that a SQL consumer holds the cursor in an open transaction.
 //
 // Importable from floor 3 upwards.
 package explain

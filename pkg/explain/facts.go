@@ -42,7 +42,7 @@ func (e *Explainer) Explain(ctx context.Context, q Question, in Instance) (Answe
 	return j.answer(), nil
 }
 
-// message is a message of the log. Seq is 0 if there is none.
+// message is a message of the log. Without a message, seq is 0.
 type message struct {
 	seq                  int64
 	transactionID        string

@@ -207,9 +207,10 @@ func auditIsFiltered(t *testing.T, c client) {
 
 // stateOf is a digest of what the changes change.
 const stateOf = `SELECT md5(concat_ws('|',
-	(SELECT string_agg(concat_ws(',', q.name, q.lease_time, q.deleted_at), ';' ORDER BY q.id) FROM belfry.queue q),
-	(SELECT string_agg(concat_ws(',', g.name, g.mode, g.start_at), ';' ORDER BY g.id) FROM belfry.consumer_group g),
+	(SELECT string_agg(concat_ws(',', q.name, q.lease_time, q.deleted_at, q.paused), ';' ORDER BY q.id) FROM belfry.queue q),
+	(SELECT string_agg(concat_ws(',', g.name, g.mode, g.start_at, g.paused), ';' ORDER BY g.id) FROM belfry.consumer_group g),
 	(SELECT string_agg(concat_ws(',', c.partition_id, c.group_id, c.committed, c.skip, c.redrives), ';' ORDER BY c.partition_id, c.group_id) FROM belfry.cursor c),
+	(SELECT string_agg(p.name, ';' ORDER BY p.id) FROM belfry.partition p WHERE p.paused),
 	(SELECT string_agg(d.id::text, ';' ORDER BY d.id) FROM belfry.dead_letter d),
 	(SELECT string_agg(m.id::text, ';' ORDER BY m.partition_id, m.seq) FROM belfry.message m),
 	(SELECT string_agg(concat_ws(',', s.name, s.enabled), ';' ORDER BY s.name) FROM belfry.setting s)))`
@@ -224,7 +225,8 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	c.exec(`CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '58000'; END $$`)
 	todo := []call{post("/api/v1/configure", `{"queue":"q","options":{"leaseTime":99}}`)}
 	for _, one := range changes(partitionID) {
-		if one.want.Result == "ok" && string(one.want.Counts) != "{}" {
+		resumes := one.want.Action == "delivery.resume" // it changes nothing, because nothing is paused
+		if one.want.Result == "ok" && string(one.want.Counts) != "{}" && !resumes {
 			todo = append(todo, one.call)
 		}
 	}
@@ -243,7 +245,7 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	refuseAll(0)
 	c.exec(`DROP TRIGGER refuse ON belfry.audit`)
 
-	for _, table := range []string{"queue", "consumer_group", "cursor", "dead_letter", "message", "setting"} { // fails at the COMMIT
+	for _, table := range []string{"queue", "consumer_group", "partition", "cursor", "dead_letter", "message", "setting"} { // fails at the COMMIT
 		c.exec(`CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE OR DELETE ON belfry.` + table +
 			` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.refuse()`)
 	}
