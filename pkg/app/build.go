@@ -133,7 +133,7 @@ func (b builder) build(ctx context.Context) error {
 	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
 	sweepConfig := b.cfg.Sweep
 	sweepConfig.AuditRetention = b.cfg.Audit.Retention
-	sweepConfig.HistoryRetention, sweepConfig.HistoryMinutes = b.cfg.History.Retention, history.MinuteRows
+	sweepConfig.HistoryRetention = b.cfg.History.Retention
 	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))

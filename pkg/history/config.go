@@ -6,9 +6,7 @@ import (
 )
 
 const (
-	// MinuteRows is how long a row stands for a minute. An older row stands for an hour.
-	MinuteRows = 26 * time.Hour
-	// minRetention keeps the rows for minutes as long as they are needed.
+	// minRetention is longer than what dashboards show.
 	minRetention = 48 * time.Hour
 	// maxRetention keeps the instant that long ago within the range of timestamptz.
 	maxRetention = 36500 * 24 * time.Hour

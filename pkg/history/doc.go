@@ -21,7 +21,7 @@
 //
 // A crash loses the counts since the last minute. The history is for dashboards: it decides nothing.
 //
-// The job history of pkg/sweep makes rows for hours of rows for minutes, and deletes old ones. A row names
+// The job history of pkg/sweep adds up old rows, so that one stands for more minutes, and deletes older ones. A row names
 // its queue, so the history of a queue stays after its deletion.
 //
 // It may be imported from floor 3 upwards.

@@ -40,7 +40,7 @@ func (r *parkedRow) until() time.Time {
 // Parked returns the waiting requests in the buckets of a Range, the newest bucket first. Errors:
 // CodeUnavailable.
 func (r *Reader) Parked(ctx context.Context, span Range, f Filter) ([]Parked, error) {
-	rows, err := postgres.Collect(ctx, r.pool, sqlParked, pgx.RowToStructByName[parkedRow], span.From.Add(-2*parkedInterval-5*time.Minute), span.To,
+	rows, err := postgres.Collect(ctx, r.pool, sqlParked, pgx.RowToStructByName[parkedRow], span.From.Add(-span.Bucket-parkedInterval-5*time.Minute), span.To,
 		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, int64(maxParkedRows))
 	if err != nil {
 		return nil, postgres.Wrapf(err, "reading the waiting requests of the history")

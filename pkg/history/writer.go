@@ -18,7 +18,7 @@ var sqlWrite = sql.Query("history/write")
 
 const (
 	// maxRows is how many keys have a row in one minute.
-	maxRows = 500
+	maxRows = 250
 	// maxUnwritten is how many rows are kept for the next statement. Then the counts stay in memory, and
 	// become one row for several minutes.
 	maxUnwritten = 10 * maxRows

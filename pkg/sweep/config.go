@@ -36,8 +36,6 @@ type Config struct {
 	// HistoryRetention is how long a row of the history is kept. 0 keeps all rows. It is the key
 	// history.retention.
 	HistoryRetention time.Duration
-	// HistoryMinutes is the age at which rows for minutes are replaced by rows for hours.
-	HistoryMinutes time.Duration
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.

@@ -8,8 +8,8 @@
 //     messages that expired (expireAfterSeconds).
 //   - partitions removes partitions that have been empty for days.
 //   - audit deletes rows of the audit that are older than audit.retention.
-//   - history makes rows for hours of the old rows for minutes of pkg/history, and deletes rows that are
-//     older than history.retention.
+//   - history adds up old rows of pkg/history, so that one stands for more minutes, and deletes rows
+//     that are older than history.retention.
 //
 // # Promises
 //

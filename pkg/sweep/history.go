@@ -16,6 +16,18 @@ const (
 	historyBatch = 5000
 )
 
+// HistoryStage says that rows of the history that are older than Age stand for To minutes. Younger ones stand
+// for From minutes.
+type HistoryStage struct {
+	Age      time.Duration
+	From, To int
+}
+
+// HistoryStages are in the order of age. An age is somewhat more than a dashboard shows with the smaller rows.
+var HistoryStages = []HistoryStage{
+	{6*time.Hour + 30*time.Minute, 1, 15}, {26 * time.Hour, 15, 60}, {8 * 24 * time.Hour, 60, 360},
+}
+
 var (
 	sqlHistoryRollup = sql.Query("sweep/history_rollup")
 	sqlHistoryTrim   = sql.Query("sweep/history_trim")
@@ -25,12 +37,14 @@ func (s *Sweeper) history() job {
 	return job{name: jobHistory, interval: historyInterval, run: s.sweepHistory}
 }
 
-// sweepHistory makes rows for hours of old rows for minutes, and deletes the rows that are older than
-// HistoryRetention.
+// sweepHistory deletes the rows that are older than HistoryRetention, and adds up old rows.
 func (s *Sweeper) sweepHistory(ctx context.Context, l *jobLease) error {
-	steps := []func(context.Context) (more bool, err error){s.rollUpHistory}
+	var steps []func(context.Context) (more bool, err error)
 	if s.cfg.HistoryRetention > 0 {
 		steps = append(steps, s.trimHistory)
+	}
+	for _, stage := range HistoryStages {
+		steps = append(steps, func(ctx context.Context) (bool, error) { return s.rollUpHistory(ctx, stage) })
 	}
 	for _, step := range steps {
 		for more := true; more; {
@@ -50,9 +64,9 @@ func (s *Sweeper) sweepHistory(ctx context.Context, l *jobLease) error {
 	return nil
 }
 
-// rollUpHistory replaces the rows of one instance and hour.
-func (s *Sweeper) rollUpHistory(ctx context.Context) (more bool, err error) {
-	err = s.pool.ScanRow(ctx, []any{nil, nil}, sqlHistoryRollup, s.cfg.HistoryMinutes.Seconds())
+// rollUpHistory replaces the rows of one instance in the time of one new row.
+func (s *Sweeper) rollUpHistory(ctx context.Context, stage HistoryStage) (more bool, err error) {
+	err = s.pool.ScanRow(ctx, []any{nil, nil}, sqlHistoryRollup, stage.Age.Seconds(), int32(stage.From), int32(stage.To))
 	if postgres.IsNoRows(err) {
 		return false, nil
 	}

@@ -377,12 +377,12 @@ CREATE TABLE belfry.spool (
 
 -- From sql/schema/history.sql.
 
--- What an instance counted for a queue and group in one minute, or in one hour after the roll-up. A
+-- What an instance counted for a queue and group in one minute, or in more of them after the roll-up. A
 -- minute without events has no row. Queues are named, so the history outlives its queue. The queue
 -- '(other)' is the sum of those above the bound. Without a group: pushes and partitions.
 CREATE TABLE belfry.history (
     at                 timestamptz NOT NULL,
-    minutes            smallint NOT NULL CHECK (minutes IN (1, 60)),
+    minutes            smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
     instance           uuid NOT NULL,
     queue              text NOT NULL,
     consumer_group     text NOT NULL,
@@ -411,15 +411,15 @@ CREATE TABLE belfry.history (
     parked             bigint,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
-CREATE INDEX history_minutes ON belfry.history (at) WHERE minutes = 1;
+CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360;
 
 -- From sql/schema/history_instance.sql.
 
--- The figures of an instance in one minute, or their means in one hour after the roll-up. It has a
+-- The figures of an instance in one minute, or their means in more of them after the roll-up. It has a
 -- row whenever belfry.history has one of the instance.
 CREATE TABLE belfry.history_instance (
     at          timestamptz NOT NULL,
-    minutes     smallint NOT NULL CHECK (minutes IN (1, 60)),
+    minutes     smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
     instance    uuid NOT NULL,
     hostname    text NOT NULL,
     port        bigint NOT NULL,
@@ -435,7 +435,7 @@ CREATE TABLE belfry.history_instance (
     db_errors   bigint NOT NULL,
     PRIMARY KEY (at, minutes, instance)
 );
-CREATE INDEX history_instance_minutes ON belfry.history_instance (at) WHERE minutes = 1;
+CREATE INDEX history_instance_minutes ON belfry.history_instance (minutes, at) WHERE minutes < 360;
 
 -- From sql/functions/inbox/inbox_notify.sql.
 
@@ -4306,4 +4306,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'a4ce9c2a450ea3131c550d7c13734834d8f5209762d723a35429b433e286c4de';
+COMMENT ON FUNCTION belfry.baseline() IS 'c353838863872010b6446447f37aae1900a4f610cc10afde7828203b771e1d23';

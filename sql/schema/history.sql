@@ -1,9 +1,9 @@
--- What an instance counted for a queue and group in one minute, or in one hour after the roll-up. A
+-- What an instance counted for a queue and group in one minute, or in more of them after the roll-up. A
 -- minute without events has no row. Queues are named, so the history outlives its queue. The queue
 -- '(other)' is the sum of those above the bound. Without a group: pushes and partitions.
 CREATE TABLE belfry.history (
     at                 timestamptz NOT NULL,
-    minutes            smallint NOT NULL CHECK (minutes IN (1, 60)),
+    minutes            smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
     instance           uuid NOT NULL,
     queue              text NOT NULL,
     consumer_group     text NOT NULL,
@@ -32,4 +32,4 @@ CREATE TABLE belfry.history (
     parked             bigint,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
-CREATE INDEX history_minutes ON belfry.history (at) WHERE minutes = 1;
+CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360;

@@ -1,8 +1,8 @@
--- The figures of an instance in one minute, or their means in one hour after the roll-up. It has a
+-- The figures of an instance in one minute, or their means in more of them after the roll-up. It has a
 -- row whenever belfry.history has one of the instance.
 CREATE TABLE belfry.history_instance (
     at          timestamptz NOT NULL,
-    minutes     smallint NOT NULL CHECK (minutes IN (1, 60)),
+    minutes     smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
     instance    uuid NOT NULL,
     hostname    text NOT NULL,
     port        bigint NOT NULL,
@@ -18,4 +18,4 @@ CREATE TABLE belfry.history_instance (
     db_errors   bigint NOT NULL,
     PRIMARY KEY (at, minutes, instance)
 );
-CREATE INDEX history_instance_minutes ON belfry.history_instance (at) WHERE minutes = 1;
+CREATE INDEX history_instance_minutes ON belfry.history_instance (minutes, at) WHERE minutes < 360;

@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/sweep"
 )
 
 const (
@@ -76,8 +77,7 @@ func (q *query) setRange(now time.Time, bucket time.Duration) {
 	}
 }
 
-// bucketSize returns the size by the time that an answer covers. Minutes that are rolled up are at least an
-// hour.
+// bucketSize returns the size by the time that an answer covers. It is at least what rows of that age stand for.
 func bucketSize(now, from time.Time, span time.Duration) time.Duration {
 	bucket := longestBucket
 	for _, size := range bucketSizes {
@@ -86,8 +86,10 @@ func bucketSize(now, from time.Time, span time.Duration) time.Duration {
 			break
 		}
 	}
-	if from.Before(now.Add(-history.MinuteRows)) {
-		bucket = max(bucket, time.Hour)
+	for _, stage := range sweep.HistoryStages {
+		if from.Before(now.Add(-stage.Age)) {
+			bucket = max(bucket, time.Duration(stage.To)*time.Minute)
+		}
 	}
 	return bucket
 }

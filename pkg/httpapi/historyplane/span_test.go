@@ -19,8 +19,10 @@ func TestBucketsGrowWithTheTime(t *testing.T) {
 		{time.Hour, time.Hour, time.Minute},
 		{6 * time.Hour, 6 * time.Hour, 5 * time.Minute},
 		{24 * time.Hour, 24 * time.Hour, 15 * time.Minute},
-		{24 * time.Hour, time.Hour, time.Minute},
-		{27 * time.Hour, time.Hour, time.Hour}, // the minutes are rolled up
+		{6 * time.Hour, time.Hour, time.Minute},
+		{7 * time.Hour, time.Hour, 15 * time.Minute}, // the minutes are added up
+		{27 * time.Hour, time.Hour, time.Hour},
+		{9 * 24 * time.Hour, time.Hour, 6 * time.Hour},
 		{7 * 24 * time.Hour, 7 * 24 * time.Hour, time.Hour},
 		{8 * 24 * time.Hour, 8 * 24 * time.Hour, 6 * time.Hour},
 	} {

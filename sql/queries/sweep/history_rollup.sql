@@ -1,24 +1,24 @@
--- Replaces the rows for minutes of one instance in the oldest hour by rows for the hour, if all of the hour
--- is older than $1 seconds. Returns how many rows of queues and of instances it replaced. No row: there
--- is no such hour.
-WITH hour AS MATERIALIZED (
-    SELECT date_trunc('hour', o.at, 'UTC') AS at, o.instance
-      FROM ((SELECT h.at, h.instance FROM belfry.history h WHERE h.minutes = 1 ORDER BY h.at LIMIT 1)
+-- Adds up the rows of one instance that stand for $2 minutes to rows for $3 minutes: those of the oldest
+-- such time, if all of it is older than $1 seconds. Returns how many rows of queues and of instances it
+-- replaced. No row: there is no such time.
+WITH span AS MATERIALIZED (
+    SELECT date_bin(make_interval(mins => $3::integer), o.at, 'epoch') AS at, o.instance
+      FROM ((SELECT h.at, h.instance FROM belfry.history h WHERE h.minutes = $2::integer AND h.minutes < 360 ORDER BY h.at LIMIT 1)
             UNION ALL
-            (SELECT i.at, i.instance FROM belfry.history_instance i WHERE i.minutes = 1 ORDER BY i.at LIMIT 1)) AS o
-     WHERE date_trunc('hour', o.at, 'UTC') < statement_timestamp() - make_interval(secs => $1::float8) - interval '1 hour'
+            (SELECT i.at, i.instance FROM belfry.history_instance i WHERE i.minutes = $2::integer AND i.minutes < 360 ORDER BY i.at LIMIT 1)) AS o
+     WHERE date_bin(make_interval(mins => $3::integer), o.at, 'epoch') < statement_timestamp() - make_interval(secs => $1::float8) - make_interval(mins => $3::integer)
      ORDER BY o.at
      LIMIT 1
 ), gone AS (
-    DELETE FROM belfry.history h USING hour
-     WHERE h.minutes = 1 AND h.instance = hour.instance AND h.at >= hour.at AND h.at < hour.at + interval '1 hour'
+    DELETE FROM belfry.history h USING span
+     WHERE h.minutes = $2::integer AND h.instance = span.instance AND h.at >= span.at AND h.at < span.at + make_interval(mins => $3::integer)
     RETURNING h.instance, h.queue, h.consumer_group, h.push_requests, h.push_messages, h.pop_requests, h.pop_messages,
               h.pop_empty, h.ack_requests, h.ack_success, h.ack_failed, h.dead_letters, h.transactions,
               h.partitions_created, h.partitions_deleted, h.removed_retention, h.removed_completed, h.removed_evicted,
               h.lag_sum, h.lag_max, h.lag_count, h.latency, h.parked
 ), gone_instance AS (
-    DELETE FROM belfry.history_instance i USING hour
-     WHERE i.minutes = 1 AND i.instance = hour.instance AND i.at >= hour.at AND i.at < hour.at + interval '1 hour'
+    DELETE FROM belfry.history_instance i USING span
+     WHERE i.minutes = $2::integer AND i.instance = span.instance AND i.at >= span.at AND i.at < span.at + make_interval(mins => $3::integer)
     RETURNING i.instance, i.hostname, i.port, i.pid, i.cpu_user, i.cpu_system, i.rss_bytes, i.heap_bytes, i.goroutines, i.pool_size, i.pool_idle, i.pool_active,
               i.db_errors
 ), latency AS MATERIALIZED (
@@ -32,7 +32,7 @@ WITH hour AS MATERIALIZED (
         pop_empty, ack_requests, ack_success, ack_failed, dead_letters, transactions, partitions_created,
         partitions_deleted, removed_retention, removed_completed, removed_evicted, lag_sum, lag_max, lag_count,
         latency, parked)
-    SELECT (SELECT hour.at FROM hour), 60, g.instance, g.queue, g.consumer_group,
+    SELECT (SELECT span.at FROM span), $3::integer, g.instance, g.queue, g.consumer_group,
            sum(g.push_requests), sum(g.push_messages), sum(g.pop_requests), sum(g.pop_messages), sum(g.pop_empty),
            sum(g.ack_requests), sum(g.ack_success), sum(g.ack_failed), sum(g.dead_letters), sum(g.transactions),
            sum(g.partitions_created), sum(g.partitions_deleted), sum(g.removed_retention), sum(g.removed_completed),
@@ -44,11 +44,11 @@ WITH hour AS MATERIALIZED (
 ), kept_instance AS (
     INSERT INTO belfry.history_instance (at, minutes, instance, hostname, port, pid, cpu_user, cpu_system, rss_bytes, heap_bytes, goroutines,
         pool_size, pool_idle, pool_active, db_errors)
-    SELECT (SELECT hour.at FROM hour), 60, g.instance, max(g.hostname), max(g.port), max(g.pid),
+    SELECT (SELECT span.at FROM span), $3::integer, g.instance, max(g.hostname), max(g.port), max(g.pid),
            avg(g.cpu_user), avg(g.cpu_system), avg(g.rss_bytes), avg(g.heap_bytes), avg(g.goroutines), avg(g.pool_size),
            avg(g.pool_idle), avg(g.pool_active), sum(g.db_errors)
       FROM gone_instance g
      GROUP BY g.instance
     ON CONFLICT DO NOTHING
 )
-SELECT (SELECT count(*) FROM gone) AS replaced, (SELECT count(*) FROM gone_instance) AS instances FROM hour
+SELECT (SELECT count(*) FROM gone) AS replaced, (SELECT count(*) FROM gone_instance) AS instances FROM span
