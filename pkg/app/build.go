@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/explain"
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
@@ -42,6 +43,7 @@ const maxUrgentConnections = 1000
 
 // parts are the rooms of a running server.
 type parts struct {
+	instance   queue.ID
 	verbs      *store.Store
 	operator   *catalog.Catalog
 	sweeper    *sweep.Sweeper
@@ -144,8 +146,8 @@ func (b builder) build(ctx context.Context) error {
 		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
 		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches,
-		Listener: func() httpapi.ListenerState { return listenerState(b.listener) }, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
+		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool),
+		Listener: b.listenerState, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
 	return nil
 }
@@ -182,7 +184,8 @@ func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error
 // buildListener constructs the two directions to the other instances.
 func (b builder) buildListener() (err error) {
 	url := b.cfg.Database.DirectURL().Reveal()
-	if b.sender, err = listen.NewSender(url, queue.NewID(), b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
+	b.instance = queue.NewID()
+	if b.sender, err = listen.NewSender(url, b.instance, b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}
 	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss}
@@ -257,9 +260,9 @@ func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
 }
 
 // listenerState returns what the status of the dispatcher shows of the listener.
-func listenerState(l *listen.Listener) httpapi.ListenerState {
-	state, proof := l.State()
+func (p *parts) listenerState() httpapi.ListenerState {
+	state, proof := p.listener.State()
 	return httpapi.ListenerState{
-		State: string(state), Proof: proof, Reconnects: l.Reconnects(), Peers: l.Peers(),
+		Instance: p.instance, State: string(state), Proof: proof, Reconnects: p.listener.Reconnects(), Peers: p.listener.Peers(),
 	}
 }

@@ -26,6 +26,8 @@ const (
 	DeleteMessage        = "message.delete"
 	DeadLetterMessage    = "message.dead_letter"
 	RetryMessage         = "message.retry"
+	PauseDelivery        = "delivery.pause"
+	ResumeDelivery       = "delivery.resume"
 	DeleteStream         = "stream.delete"
 	SetPushMaintenance   = "maintenance.push"
 	SetPopMaintenance    = "maintenance.pop"

@@ -121,16 +121,6 @@ func TestReadyAtChangesOnlyWithoutALiveLease(t *testing.T) {
 	requireCursor("p6", readyNow)
 }
 
-func TestConfigureMakesCursorsOfAPausedGroupUnready(t *testing.T) {
-	t.Parallel()
-	r := newFixture(t)
-	key := r.queueKey(r.configure("orders", delay(60)))
-	r.fill(key, size{partitions: 2, messages: 1, groups: 2})
-	r.exec("UPDATE belfry.consumer_group SET paused = true WHERE name = 'g1'")
-	r.configure("orders")
-	require.Equal(t, readiness{none: 2, now: 2}, r.readiness(key))
-}
-
 func TestRecomputeCoversEveryPageOfPartitions(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)

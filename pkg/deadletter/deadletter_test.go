@@ -179,19 +179,6 @@ func TestRedriveSkipsLaterFailures(t *testing.T) {
 	require.Equal(t, int64(1), total)
 }
 
-// A paused group receives its redriven messages after it is resumed. Until then no waiter is woken.
-func TestRedriveOfAPausedGroupPublishesNothing(t *testing.T) {
-	t.Parallel()
-	r := newFixture(t)
-	r.fill(1)
-	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.consumer_group SET paused = true`)
-	require.NoError(t, err)
-	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
-	require.NoError(t, err)
-	require.Equal(t, int64(1), done.Taken)
-	require.Empty(t, r.published)
-}
-
 // The queries find dead letters by group and instant of failure, and read no further than the list
 // goes.
 func TestListsUseTheIndexOfAGroup(t *testing.T) {

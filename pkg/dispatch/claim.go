@@ -26,7 +26,7 @@ func (w *worker) claimDirectly(r *roundRequest) {
 	default:
 		w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
 		if !deliveries[0].Gone {
-			w.d.Readiness.SetEmpty(r.target, observation, nextDue(&deliveries[0]))
+			w.d.setEmpty(r.target, observation, &deliveries[0])
 		}
 		r.answer(roundReply{delivery: deliveries[0]})
 	}
@@ -133,18 +133,24 @@ func (w *worker) updateReadiness(targets []roundTarget, grants []grant, left map
 	}
 	for _, t := range targets {
 		l := left[t.target.Group]
+		paused := false
 		for _, c := range t.result.Candidates {
 			switch {
 			case granted[queue.Target{Group: t.target.Group, Partition: c.Partition}]:
+			case c.Paused:
+				paused = true
 			case c.In <= 0:
 				l.unknown = true
 			default:
 				l.next.Add(c.In)
 			}
 		}
-		if l.unknown || t.result.Gone || (l.next.Known && l.next.In <= 0) {
+		switch {
+		case paused:
+			w.d.Readiness.SetPaused(t.target, t.observation)
+		case l.unknown || t.result.Gone || (l.next.Known && l.next.In <= 0):
 			w.d.Readiness.SetUnknown(t.target, l.next)
-		} else {
+		default:
 			w.d.Readiness.SetEmpty(t.target, t.observation, l.next)
 		}
 	}
@@ -160,7 +166,7 @@ func (w *worker) popAfterLostRace(r *roundRequest, unopened error) {
 		delivery, err := w.d.Store.Pop(r.ctx, r.req)
 		delivery.Gone = delivery.Target != r.target
 		if err == nil && foundNothing(&delivery) {
-			w.d.Readiness.SetEmpty(r.target, observation, nextDue(&delivery))
+			w.d.setEmpty(r.target, observation, &delivery)
 			err = unopened
 		} else {
 			// The rival may have left something behind, so the other requests of the round probe again.

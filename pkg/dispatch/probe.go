@@ -76,7 +76,7 @@ func (d *Dispatcher) firstProbe(in *intent) (*queue.Delivery, error) {
 	}
 	delivery.Gone = delivery.Target != in.target
 	if foundNothing(delivery) {
-		d.Readiness.SetEmpty(in.target, observation, nextDue(delivery))
+		d.setEmpty(in.target, observation, delivery)
 	}
 	return delivery, nil
 }
@@ -102,6 +102,15 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 		d.Readiness.WakeAt(readiness.TagKey(in.req), time.Now().Add(delivery.NextIn))
 	}
 	return nil, false, nil
+}
+
+// setEmpty ends a probe with a delivery that has no messages.
+func (d *Dispatcher) setEmpty(target queue.Target, o *readiness.Observation, empty *queue.Delivery) {
+	if empty.Paused {
+		d.Readiness.SetPaused(target, o)
+	} else {
+		d.Readiness.SetEmpty(target, o, nextDue(empty))
+	}
 }
 
 // nextDue returns what a delivery says about the next due instant of its target.

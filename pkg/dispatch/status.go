@@ -60,6 +60,26 @@ func (d *Dispatcher) Status() Status {
 	return s
 }
 
+// WaitingFor counts the requests that a message of the partition could wake: those for the partition or
+// for any partition of the queue, and those by the tags of the queue. target is one partition of a queue
+// with its tags, and a group.
+func (d *Dispatcher) WaitingFor(target WaitingGroup) int {
+	r := d.Intents
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := 0
+	for in := range r.all {
+		req := in.req
+		byName := req.Tags == nil && req.Queue == target.Queue && (req.Partition == nil || *req.Partition == target.Partition)
+		byTags := req.Tags != nil && (req.Tags.Namespace == "" || req.Tags.Namespace == target.Namespace) &&
+			(req.Tags.Task == "" || req.Tags.Task == target.Task)
+		if req.Group == target.Group && (byName || byTags) {
+			n++
+		}
+	}
+	return n
+}
+
 func cut[T any](list []T, truncated bool) ([]T, bool) {
 	if len(list) <= statusLimit {
 		return list, truncated

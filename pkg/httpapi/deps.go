@@ -50,6 +50,7 @@ type Deps struct {
 	DeadLetters adminplane.DeadLetters
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
+	Explainer   adminplane.Explainer
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,6 +30,28 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	slices.Sort(routes)
 	require.NotEmpty(t, routes)
 	require.Equal(t, routes, document.Operations())
+}
+
+// docs/compatibility.md lists each route of Queen MQ, and says which of them is not served.
+func TestTheCompatibilityPageIsTrue(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/compatibility.md")
+	require.NoError(t, err)
+	s, _ := apitest.Server(&apitest.Fakes{})
+	parameter := regexp.MustCompile(`:([A-Za-z]+)`)
+	known := map[string]bool{}
+	for _, route := range s.Routes() {
+		known[route.Method+" "+parameter.ReplaceAllString(route.Path, ":x")] = true
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(GET|POST|DELETE) (/[^`]*)` \\| (same|better|not served) \\|").FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(rows), 60)
+	for _, row := range rows {
+		require.True(t, known[row[1]+" "+parameter.ReplaceAllString(row[2], ":x")], row[0])
+		if !strings.Contains(row[2], ":") && (row[3] == "not served" || row[1] == http.MethodGet) {
+			got := apitest.Send(s, httptest.NewRequest(row[1], row[2], http.NoBody))
+			require.Equal(t, row[3] == "not served", got.Code == http.StatusNotImplemented, row[0])
+		}
+	}
 }
 
 func TestDocumentIsServed(t *testing.T) {

@@ -66,8 +66,15 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 		{post, "/api/v1/consumer-groups/:group/subscription", Write, change(audit.SetSubscriptionStart, admin.SetSubscriptionStart)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Write | Granted, change(audit.SeekGroup, admin.SeekQueue)},
 		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", Write | Granted, change(audit.SeekGroup, admin.SeekPartition)},
+		{get, "/api/v1/explain", Read | Granted, answer(admin.Explain)},
 		{get, "/api/v1/resources/queues", Read | Granted, answer(count(admin.Queues))},
 		{get, "/api/v1/resources/queues/:queue", Read | Granted, answer(count(admin.Queue))},
+		{post, "/api/v1/resources/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, admin.PauseQueue(true))},
+		{post, "/api/v1/resources/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, admin.PauseQueue(false))},
+		{post, "/api/v1/resources/queues/:queue/partitions/:partition/pause", Write | Granted, change(audit.PauseDelivery, admin.PausePartition(true))},
+		{post, "/api/v1/resources/queues/:queue/partitions/:partition/resume", Write | Granted, change(audit.ResumeDelivery, admin.PausePartition(false))},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, admin.PauseGroup(true))},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, admin.PauseGroup(false))},
 		{get, "/api/v1/resources/namespaces", Read | Granted, answer(count(admin.Namespaces))},
 		{get, "/api/v1/resources/tasks", Read | Granted, answer(count(admin.Tasks))},
 		{get, "/api/v1/resources/overview", Read | Granted, answer(count(admin.Overview))},
@@ -91,6 +98,9 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 		{get, "/api/v1/streams", Read | Granted, answer(admin.ListStreams)},
 		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, admin.DeleteStream)},
 		{post, "/internal/api/notify", Administer, answer(admin.Notify)},
+		{get, "/api/v1/system/shared-state", Administer, answer(admin.SharedState)},
+		{get, "/internal/api/shared-state/stats", Administer, answer(admin.SharedState)},
+		{get, "/internal/api/inter-instance/stats", Administer, answer(admin.SharedState)},
 		{post, "/api/v1/migration/test-connection", Administer, answer(admin.Migration)},
 		{post, "/api/v1/migration/start", Administer, answer(admin.Migration)},
 		{get, "/api/v1/migration/status", Administer, answer(admin.Migration)},
@@ -161,7 +171,7 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	data := &dataplane.Handlers{Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Streams: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

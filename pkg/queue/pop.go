@@ -131,6 +131,8 @@ type Delivery struct {
 	// of the queue. HasNext is false if the claim saw none.
 	NextIn  time.Duration
 	HasNext bool
+	// Paused: nothing was delivered because the queue or the group is paused. A resync follows the resume.
+	Paused bool
 	// Contested: a partition was due, but a rival holds it or it turned out not to
 	// be poppable. If there are no messages, other messages may still exist.
 	Contested bool

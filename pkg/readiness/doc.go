@@ -23,6 +23,9 @@
 // last announcement. An entry also ends when something of the target falls due, at a resync, and
 // when it is as old as the fallback interval.
 //
+// A probe of a paused queue or group ends with SetPaused. Such an entry also holds back announcements,
+// because a push cannot make anything poppable. The resume causes a resync.
+//
 // Announcements of other instances arrive only while the listener is proven. The caller checks that
 // before it relies on KnownEmpty.
 //

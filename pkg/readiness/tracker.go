@@ -30,6 +30,7 @@ type Tracker struct {
 // Observation is one probe of a target, and after it the known-empty entry of the target.
 type Observation struct {
 	done   bool      // the probe has ended
+	paused bool      // nothing is due before a resync
 	until  time.Time // when something of the target is due; zero: no such instant is known
 	learnt time.Time // when the probe ended
 }
@@ -89,9 +90,10 @@ func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (wo
 		at := now.Add(max(0, r.In))
 		group := TargetKey(queue.Target{Group: r.Group})
 		partition := TargetKey(queue.Target{Group: r.Group, Partition: r.Partition})
-		t.drop(group, partition)
-		woken += t.notifier.Announce(group, at, cause)
-		if partition != group {
+		if t.dropUnpaused(group) {
+			woken += t.notifier.Announce(group, at, cause)
+		}
+		if partition != group && t.dropUnpaused(partition) {
 			woken += t.notifier.Announce(partition, at, cause)
 		}
 	}
@@ -150,6 +152,17 @@ func (t *Tracker) SetEmpty(target queue.Target, o *Observation, next NextDue) {
 	}
 }
 
+// SetPaused ends a probe that saw a paused queue or group. No announcement wakes the tickets of the target
+// before the next Resync, unless the target was announced since Observe, or a later probe has begun. The
+// entry has the greatest age of a known-empty entry.
+func (t *Tracker) SetPaused(target queue.Target, o *Observation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.observations[TargetKey(target)] == o {
+		o.done, o.paused, o.learnt = true, true, time.Now()
+	}
+}
+
 // SetUnknown ends a probe after which the target may have something due. The tickets of the target
 // wake at next.
 func (t *Tracker) SetUnknown(target queue.Target, next NextDue) {
@@ -180,14 +193,21 @@ func (t *Tracker) KnownEmpty(target queue.Target) bool {
 }
 
 // Drop forgets that the target is empty.
-func (t *Tracker) Drop(target queue.Target) { t.drop(TargetKey(target)) }
-
-func (t *Tracker) drop(keys ...Key) {
+func (t *Tracker) Drop(target queue.Target) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, key := range keys {
-		delete(t.observations, key)
+	delete(t.observations, TargetKey(target))
+}
+
+// dropUnpaused forgets that the target of key is empty, and returns true, unless the target is paused.
+func (t *Tracker) dropUnpaused(key Key) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if o := t.observations[key]; o != nil && o.paused {
+		return false
 	}
+	delete(t.observations, key)
+	return true
 }
 
 // Scheduled is how long until the tickets of a target wake.

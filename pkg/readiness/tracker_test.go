@@ -96,6 +96,33 @@ func TestKnownEmptyEndsAtItsMaxAge(t *testing.T) {
 	})
 }
 
+// A push to a paused target wakes nobody. The resync of the resume does, also if it comes during the probe.
+func TestAPausedTargetIsWokenByAResyncAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		tracker := newTracker(t)
+		pushed := []queue.Ready{{Group: 1, Partition: 2}}
+		tracker.SetPaused(group, tracker.Observe(group))
+		ticket, named := tracker.Ticket(readiness.TargetKey(group)), tracker.Ticket(readiness.TargetKey(partition))
+		defer ticket.Close()
+		defer named.Close()
+		require.Equal(t, 1, tracker.Ready(pushed, ""), "the partition was not seen paused")
+		require.True(t, tracker.KnownEmpty(group))
+		require.False(t, woken(ticket))
+		tracker.Resync("")
+		require.True(t, woken(ticket))
+
+		late := tracker.Observe(group)
+		tracker.Resync("")
+		tracker.SetPaused(group, late)
+		require.False(t, tracker.KnownEmpty(group))
+		again := tracker.Ticket(readiness.TargetKey(group))
+		defer again.Close()
+		require.Equal(t, 1, tracker.Ready(pushed, ""))
+		require.True(t, woken(again))
+	})
+}
+
 func TestTicketsWakeByTheirKeys(t *testing.T) {
 	t.Parallel()
 	one := "1"

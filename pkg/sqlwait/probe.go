@@ -128,10 +128,10 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 	paused, windowOpen := false, false
 	for _, c := range results[0].Candidates {
 		switch {
-		case c.In > 0:
-			next.Add(c.In)
 		case c.Paused:
 			paused = true
+		case c.In > 0:
+			next.Add(c.In)
 		case c.WindowOpen:
 			windowOpen = true
 		case c.Depth > 0:
@@ -140,13 +140,16 @@ func (w *Watcher) preflight(ctx context.Context, req *queue.PopRequest, target q
 			due.drained = append(due.drained, c.Partition)
 		}
 	}
-	result := probeEmpty
+	var result probeResult
 	switch {
+	case paused:
+		w.Readiness.SetPaused(target, observation)
+		return probeEmpty, due, nil
 	case len(due.filled) > 0:
 		result = probeReady
 	case len(due.drained) > 0, windowOpen: // nothing announces the end of the window
 		result = probeUnknown
-	case !paused:
+	default:
 		w.Readiness.SetEmpty(target, observation, next)
 		return probeEmpty, due, nil
 	}

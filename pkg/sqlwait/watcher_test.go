@@ -125,8 +125,11 @@ func TestPausedPartitionDoesNotNotify(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Zero(t, b.notified())
 		require.Equal(t, 1, store.probes())
-		resumed.Store(true)
 		b.ready(1, 1)
+		require.Equal(t, 1, store.probes(), "nothing becomes poppable before the resume")
+		resumed.Store(true)
+		b.bus.Resync("a pause ended", events.Peer)
+		synctest.Wait()
 		require.Equal(t, 1, b.notified())
 	})
 }

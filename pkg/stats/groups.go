@@ -34,6 +34,7 @@ type Group struct {
 	// stores none, and its StartAt is zero.
 	Mode               queue.SubscriptionMode
 	StartAt, CreatedAt time.Time
+	Paused             bool
 	// Partitions counts the partitions in which the group has a cursor. Lagging counts
 	// the partitions among them with messages left, and Lag counts these messages.
 	Partitions, Lagging, Lag int64
@@ -91,7 +92,7 @@ func (g *Group) add(page *Group) {
 func (g *Groups) named(ctx context.Context, name *string, allowed []string) ([]Group, error) {
 	groups, err := postgres.Collect(ctx, g.pool, sqlGroups, func(row pgx.CollectableRow) (one Group, err error) {
 		err = row.Scan(&one.key, &one.Name, &one.Queue, &one.queueKey, &one.Mode, (*zeronull.Timestamptz)(&one.StartAt),
-			&one.CreatedAt, &one.whole)
+			&one.CreatedAt, &one.whole, &one.Paused)
 		return one, err
 	}, name, postgres.LikePatterns(allowed))
 	return groups, postgres.Wrapf(err, "listing consumer groups")

@@ -49,6 +49,7 @@ type Queue struct {
 	Namespace  string
 	Task       string
 	CreatedAt  time.Time
+	Paused     bool
 	Options    queue.Options // LeaseTime, RetryLimit, RetryDelay, TTL, MaxSize, Priority and DeadLetterQueue only
 	Partitions int64
 	Counts     Counts
@@ -90,7 +91,7 @@ func scanQueue(row pgx.CollectableRow) (Queue, error) {
 	var q Queue
 	o := &q.Options
 	err := row.Scan(&q.key, &q.ID, &q.Name, &q.Namespace, &q.Task, &q.CreatedAt, &o.Priority, &o.LeaseTime,
-		&o.RetryLimit, &o.RetryDelay, &o.TTL, &o.MaxSize, &o.DeadLetterQueue)
+		&o.RetryLimit, &o.RetryDelay, &o.TTL, &o.MaxSize, &o.DeadLetterQueue, &q.Paused)
 	return q, err
 }
 

@@ -24,6 +24,7 @@ type Partition struct {
 	ID        queue.ID
 	Name      string
 	CreatedAt time.Time
+	Paused    bool
 	Counts    Counts
 	// Oldest and Newest are the instants at which the first and the last stored message
 	// were pushed; zero: no message is stored.
@@ -119,7 +120,7 @@ func scanPartition(row pgx.CollectableRow) (Partition, error) {
 	c := &p.Counts
 	err := row.Scan(&p.ID, &p.Name, &p.CreatedAt, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
 		(*zeronull.Timestamptz)(&p.Oldest), (*zeronull.Timestamptz)(&p.Newest), &p.Consumed,
-		(*zeronull.Timestamptz)(&p.ActiveAt), &p.Expired)
+		(*zeronull.Timestamptz)(&p.ActiveAt), &p.Expired, &p.Paused)
 	return p, err
 }
 

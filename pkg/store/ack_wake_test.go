@@ -42,16 +42,3 @@ func TestAnAckWakesOnlyCursorsWithoutReadyAt(t *testing.T) {
 		require.Equal(t, left, wakes())
 	}
 }
-
-// An ack may leave a cursor without ready_at although messages remain. It wakes that cursor too.
-func TestAnAckWakesACursorOfAPausedQueue(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.push("p", "1", "2")
-	d := b.pop(request("g", 1))
-	wakes := b.countWakes()
-	b.exec(`UPDATE belfry.queue SET paused = true`)
-	b.ack(d, queue.AckCompleted, d.Messages...)
-	require.Equal(t, 1, wakes())
-}

@@ -34,7 +34,11 @@ func TestAMeasurementReadsNoDrainedPartition(t *testing.T) {
 	b.exec(`UPDATE belfry.consumer_group SET paused = true WHERE name = 'g1'`)
 	b.scan(sql.Query("store/queue_depth"), []any{id}, &limit, &depth, &unread)
 	require.Equal(t, 3, depth, "a paused group")
-	require.True(t, unread)
+	require.False(t, unread)
+	b.exec(`UPDATE belfry.partition SET paused = true WHERE name = 'p7'`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL WHERE partition_id = (SELECT id FROM belfry.partition WHERE name = 'p7')`)
+	b.scan(sql.Query("store/queue_depth"), []any{id}, &limit, &depth, &unread)
+	require.Equal(t, 3, depth, "a paused partition")
 }
 
 // BenchmarkMeasurement measures the depth of a queue with many drained partitions.

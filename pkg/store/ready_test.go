@@ -54,11 +54,17 @@ func TestReadyAt(t *testing.T) {
 
 	b.exec(`UPDATE belfry.queue SET paused = true`)
 	require.Empty(t, b.pop(request("g", 1)).Messages)
+	in, ok = b.readyIn()
+	require.True(t, ok && in <= 0, "a paused queue leaves it as it is")
+	b.exec(`UPDATE belfry.queue SET paused = false`)
+
+	b.exec(`UPDATE belfry.partition SET paused = true`)
+	require.Empty(t, b.pop(request("g", 1)).Messages)
 	_, ok = b.readyIn()
-	require.False(t, ok, "paused: NULL")
+	require.False(t, ok, "a pop that finds a paused partition: NULL")
 	b.push("p", "m4")
 	_, ok = b.readyIn()
-	require.False(t, ok, "a push does not wake a paused queue")
+	require.False(t, ok, "a push does not wake a paused partition")
 }
 
 func TestAnExpiredLeaseIsRedeliveredAndCountsAnAttempt(t *testing.T) {

@@ -35,6 +35,7 @@ CREATE TABLE belfry.queue (
     expire_after_seconds        bigint NOT NULL DEFAULT 0,
     dead_letter_expired         boolean NOT NULL DEFAULT false,
     max_deliveries              bigint NOT NULL DEFAULT 0,
+    -- No pop returns a message; see belfry.change_pause.
     paused                      boolean NOT NULL DEFAULT false,
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.
@@ -80,6 +81,8 @@ CREATE TABLE belfry.partition (
     uid           uuid NOT NULL DEFAULT gen_random_uuid(),
     -- The queue is being deleted, and nobody may push any more.
     closed        boolean NOT NULL DEFAULT false,
+    -- No pop returns a message of it; see belfry.change_pause.
+    paused        boolean NOT NULL DEFAULT false,
     name          text NOT NULL CHECK (octet_length(name) <= 255),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
@@ -87,6 +90,7 @@ CREATE TABLE belfry.partition (
 -- Without deduplication, because entries that share one posting list are walked from the
 -- lowest place up. Equal keys are rare here, so the index stays small.
 CREATE INDEX partition_id ON belfry.partition (id) WITH (deduplicate_items = off);
+CREATE INDEX partition_paused ON belfry.partition (queue_id) WHERE paused;
 CREATE INDEX partition_uid ON belfry.partition (uid);
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_name_key;
@@ -125,6 +129,7 @@ CREATE TABLE belfry.consumer_group (
     whole_queue boolean NOT NULL DEFAULT false,
     -- While the group joins: every older partition with a lower name has its cursor. NULL: all have.
     joined_upto text,
+    -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.
@@ -701,6 +706,7 @@ CREATE TYPE belfry.claim_row AS (
     -- 3: It delivered nothing, because nothing is due. It corrected ready_at.
     -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
     --    caller settles it (store/settle).
+    -- 5: It delivered nothing, because the queue or the group is paused.
     outcome        smallint,
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
     -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of
@@ -818,21 +824,20 @@ $$;
 
 -- From sql/functions/claim/ready_at.sql.
 
--- Returns ready_at for a cursor without a live lease. NULL: the cursor is paused, or nothing is
--- left. Now: a message was redriven, or the first message is visible. Otherwise: the instant at
--- which the first message becomes visible. Every statement that writes cursor.ready_at uses this
--- rule. The body is one expression, so the planner inlines it. This form does not read
--- belfry.redrive: any redrive is ready now.
+-- Returns ready_at for a cursor without a live lease. NULL: nothing is left. Now: a message was
+-- redriven, or the first message is visible. Otherwise: the instant at which the first message
+-- becomes visible. Every statement that writes cursor.ready_at uses this rule. A pause does not
+-- change it; see belfry.change_pause. The body is one expression, so the planner inlines it. This
+-- form does not read belfry.redrive: any redrive is ready now.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
-    delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer
+    delay_seconds bigint, window_seconds bigint, retry_at timestamptz, redrives integer
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
     SELECT CASE
-        WHEN $8 THEN NULL
-        WHEN $10 > 0 THEN statement_timestamp()
+        WHEN $9 > 0 THEN statement_timestamp()
         WHEN $3 <= $2 THEN NULL
-        WHEN $6 = 0 AND $7 = 0 AND ($5 IS NULL OR $5 <= statement_timestamp()) THEN greatest(statement_timestamp(), $9)
-        ELSE greatest(belfry.due_at($1, $2, $4, $6, $7), $9)
+        WHEN $6 = 0 AND $7 = 0 AND ($5 IS NULL OR $5 <= statement_timestamp()) THEN greatest(statement_timestamp(), $8)
+        ELSE greatest(belfry.due_at($1, $2, $4, $6, $7), $8)
     END
 $$;
 
@@ -841,11 +846,11 @@ $$;
 -- before.
 CREATE FUNCTION belfry.ready_at(
     partition_id bigint, committed bigint, last_seq bigint, last_push_at timestamptz, visible_until timestamptz,
-    delay_seconds bigint, window_seconds bigint, paused boolean, retry_at timestamptz, redrives integer, group_id bigint
+    delay_seconds bigint, window_seconds bigint, retry_at timestamptz, redrives integer, group_id bigint
 ) RETURNS timestamptz LANGUAGE sql STABLE AS $$
-    SELECT CASE WHEN NOT $8 THEN least(
-        CASE WHEN $10 > 0 THEN belfry.redrives_ready_at($1, $11) END,
-        belfry.ready_at($1, $2, $3, $4, $5, $6, $7, false, $9, NULL)) END
+    SELECT least(
+        CASE WHEN $9 > 0 THEN belfry.redrives_ready_at($1, $10) END,
+        belfry.ready_at($1, $2, $3, $4, $5, $6, $7, $8, NULL))
 $$;
 
 -- From sql/functions/claim/delivery_bytes.sql.
@@ -1194,7 +1199,7 @@ BEGIN
                WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
                ELSE coalesce(
                    belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
-                                   p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, d.retry_at,
+                                   p.visible_until, q.delayed_processing, q.window_buffer, d.retry_at,
                                    c.redrives - coalesce(d.settled, 0), d.group_id),
                    CASE WHEN p_sql_consumer THEN d.judged_at END) END
       FROM unnest(v_changes) AS d
@@ -1204,9 +1209,8 @@ BEGIN
              WHERE p.id >= d.partition_id AND p.id <= d.partition_id
              ORDER BY p.id DESC
              LIMIT 1) AS p
-     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
      CROSS JOIN LATERAL (
-            SELECT q.delayed_processing, q.window_buffer, q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+            SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.ctid = d.place
     RETURNING 2::smallint, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before, d.ended_by,
               CASE WHEN d.released THEN c.ready_at END,
@@ -1779,13 +1783,14 @@ BEGIN
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               q.paused OR g.paused AS all_paused, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
                q.delayed_processing = 0 AND coalesce(p.visible_until <= v_now, true) AS all_visible,
                q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries,
-               belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
-                               q.delayed_processing, q.window_buffer, q.paused OR g.paused, k.retry_at, NULL) AS ready_at
+               CASE WHEN NOT p.paused THEN
+                   belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
+                                   q.delayed_processing, q.window_buffer, k.retry_at, NULL) END AS ready_at
           INTO f
-          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
                   FROM belfry.partition p
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
                  ORDER BY p.id DESC
@@ -1793,6 +1798,21 @@ BEGIN
           JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
           JOIN belfry.consumer_group g ON g.id = p_group;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        IF f.all_paused THEN
+            CLOSE due;
+            r := NULL;
+            r.item := 1;
+            r.partition_id := k.partition_id;
+            r.outcome := 5;
+            RETURN NEXT r;
+            r := NULL;
+            r.item := 3;
+            r.database_now := v_now;
+            r.group_exists := true;
+            r.was_due := false;
+            RETURN NEXT r;
+            RETURN;
+        END IF;
         v_any_locked := true;
         v_moved := false;
         v_redrives_ready := NULL;
@@ -1840,7 +1860,7 @@ BEGIN
                 k.failures := 0;
                 k.attempts := 0;
                 f.ready_at := belfry.ready_at(k.partition_id, skipped.committed, f.last_seq, f.last_push_at, f.visible_until,
-                                              f.delayed_processing, f.window_buffer, f.paused, NULL, NULL);
+                                              f.delayed_processing, f.window_buffer, NULL, NULL);
                 v_more := skipped.more;
             END IF;
             IF skipped.alone AND p_lease IS NOT NULL THEN
@@ -1922,7 +1942,7 @@ BEGIN
                SET lease_id = NULL, lease_until = NULL, lease_end = NULL, attempts = 0, failures = 0,
                    committed = v_upto,
                    ready_at = least(v_redrives_ready, belfry.ready_at(k.partition_id, v_upto, f.last_seq, f.last_push_at, f.visible_until,
-                                                            f.delayed_processing, f.window_buffer, f.paused, NULL, NULL)),
+                                                            f.delayed_processing, f.window_buffer, NULL, NULL)),
                    skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > v_upto),
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid
@@ -2111,7 +2131,7 @@ BEGIN
            SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
                consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE p_now END, redrives = v_left,
                ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
-                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
+                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
                                           c.retry_at, v_left, p_group)
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
@@ -2444,6 +2464,10 @@ BEGIN
         SELECT v_partition IS NULL AND g.joined_upto IS NOT NULL INTO v_joining FROM belfry.consumer_group g WHERE g.id = v_group;
     END IF;
 
+    IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
+        RETURN; -- a resume notifies the waiters
+    END IF;
+
     -- A commit of join_page may make cursors ready below a floor.
     IF v_partition IS NULL AND NOT v_joining THEN
         v_floor_setting := 'belfry.floor_' || v_group;
@@ -2451,7 +2475,7 @@ BEGIN
     END IF;
     LOOP
     FOR k IN
-        SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
+        SELECT d.at, d.partition_id, p.name, d.ready_at, NOT p.paused AND (p.last_seq > d.committed OR d.redrives > 0) AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
                   FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
                           FROM belfry.cursor c
@@ -2466,7 +2490,7 @@ BEGIN
                            AND coalesce(c.ready_at <= v_now, false)
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS o) AS d
-         CROSS JOIN LATERAL (SELECT p.last_seq, p.name FROM belfry.partition p
+         CROSS JOIN LATERAL (SELECT p.last_seq, p.name, p.paused FROM belfry.partition p
                               WHERE p.id >= d.partition_id AND p.id <= d.partition_id
                               ORDER BY p.id DESC
                               LIMIT 1) AS p
@@ -2818,13 +2842,13 @@ CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_s
         INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
         SELECT s.id, p_group, s.committed, CASE WHEN p_start > clock_timestamp() THEN p_start END,
                belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
-                               s.delayed_processing, s.window_buffer, s.paused, NULL, NULL)
-          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer, g.paused,
+                               s.delayed_processing, s.window_buffer, NULL, NULL)
+          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer,
                        CASE WHEN p_start IS NULL THEN p.trimmed
                             WHEN p.last_push_at <= p_start THEN p.last_seq
                             ELSE belfry.seq_at(p.id, p_start)
                        END AS committed
-                  FROM (SELECT q.delayed_processing, q.window_buffer, q.paused OR g.paused AS paused
+                  FROM (SELECT q.delayed_processing, q.window_buffer
                           FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
                          WHERE g.id = p_group OFFSET 0) AS g
                  CROSS JOIN unnest(p_partitions) AS w(id)
@@ -3007,17 +3031,15 @@ BEGIN
            retry_at = NULL,
            ready_at = CASE WHEN c.start_at IS NULL OR c.redrives > 0
                THEN belfry.ready_at(p_partition, p_upto, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at, p.visible_until,
-                                    q.delayed_processing, q.window_buffer, q.paused OR h.paused, NULL, c.redrives, c.group_id) END
-      FROM (SELECT k.group_id, g.paused
-              FROM belfry.cursor k
-             CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
+                                    q.delayed_processing, q.window_buffer, NULL, c.redrives, c.group_id) END
+      FROM (SELECT k.group_id FROM belfry.cursor k
              WHERE k.partition_id = p_partition AND k.committed < p_upto AND coalesce(k.lease_until <= p_now, true)
             OFFSET 0) AS h
      CROSS JOIN LATERAL (
             SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
               FROM belfry.partition p WHERE p.id = p_partition OFFSET 0) AS p
      CROSS JOIN LATERAL (
-            SELECT q.delayed_processing, q.window_buffer, q.paused
+            SELECT q.delayed_processing, q.window_buffer
               FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.partition_id = p_partition AND c.group_id = h.group_id
     RETURNING c.group_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
@@ -3049,8 +3071,7 @@ BEGIN
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
         -- This snapshot is newer than the lock, so last_seq is not behind committed.
-        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS paused INTO f
+        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer INTO f
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = p_group
@@ -3066,7 +3087,7 @@ BEGIN
                attempts = 0, failures = 0, retry_at = NULL, alone_until = NULL, start_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL,
                ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
-                                          f.delayed_processing, f.window_buffer, f.paused, NULL, k.redrives, p_group)
+                                          f.delayed_processing, f.window_buffer, NULL, k.redrives, p_group)
          WHERE c.partition_id = v_id AND c.group_id = p_group;
         RETURN NEXT v_to;
     END LOOP;
@@ -3247,6 +3268,98 @@ $$;
 CREATE FUNCTION belfry.wake() RETURNS void LANGUAGE sql AS $$
     SELECT pg_catalog.pg_notify('belfry_inbox', '')
 $$;
+
+-- From sql/functions/pause/change_pause.sql.
+
+-- Pauses or resumes a queue, one partition of it (p_partition), or one of its groups (p_group).
+-- changed is NULL if it does not exist. partition_id is the id of the partition.
+--
+-- Every claim reads the flags, and a pause writes no cursor. Why nothing is stranded:
+--
+--   1. A paused queue or group leaves ready_at of its cursors as it is. So a resume needs no wake. It
+--      must make every waiter look again.
+--   2. In a paused partition, a claim and settle_drained set ready_at of a due cursor to NULL. Otherwise
+--      every pop from any partition would find that cursor first. Both are followed by a wake.
+--   3. A wake does nothing in a paused partition. So a resume of a partition must be followed by a
+--      wake after its commit, as a push is. If the wake of step 2 still saw the pause, the wake of the
+--      resume starts later and sees the NULL.
+CREATE FUNCTION belfry.change_pause(
+    p_queue text, p_partition text, p_group text, p_paused boolean, OUT changed boolean, OUT partition_id bigint
+) LANGUAGE plpgsql SET synchronous_commit = on AS $$
+DECLARE
+    v_queue bigint;
+BEGIN
+    SELECT q.id INTO v_queue FROM belfry.queue q WHERE q.name = p_queue AND q.deleted_at IS NULL;
+    IF p_partition IS NOT NULL THEN
+        SELECT p.paused <> p_paused, p.id INTO changed, partition_id
+          FROM belfry.partition p WHERE p.queue_id = v_queue AND p.name = p_partition AND NOT p.closed FOR NO KEY UPDATE;
+        UPDATE belfry.partition p SET paused = p_paused WHERE p.id = partition_id AND changed;
+    ELSIF p_group IS NOT NULL THEN
+        SELECT g.paused <> p_paused INTO changed
+          FROM belfry.consumer_group g WHERE g.queue_id = v_queue AND g.name = p_group FOR NO KEY UPDATE;
+        UPDATE belfry.consumer_group g SET paused = p_paused WHERE g.queue_id = v_queue AND g.name = p_group AND changed;
+    ELSE
+        SELECT q.paused <> p_paused INTO changed FROM belfry.queue q WHERE q.id = v_queue FOR NO KEY UPDATE;
+        UPDATE belfry.queue q SET paused = p_paused WHERE q.id = v_queue AND changed;
+    END IF;
+END $$;
+REVOKE ALL ON FUNCTION belfry.change_pause(text, text, text, boolean) FROM PUBLIC;
+
+-- From sql/functions/pause/change_pause_in_session.sql.
+
+-- Is belfry.pause and belfry.resume: changes a pause in a SQL session and writes the audit.
+--
+-- No wake can follow the commit of the session. So a resume of a partition locks all its cursors, and
+-- makes them ready under the locks. Pushes to the partition wait until the commit. It waits up to 5
+-- seconds for each cursor that another session has locked.
+CREATE FUNCTION belfry.change_pause_in_session(p_queue text, p_partition text, p_group text, p_paused boolean) RETURNS boolean
+LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
+DECLARE
+    v record;
+BEGIN
+    IF p_partition IS NOT NULL AND p_group IS NOT NULL THEN
+        RAISE EXCEPTION 'a partition and a consumer group are given' USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Give one of them, or none for the queue.';
+    END IF;
+    v := belfry.change_pause(p_queue, p_partition, p_group, p_paused);
+    IF v.changed IS NULL THEN
+        RAISE EXCEPTION 'queue %, its partition % or its consumer group % does not exist', quote_nullable(p_queue), quote_nullable(p_partition),
+            quote_nullable(p_group) USING ERRCODE = 'undefined_object';
+    END IF;
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, queue, partition, consumer_group, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text,
+            CASE WHEN p_paused THEN 'delivery.pause' ELSE 'delivery.resume' END, p_queue, p_partition, p_group, '{}',
+            json_build_object('changed', v.changed::integer), 'ok');
+    IF NOT p_paused THEN
+        PERFORM FROM belfry.cursor c WHERE c.partition_id = v.partition_id ORDER BY c.group_id FOR NO KEY UPDATE;
+        PERFORM FROM belfry.wake_partitions(ARRAY[v.partition_id]);
+        IF pg_notification_queue_usage() < 0.97 THEN -- a full queue would fail the transaction
+            PERFORM pg_notify('belfry', '1;i=00000000-0000-0000-0000-000000000000;all');
+        END IF;
+    END IF;
+    RETURN v.changed;
+END $$;
+REVOKE ALL ON FUNCTION belfry.change_pause_in_session(text, text, text, boolean) FROM PUBLIC;
+
+-- From sql/functions/pause/pause.sql.
+
+-- Pauses a queue, one of its partitions, or one of its consumer groups. Pops then return nothing.
+-- Pushes and acks go on. Returns false if it is paused already.
+CREATE FUNCTION belfry.pause(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT belfry.change_pause_in_session($1, $2, $3, true)
+$$;
+REVOKE ALL ON FUNCTION belfry.pause(text, text, text) FROM PUBLIC;
+
+-- From sql/functions/pause/resume.sql.
+
+-- Ends a pause. Waiting pops and SQL consumers are woken at the commit. Returns false if it is not
+-- paused.
+CREATE FUNCTION belfry.resume(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT belfry.change_pause_in_session($1, $2, $3, false)
+$$;
+REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
 
 -- From sql/functions/push/append.sql.
 
@@ -3498,12 +3611,11 @@ BEGIN
                ready_at = CASE WHEN v_ends OR (v_committed > k.committed OR v_redriven > 0) AND c.lease_id IS NULL
                     THEN belfry.ready_at(p_partition, v_committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-                                         q.paused OR g.paused, CASE WHEN v_committed = k.committed THEN c.retry_at END,
+                                         CASE WHEN v_committed = k.committed THEN c.retry_at END,
                                          (c.redrives - least(v_redriven, 1))::integer, k.group_id)
                     ELSE c.ready_at END
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
-          JOIN belfry.consumer_group g ON g.id = k.group_id
          WHERE c.partition_id = p_partition AND c.group_id = k.group_id AND p.id = p_partition
         RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
         RETURN NEXT;
@@ -3515,8 +3627,8 @@ END $$;
 
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
 -- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready (NULL: it is paused). Locks the cursors in
--- (partition, group) order before it reads, so each dead letter counts once.
+-- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order before
+-- it reads, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -3556,12 +3668,9 @@ BEGIN
     )
     UPDATE belfry.cursor c
        SET redrives = coalesce(c.redrives, 0) + k.added,
-           ready_at = CASE WHEN q.paused OR g.paused OR c.lease_until > statement_timestamp() THEN c.ready_at
+           ready_at = CASE WHEN c.lease_until > statement_timestamp() THEN c.ready_at
                            ELSE least(c.ready_at, statement_timestamp()) END
       FROM counted k
-     CROSS JOIN LATERAL (SELECT p.queue_id FROM belfry.partition p WHERE p.id = k.partition_id OFFSET 0) AS p
-     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
-     CROSS JOIN LATERAL (SELECT q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.partition_id = ANY (v_partitions) AND c.partition_id = k.partition_id AND c.group_id = k.group_id
     RETURNING c.group_id, c.partition_id, k.n, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
 END $$;
@@ -3587,7 +3696,8 @@ BEGIN
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
-        ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean) TO %I'),
+        ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
+            'belfry.pause(text, text, text), belfry.resume(text, text, text) TO %I'),
         ('admin', 'REVOKE INSERT, UPDATE, DELETE ON belfry.schema_migrations FROM %I'),
         ('admin', 'ALTER DEFAULT PRIVILEGES FOR ROLE %2$I IN SCHEMA belfry GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO %1$I')
     ) AS s(kinds, text)
@@ -4023,8 +4133,8 @@ $$;
 
 -- From sql/functions/wake/settle_drained.sql.
 
--- Sets ready_at to NULL for cursors that are marked ready although nothing is left. belfry.ack
--- leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
+-- Sets ready_at to NULL for cursors that are marked ready although nothing is left, or although the
+-- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
 -- number of settled cursors. A wake of the partitions must follow the commit.
 --
 -- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
@@ -4035,11 +4145,17 @@ DECLARE
     v_settled bigint := 0;
     k record;
     v_at tid;
+    v_paused boolean;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     FOR k IN
         SELECT w.partition_id, w.group_id FROM unnest(p_partitions, p_groups) AS w(partition_id, group_id) ORDER BY 1, 2
     LOOP
+        SELECT p.paused INTO v_paused
+          FROM belfry.partition p
+         WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+         ORDER BY p.id DESC
+         LIMIT 1;
         PERFORM c.group_id FROM belfry.cursor c
            JOIN (SELECT n.ctid AS at, n.ready_at
                    FROM belfry.cursor n
@@ -4047,10 +4163,10 @@ BEGIN
                   ORDER BY n.group_id DESC
                   LIMIT 1) AS newest ON newest.at = c.ctid
           WHERE newest.ready_at <= statement_timestamp() AND coalesce(c.ready_at <= statement_timestamp(), false)
-            AND NOT EXISTS (
+            AND (v_paused OR NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))))
             FOR NO KEY UPDATE OF c SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- These statements have newer snapshots than the lock.
@@ -4059,6 +4175,13 @@ BEGIN
          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
          ORDER BY c.group_id DESC
          LIMIT 1;
+        IF v_paused THEN
+            UPDATE belfry.cursor c
+               SET ready_at = NULL, lease_id = NULL, lease_until = NULL, lease_end = NULL
+             WHERE c.ctid = v_at AND c.ready_at <= statement_timestamp();
+            v_settled := v_settled + 1;
+            CONTINUE;
+        END IF;
         UPDATE belfry.cursor c
            SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL
@@ -4103,21 +4226,21 @@ BEGIN
                        q.delayed_processing, q.window_buffer
                   FROM unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
-                        SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until FROM belfry.partition p
+                        SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
                          ORDER BY p.id DESC
                          LIMIT 1) AS p
                  CROSS JOIN LATERAL (
-                        SELECT q.delayed_processing, q.window_buffer, q.paused
+                        SELECT q.delayed_processing, q.window_buffer
                           FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
-                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT g.paused OFFSET 0) AS g
+                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id OFFSET 0) AS g
                  CROSS JOIN LATERAL (
                         SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS c
-                 WHERE NOT q.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
+                 WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
@@ -4129,14 +4252,14 @@ BEGIN
         CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
             CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
-                                                       h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);
+                                                       h.delayed_processing, h.window_buffer, h.retry_at, h.redrives, h.group_id);
         END IF;
         v_committed := CASE WHEN h.start_at IS NULL THEN h.committed
                             WHEN h.last_push_at <= h.start_at THEN h.last_seq
                             ELSE greatest(h.committed, belfry.seq_at(h.partition_id, h.start_at)) END;
         UPDATE belfry.cursor c
            SET ready_at = belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
-                                          h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id),
+                                          h.delayed_processing, h.window_buffer, h.retry_at, h.redrives, h.group_id),
                committed = v_committed,
                start_at = CASE WHEN v_committed >= h.last_seq THEN h.start_at END
          WHERE c.ctid = h.ctid
@@ -4183,4 +4306,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '2a7f60c53d3f87dec73dfff13b3119bf871904cab5e265d8c26e5224bed5f0d2';
+COMMENT ON FUNCTION belfry.baseline() IS 'c353838863872010b6446447f37aae1900a4f610cc10afde7828203b771e1d23';

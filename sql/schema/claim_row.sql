@@ -10,6 +10,7 @@ CREATE TYPE belfry.claim_row AS (
     -- 3: It delivered nothing, because nothing is due. It corrected ready_at.
     -- 4: It delivered nothing, because no message is visible. The cursor is still due, and the
     --    caller settles it (store/settle).
+    -- 5: It delivered nothing, because the queue or the group is paused.
     outcome        smallint,
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
     -- A wake must follow the commit. The cursor has no ready_at, or it waits for the retry delay of

@@ -10,6 +10,7 @@ CREATE TABLE belfry.consumer_group (
     whole_queue boolean NOT NULL DEFAULT false,
     -- While the group joins: every older partition with a lower name has its cursor. NULL: all have.
     joined_upto text,
+    -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Kept from a deleted group: mode and start_at decide where a new group of that name starts.

@@ -29,6 +29,8 @@ CREATE TABLE belfry.partition (
     uid           uuid NOT NULL DEFAULT gen_random_uuid(),
     -- The queue is being deleted, and nobody may push any more.
     closed        boolean NOT NULL DEFAULT false,
+    -- No pop returns a message of it; see belfry.change_pause.
+    paused        boolean NOT NULL DEFAULT false,
     name          text NOT NULL CHECK (octet_length(name) <= 255),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
@@ -36,6 +38,7 @@ CREATE TABLE belfry.partition (
 -- Without deduplication, because entries that share one posting list are walked from the
 -- lowest place up. Equal keys are rare here, so the index stays small.
 CREATE INDEX partition_id ON belfry.partition (id) WITH (deduplicate_items = off);
+CREATE INDEX partition_paused ON belfry.partition (queue_id) WHERE paused;
 CREATE INDEX partition_uid ON belfry.partition (uid);
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_name_key;

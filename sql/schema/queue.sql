@@ -29,6 +29,7 @@ CREATE TABLE belfry.queue (
     expire_after_seconds        bigint NOT NULL DEFAULT 0,
     dead_letter_expired         boolean NOT NULL DEFAULT false,
     max_deliveries              bigint NOT NULL DEFAULT 0,
+    -- No pop returns a message; see belfry.change_pause.
     paused                      boolean NOT NULL DEFAULT false,
     created_at                  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- Set when the deletion begins. The name is free at once; rows are deleted later, in small steps.

@@ -29,6 +29,15 @@ func (f catalogFake) Delete(_ context.Context, name string) (bool, error) {
 	return true, nil
 }
 
+func (f catalogFake) SetPaused(_ context.Context, what catalog.Pausable, paused bool) (bool, error) {
+	verb := "resume"
+	if paused {
+		verb = "pause"
+	}
+	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: verb, Queue: what.Queue, Partition: what.Partition, Group: what.Group})
+	return true, nil
+}
+
 func (f catalogFake) Notify(_ context.Context, queueName, partition string) error {
 	f.GroupCalls = append(f.GroupCalls, GroupCall{Verb: "notify", Queue: queueName, Partition: partition})
 	return nil

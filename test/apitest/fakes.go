@@ -214,3 +214,5 @@ func (f dataPlane) Release(_ context.Context, delivery *queue.Delivery) {
 func (f dataPlane) Waiting() int { return f.Fakes.Waiting }
 
 func (f dataPlane) Status() dispatch.Status { return f.Fakes.Status }
+
+func (f dataPlane) WaitingFor(dispatch.WaitingGroup) int { return f.Fakes.Status.Waiting }

@@ -100,6 +100,13 @@ func changes(partitionID string) []change {
 			post(group+"/subscription", `{"subscriptionTimestamp":"2020-02-03T04:05:06Z"}`), ok,
 			on("group.subscription", "", "", "g", "", `{"subscriptionTimestamp":"2020-02-03T04:05:06Z"}`, `{"subscriptions":0}`),
 		},
+		{post("/api/v1/resources/queues/q/pause", `{"reason":"x"}`), ok, on("delivery.pause", "q", "", "", "", `{"reason":"x"}`, `{"changed":1}`)},
+		{post("/api/v1/resources/queues/q/resume", ""), ok, on("delivery.resume", "q", "", "", "", "{}", `{"changed":1}`)},
+		{post("/api/v1/resources/queues/q/partitions/p/pause", ""), ok, on("delivery.pause", "q", "p", "", "", "{}", `{"changed":1}`)},
+		{post("/api/v1/resources/queues/q/partitions/p/resume", ""), ok, on("delivery.resume", "q", "p", "", "", "{}", `{"changed":1}`)},
+		{post(group+"/queues/q/pause", ""), ok, on("delivery.pause", "q", "", "g", "", "{}", `{"changed":1}`)},
+		{post(group+"/queues/q/resume", ""), ok, on("delivery.resume", "q", "", "g", "", "{}", `{"changed":1}`)},
+		{post(group+"/queues/none/resume", ""), missing, on("delivery.resume", "none", "", "g", "", "{}", "").failed("not_found")},
 		{remove(group + "/queues/q?deleteMetadata=false"), ok, on("group.delete", "q", "", "g", "", `{"deleteMetadata":false}`, `{"groups":1,"cursors":2}`)},
 		{remove(group), ok, on("group.delete", "", "", "g", "", `{"deleteMetadata":true}`, "{}")},
 		{post("/api/v1/system/maintenance", `{"enabled":true}`), ok, on("maintenance.push", "", "", "", "", `{"enabled":true}`, `{"settings":1}`)},
@@ -200,9 +207,10 @@ func auditIsFiltered(t *testing.T, c client) {
 
 // stateOf is a digest of what the changes change.
 const stateOf = `SELECT md5(concat_ws('|',
-	(SELECT string_agg(concat_ws(',', q.name, q.lease_time, q.deleted_at), ';' ORDER BY q.id) FROM belfry.queue q),
-	(SELECT string_agg(concat_ws(',', g.name, g.mode, g.start_at), ';' ORDER BY g.id) FROM belfry.consumer_group g),
+	(SELECT string_agg(concat_ws(',', q.name, q.lease_time, q.deleted_at, q.paused), ';' ORDER BY q.id) FROM belfry.queue q),
+	(SELECT string_agg(concat_ws(',', g.name, g.mode, g.start_at, g.paused), ';' ORDER BY g.id) FROM belfry.consumer_group g),
 	(SELECT string_agg(concat_ws(',', c.partition_id, c.group_id, c.committed, c.skip, c.redrives), ';' ORDER BY c.partition_id, c.group_id) FROM belfry.cursor c),
+	(SELECT string_agg(p.name, ';' ORDER BY p.id) FROM belfry.partition p WHERE p.paused),
 	(SELECT string_agg(d.id::text, ';' ORDER BY d.id) FROM belfry.dead_letter d),
 	(SELECT string_agg(m.id::text, ';' ORDER BY m.partition_id, m.seq) FROM belfry.message m),
 	(SELECT string_agg(concat_ws(',', s.name, s.enabled), ';' ORDER BY s.name) FROM belfry.setting s)))`
@@ -217,7 +225,8 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	c.exec(`CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = '58000'; END $$`)
 	todo := []call{post("/api/v1/configure", `{"queue":"q","options":{"leaseTime":99}}`)}
 	for _, one := range changes(partitionID) {
-		if one.want.Result == "ok" && string(one.want.Counts) != "{}" {
+		resumes := one.want.Action == "delivery.resume" // it changes nothing, because nothing is paused
+		if one.want.Result == "ok" && string(one.want.Counts) != "{}" && !resumes {
 			todo = append(todo, one.call)
 		}
 	}
@@ -236,7 +245,7 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	refuseAll(0)
 	c.exec(`DROP TRIGGER refuse ON belfry.audit`)
 
-	for _, table := range []string{"queue", "consumer_group", "cursor", "dead_letter", "message", "setting"} { // fails at the COMMIT
+	for _, table := range []string{"queue", "consumer_group", "partition", "cursor", "dead_letter", "message", "setting"} { // fails at the COMMIT
 		c.exec(`CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE OR DELETE ON belfry.` + table +
 			` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.refuse()`)
 	}

@@ -32,7 +32,8 @@ func probesOf(o place) map[string][]call {
 	grouped := fmt.Sprintf(`{"consumerGroup":%q}`, o.group)
 	of := "/api/v1/consumer-groups/" + o.group
 	return map[string][]call{
-		"GET /api/v1/whoami": {get("/api/v1/whoami")},
+		"GET /api/v1/whoami":  {get("/api/v1/whoami")},
+		"GET /api/v1/explain": {get("/api/v1/explain?queue=" + o.queue), get("/api/v1/explain?queue=" + o.queue + "&partition=p&consumerGroup=" + o.group + "&transactionId=" + o.message)},
 		"POST /api/v1/push": {post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"payload":1}]}`, o.queue)),
 			post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":"a.one","payload":"refused"},{"queue":%q,"payload":1}]}`, o.queue))},
 		"GET /api/v1/pop":                                     {get("/api/v1/pop?consumerGroup=" + o.group + "&namespace=" + o.namespace)},
@@ -49,6 +50,12 @@ func probesOf(o place) map[string][]call {
 		"POST /api/v1/configure":                                                          {post("/api/v1/configure", fmt.Sprintf(`{"queue":%q,"options":{}}`, o.queue))},
 		"DELETE /api/v1/resources/queues/{queue}":                                         {del("/api/v1/resources/queues/" + o.queue)},
 		"GET /api/v1/resources/queues/{queue}":                                            {get("/api/v1/resources/queues/" + o.queue)},
+		"POST /api/v1/resources/queues/{queue}/resume":                                    {post("/api/v1/resources/queues/"+o.queue+"/resume", "")},
+		"POST /api/v1/resources/queues/{queue}/pause":                                     {post("/api/v1/resources/queues/"+o.queue+"/pause", ""), post("/api/v1/resources/queues/"+o.queue+"/resume", "")},
+		"POST /api/v1/resources/queues/{queue}/partitions/{partition}/pause":              {post("/api/v1/resources/queues/"+o.queue+"/partitions/p/pause", ""), post("/api/v1/resources/queues/"+o.queue+"/partitions/p/resume", "")},
+		"POST /api/v1/resources/queues/{queue}/partitions/{partition}/resume":             {post("/api/v1/resources/queues/"+o.queue+"/partitions/p/resume", "")},
+		"POST /api/v1/consumer-groups/{group}/queues/{queue}/pause":                       {post(of+"/queues/"+o.queue+"/pause", ""), post(of+"/queues/"+o.queue+"/resume", "")},
+		"POST /api/v1/consumer-groups/{group}/queues/{queue}/resume":                      {post(of+"/queues/"+o.queue+"/resume", "")},
 		"GET /api/v1/resources/queues":                                                    {get("/api/v1/resources/queues")},
 		"GET /api/v1/resources/namespaces":                                                {get("/api/v1/resources/namespaces")},
 		"GET /api/v1/resources/tasks":                                                     {get("/api/v1/resources/tasks")},
@@ -87,6 +94,7 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/traces/by-name/{name}":                {get("/api/v1/traces/by-name/" + o.trace)},
 		"GET /api/v1/traces/{partitionId}/{transactionId}": {get("/api/v1/traces/" + path)},
 		"GET /api/v1/audit":                                {get("/api/v1/audit"), get("/api/v1/audit?queue=" + o.queue), get("/api/v1/audit?consumerGroup=" + o.group)},
+		"GET /api/v1/system/shared-state":                  {get("/api/v1/system/shared-state")},
 		"GET /api/v1/status":                               {get("/api/v1/status"), get("/api/v1/status?queue=" + o.queue), get("/api/v1/status?namespace=" + o.namespace)},
 		"GET /api/v1/status/analytics":                     {get("/api/v1/status/analytics"), get("/api/v1/status/analytics?queue=" + o.queue), get("/api/v1/status/analytics?task=" + o.namespace)},
 		"GET /api/v1/analytics/system-metrics":             {get("/api/v1/analytics/system-metrics")},
@@ -234,8 +242,8 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 			own.message, own.partition, own.group, own.lease)))
 		require.Contains(t, string(applied.Raw), `"success":true,"results"`, "a repeated transaction is recognized")
 	}
-	refused := map[string]bool{"DELETE /api/v1/consumer-groups/{group}": true, "POST /api/v1/consumer-groups/{group}/subscription": true, "GET /api/v1/status/dispatcher": true, "GET /api/v1/status/buffers": true, "GET /api/v1/analytics/system-metrics": true,
-		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true}
+	refused := map[string]bool{"DELETE /api/v1/consumer-groups/{group}": true, "POST /api/v1/consumer-groups/{group}/subscription": true, "GET /api/v1/status/dispatcher": true, "GET /api/v1/analytics/system-metrics": true,
+		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true, "GET /api/v1/status/buffers": true}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
 		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",

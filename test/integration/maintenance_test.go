@@ -22,6 +22,12 @@ type maintenanceState struct {
 	}
 }
 
+type sharedState struct {
+	Running         bool
+	MaintenanceMode bool                `json:"maintenance_mode"`
+	Health          struct{ Alive int } `json:"server_health"`
+}
+
 func (c client) maintenance() maintenanceState {
 	c.t.Helper()
 	return ask[maintenanceState](c, get(maintenancePath)).ok(http.StatusOK)
@@ -57,6 +63,11 @@ func TestMaintenanceHoldsOnEveryInstance(t *testing.T) {
 	})
 	require.Equal(t, http.StatusNoContent, there.pop("q", "").Status)
 	require.Equal(t, http.StatusNoContent, there.popPartition("q", "Default", "").Status)
+
+	until(t, "each knows of the other", func() bool {
+		shared := ask[sharedState](there, get("/api/v1/system/shared-state")).ok(http.StatusOK)
+		return shared.Running && shared.MaintenanceMode && shared.Health.Alive == 2
+	})
 
 	require.NoError(t, other.stop(t))
 	there = startOn(t, dsn).client(t)

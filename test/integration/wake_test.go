@@ -139,6 +139,15 @@ var transitions = map[string]transition{
 		happens: func(c client, q string) { options(c, q, "delayedProcessing", 0) },
 		want:    "m",
 	},
+	"resume of a queue":            resumed("a queue", anyOf, false),
+	"resume of a queue in SQL":     resumed("a queue", anyOf, true),
+	"resume of a partition":        resumed("a partition", anyOf, false),
+	"resume of a partition in SQL": resumed("a partition", anyOf, true),
+	"resume of a group":            resumed("a group", anyOf, false),
+	"resume of a group in SQL":     resumed("a group", anyOf, true),
+	"resume of the partition that a pop names": resumed("a partition", func(q string) call {
+		return popPartitionCall(q, "p", "wait=true&timeout=60000")
+	}, false),
 	"queue is created": {
 		prepare: func(client, string) {},
 		waits:   anyOf,

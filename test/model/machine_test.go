@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/explain"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/secret"
@@ -39,9 +40,10 @@ var (
 // service is a database and the instances that serve it.
 type service struct {
 	events.Nop
-	pool    *postgres.Pool
-	catalog *catalog.Catalog
-	letters *deadletter.Letters
+	pool      *postgres.Pool
+	catalog   *catalog.Catalog
+	letters   *deadletter.Letters
+	explainer *explain.Explainer
 	// stores are by retryLimit and instance.
 	stores [highestLimit + 1][instances]*store.Store
 	queues atomic.Int64
@@ -55,7 +57,7 @@ func newService(t *testing.T) *service {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	bus := &events.Bus{}
-	h := &service{pool: pool, catalog: catalog.New(pool, nil, bus, zap.NewNop()), letters: deadletter.New(pool, nil, bus, zap.NewNop())}
+	h := &service{pool: pool, catalog: catalog.New(pool, nil, bus, zap.NewNop()), letters: deadletter.New(pool, nil, bus, zap.NewNop()), explainer: explain.New(pool)}
 	for limit := range h.stores {
 		for i := range h.stores[limit] {
 			defaults := queue.DefaultDefaults()
@@ -109,7 +111,7 @@ func TestTheStoreAgreesWithTheModel(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"push": m.push, "pop": m.pop, "pop partition": m.popPartition,
 			"ack latest": m.ackLatest, "ack delivery": m.ackDelivery, "ack anything": m.ackAnything,
-			"transact": m.transact, "extend": m.extend, "expire": m.expire, "release": m.release, "end": m.end, "seek": m.seek, "redrive": m.redrive, "crash loop": m.crashLoop, "fail again": m.failAgain, "delete message": m.deleteMessage, "delete group": m.deleteGroup, "configure": m.configure, "time": m.pass, "sweep": m.sweep,
+			"transact": m.transact, "extend": m.extend, "expire": m.expire, "release": m.release, "end": m.end, "seek": m.seek, "redrive": m.redrive, "crash loop": m.crashLoop, "fail again": m.failAgain, "delete message": m.deleteMessage, "delete group": m.deleteGroup, "configure": m.configure, "time": m.pass, "sweep": m.sweep, "pause": m.pause,
 			"": m.check,
 		})
 	})
@@ -195,8 +197,10 @@ func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 	s := m.store(r)
 	req.Queue, req.Batch = m.queue, rapid.IntRange(1, 6).Draw(r, "batch")
 	req.Subscription.Mode = rapid.SampledFrom([]queue.SubscriptionMode{queue.SubscribeAll, queue.SubscribeNew}).Draw(r, "start")
+	explained := m.explain(r, req)
 	d, err := s.Pop(m.t.Context(), req)
 	require.NoError(r, err)
+	explained(d)
 	require.Equal(r, []string{req.Queue, req.Group}, []string{d.Queue, d.Group})
 	require.False(r, d.Contested, "no other client pops")
 	if len(d.Messages) > 0 {
@@ -213,6 +217,26 @@ func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 		verb += " autoAck"
 	}
 	m.agree(r, verb, m.expect(r, req, &d), m.delivered(&d))
+}
+
+// explain explains the partition of a pop before the pop, and returns what compares the explanation with the delivery. A
+// group that does not exist may start anywhere.
+func (m *machine) explain(r *rapid.T, req *queue.PopRequest) func(queue.Delivery) {
+	if req.Partition == nil {
+		return func(queue.Delivery) {}
+	}
+	why, err := m.explainer.Explain(m.t.Context(), explain.Question{Queue: m.queue, Partition: *req.Partition, Group: req.Group}, explain.Instance{})
+	require.NoError(r, err)
+	return func(d queue.Delivery) {
+		switch why.Code {
+		case explain.NoGroup, explain.NoCursor:
+		case explain.NoWaiter:
+			require.NotEmpty(r, d.Messages, why.Sentence)
+			require.Equal(r, why.Next, d.Messages[0].TransactionID)
+		default:
+			require.Empty(r, d.Messages, "%s: %s", why.Code, why.Sentence)
+		}
+	}
 }
 
 func partitionText(req *queue.PopRequest) string {

@@ -152,7 +152,7 @@ func (m *machine) removeIdle(r *rapid.T, p *partition) {
 	_, err := m.pool.Exec(m.t.Context(), shift, [16]byte(p.id), "-2 days")
 	require.NoError(r, err)
 	var gone bool
-	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("sweep/idle_remove"), where, int32(1)).Scan(&gone))
+	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("sweep/idle_remove"), where, int32(1)).Scan(&gone, nil))
 	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(p.id), "2 days") // if it still exists
 	require.NoError(r, err)
 	want := p.empty()

@@ -45,15 +45,19 @@ func deadLetterRow(l *deadletter.Letter) wire.Fields {
 	return append(row, "producerSub", orNull(l.ProducerSub), "createdAt", l.CreatedAt, "failedAt", l.FailedAt)
 }
 
+// transactionIDOf returns the transaction id in the query, or "".
+func transactionIDOf(p *wire.Params) string {
+	id := p.QueryParam("transactionId")
+	if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		p.Check(queue.Invalidf("transactionId is not UTF-8 without NUL"))
+	}
+	return id
+}
+
 // deadLetterFilter reads the query of a list or of a purge.
 func deadLetterFilter(p *wire.Params) deadletter.Filter {
 	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
-	if id := p.QueryParam("transactionId"); id != "" {
-		if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
-			p.Check(queue.Invalidf("transactionId is not UTF-8 without NUL"))
-		}
-		f.TransactionID = &id
-	}
+	f.TransactionID = orNull(transactionIDOf(p))
 	f.From, f.To = p.Instant("from"), p.Instant("to")
 	p.Check(checkSpan(f.From, f.To))
 	f.Allowed = readable(p)

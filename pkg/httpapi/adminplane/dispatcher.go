@@ -6,6 +6,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // inboxTimeout bounds the question to the database.
@@ -13,7 +14,9 @@ const inboxTimeout = 2 * time.Second
 
 // ListenerState describes the LISTEN connection.
 type ListenerState struct {
-	State string `json:"state"`
+	// Instance is the id under which this instance notifies the others.
+	Instance queue.ID `json:"-"`
+	State    string   `json:"state"`
 	// Proof is the time since the connection last received its own notification.
 	Proof      time.Duration `json:"secondsSinceProof"`
 	Reconnects int64         `json:"reconnects"`

@@ -39,7 +39,7 @@ func groupRow(g *stats.Group) wire.Fields {
 	return wire.Fields{
 		"name", g.Name, "topics", []string{g.Queue}, "queueName", g.Queue, "members", g.Partitions,
 		"partitionsWithLag", g.Lagging, "totalLag", g.Lag, "maxTimeLag", wholeSeconds(g.Oldest), "state", groupState(g),
-		"subscriptionMode", mode, "subscriptionTimestamp", startAt, "subscriptionCreatedAt", createdAt,
+		"paused", g.Paused, "subscriptionMode", mode, "subscriptionTimestamp", startAt, "subscriptionCreatedAt", createdAt,
 	}
 }
 

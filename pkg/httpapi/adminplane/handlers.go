@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/explain"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -27,10 +28,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
-// Catalog configures and deletes queues, and wakes the pops that wait for one.
+// Catalog configures, pauses and deletes queues, and wakes the pops that wait for one.
 type Catalog interface {
 	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
+	SetPaused(ctx context.Context, what catalog.Pausable, paused bool) (changed bool, err error)
 	Notify(ctx context.Context, queueName, partition string) error
 }
 
@@ -121,6 +123,12 @@ type Spool interface {
 // WaitReporter reports the requests that wait for messages.
 type WaitReporter interface {
 	Status() dispatch.Status
+	WaitingFor(target dispatch.WaitingGroup) int
+}
+
+// Explainer says why a group receives, or does not receive, a message.
+type Explainer interface {
+	Explain(ctx context.Context, q explain.Question, in explain.Instance) (explain.Answer, error)
 }
 
 // Meter counts acknowledgments and knows the rates of this instance.
@@ -144,6 +152,7 @@ type Handlers struct {
 	Owners      wire.Owners
 	Streams     Streams
 	Switches    Switches
+	Explainer   Explainer
 	Spool       Spool
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)

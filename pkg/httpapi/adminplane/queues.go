@@ -35,6 +35,7 @@ type partitionJSON struct {
 	ID            queue.ID   `json:"id"`
 	Name          string     `json:"name"`
 	CreatedAt     time.Time  `json:"createdAt"`
+	Paused        bool       `json:"paused"`
 	Stats         countsJSON `json:"stats"`
 	OldestMessage time.Time  `json:"oldestMessage"`
 	NewestMessage time.Time  `json:"newestMessage"`
@@ -48,7 +49,7 @@ func (h *Handlers) Queues(p *wire.Params) (any, error) {
 
 func queueRow(q *stats.Queue) wire.Fields {
 	return wire.Fields{
-		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt,
+		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt, "paused", q.Paused,
 		"partitions", q.Partitions, "messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing},
 	}
 }
@@ -58,10 +59,10 @@ func (h *Handlers) Queue(p *wire.Params) (any, error) {
 	detail, page, err := h.queueDetail(p)
 	return wire.Fields{
 		"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
-		"createdAt", detail.CreatedAt,
+		"createdAt", detail.CreatedAt, "paused", detail.Paused,
 		"partitions", each(detail.Page, func(p *stats.Partition) partitionJSON {
 			return partitionJSON{
-				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Stats: toCountsJSON(p.Counts),
+				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Stats: toCountsJSON(p.Counts),
 				OldestMessage: p.Oldest, NewestMessage: p.Newest,
 			}
 		}),
@@ -118,6 +119,7 @@ type partitionStatusJSON struct {
 	ID            queue.ID     `json:"id"`
 	Name          string       `json:"name"`
 	CreatedAt     time.Time    `json:"createdAt"`
+	Paused        bool         `json:"paused"`
 	Messages      countsJSON   `json:"messages"`
 	Stats         countsJSON   `json:"stats"`
 	Cursor        consumedJSON `json:"cursor"`
@@ -139,7 +141,7 @@ func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
 	return wire.Fields{
 		"queue", wire.Fields{
 			"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
-			"priority", o.Priority, "createdAt", detail.CreatedAt,
+			"priority", o.Priority, "createdAt", detail.CreatedAt, "paused", detail.Paused,
 			"config", wire.Fields{
 				"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "retryDelay", o.RetryDelay, "ttl", o.TTL,
 				"maxQueueSize", o.MaxSize, "deadLetterQueue", o.DeadLetterQueue,
@@ -147,7 +149,7 @@ func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
 		},
 		"partitions", each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
 			return partitionStatusJSON{
-				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Messages: toCountsJSON(p.Counts),
+				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Messages: toCountsJSON(p.Counts),
 				Stats: toCountsJSON(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
 				LastActivity: p.ActiveAt, OldestMessage: p.Oldest, NewestMessage: p.Newest,
 			}

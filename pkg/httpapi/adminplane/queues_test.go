@@ -39,7 +39,7 @@ const oneSwept = `{"retention": 1, "completed": 2, "evicted": 3, "unread": 4, "e
 const noCounts = `{"total": 0, "pending": 0, "processing": 0, "completed": 0, "failed": 0, "deadLetter": 0}`
 
 const listedQueue = `{"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
-	"createdAt": "2026-05-16T12:00:00.123Z", "partitions": 2, "messages": {"total": 10, "pending": 1, "processing": 2}}`
+	"createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "partitions": 2, "messages": {"total": 10, "pending": 1, "processing": 2}}`
 
 func TestResourcesHaveTheShapesOfQueenMQ(t *testing.T) {
 	t.Parallel()
@@ -60,19 +60,19 @@ func TestResourcesHaveTheShapesOfQueenMQ(t *testing.T) {
 		"/api/v1/resources/namespaces":     `{"namespaces": [{"namespace": "x", "queues": 1, "partitions": 2, "messages": {"total": 10, "pending": 1}}]}`,
 		"/api/v1/resources/tasks":          `{"tasks": [{"task": "x", "queues": 1, "partitions": 2, "messages": {"total": 10, "pending": 1}}]}`,
 		"/api/v1/resources/queues/a%2Fb%25c": `{"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
-			"createdAt": "2026-05-16T12:00:00.123Z", "totals": ` + oneCounts + `, "swept": ` + oneSwept + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
-			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "stats": ` + oneCounts + `,
+			"createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "totals": ` + oneCounts + `, "swept": ` + oneSwept + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
+			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "stats": ` + oneCounts + `,
 			 "oldestMessage": "2026-05-16T12:00:00.123Z", "newestMessage": "2026-05-16T12:00:00.123Z"},
-			{"id": "03000000-0000-0000-0000-000000000003", "name": "ü/", "createdAt": "2026-05-16T12:00:00.123Z", "stats": ` + noCounts + `,
+			{"id": "03000000-0000-0000-0000-000000000003", "name": "ü/", "createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "stats": ` + noCounts + `,
 			 "oldestMessage": null, "newestMessage": null}]}`,
 		"/api/v1/status/queues/q": `{"queue": {"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
-			 "priority": 6, "createdAt": "2026-05-16T12:00:00.123Z",
+			 "priority": 6, "createdAt": "2026-05-16T12:00:00.123Z", "paused": false,
 			 "config": {"leaseTime": 1, "retryLimit": 2, "retryDelay": 3, "ttl": 4, "maxQueueSize": 5, "deadLetterQueue": true}},
 			"swept": ` + oneSwept + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [
-			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "messages": ` + oneCounts + `,
+			{"id": "02000000-0000-0000-0000-000000000002", "name": "a", "createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "messages": ` + oneCounts + `,
 			 "stats": ` + oneCounts + `, "cursor": {"totalConsumed": 7, "batchesConsumed": 0, "totalExpired": 8}, "lastActivity": "2026-05-16T12:00:00.123Z",
 			 "oldestMessage": "2026-05-16T12:00:00.123Z", "newestMessage": "2026-05-16T12:00:00.123Z"},
-			{"id": "03000000-0000-0000-0000-000000000003", "name": "ü/", "createdAt": "2026-05-16T12:00:00.123Z", "messages": ` + noCounts + `,
+			{"id": "03000000-0000-0000-0000-000000000003", "name": "ü/", "createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "messages": ` + noCounts + `,
 			 "stats": ` + noCounts + `, "cursor": {"totalConsumed": 0, "batchesConsumed": 0, "totalExpired": 0}, "lastActivity": null,
 			 "oldestMessage": null, "newestMessage": null}],
 			"totals": {"messages": ` + oneCounts + `, ` + oneCounts[1:] + `}`,

@@ -247,7 +247,7 @@ BEGIN
                WHEN p_sql_consumer AND d.committed >= p.last_seq THEN d.judged_at
                ELSE coalesce(
                    belfry.ready_at(d.partition_id, d.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at,
-                                   p.visible_until, q.delayed_processing, q.window_buffer, q.paused OR g.paused, d.retry_at,
+                                   p.visible_until, q.delayed_processing, q.window_buffer, d.retry_at,
                                    c.redrives - coalesce(d.settled, 0), d.group_id),
                    CASE WHEN p_sql_consumer THEN d.judged_at END) END
       FROM unnest(v_changes) AS d
@@ -257,9 +257,8 @@ BEGIN
              WHERE p.id >= d.partition_id AND p.id <= d.partition_id
              ORDER BY p.id DESC
              LIMIT 1) AS p
-     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = d.group_id OFFSET 0) AS g
      CROSS JOIN LATERAL (
-            SELECT q.delayed_processing, q.window_buffer, q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+            SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.ctid = d.place
     RETURNING 2::smallint, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before, d.ended_by,
               CASE WHEN d.released THEN c.ready_at END,

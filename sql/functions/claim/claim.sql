@@ -80,13 +80,14 @@ BEGIN
         FETCH due INTO k;
         EXIT WHEN NOT FOUND;
         SELECT p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
+               q.paused OR g.paused AS all_paused, p.paused, make_interval(secs => coalesce(nullif(q.lease_time, 0), 60)) AS lease_time,
                q.delayed_processing = 0 AND coalesce(p.visible_until <= v_now, true) AS all_visible,
                q.expire_after_seconds, q.dead_letter_expired, q.max_deliveries,
-               belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
-                               q.delayed_processing, q.window_buffer, q.paused OR g.paused, k.retry_at, NULL) AS ready_at
+               CASE WHEN NOT p.paused THEN
+                   belfry.ready_at(k.partition_id, k.committed, p.last_seq, p.last_push_at, p.visible_until,
+                                   q.delayed_processing, q.window_buffer, k.retry_at, NULL) END AS ready_at
           INTO f
-          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
+          FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
                   FROM belfry.partition p
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
                  ORDER BY p.id DESC
@@ -94,6 +95,21 @@ BEGIN
           JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
           JOIN belfry.consumer_group g ON g.id = p_group;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
+        IF f.all_paused THEN
+            CLOSE due;
+            r := NULL;
+            r.item := 1;
+            r.partition_id := k.partition_id;
+            r.outcome := 5;
+            RETURN NEXT r;
+            r := NULL;
+            r.item := 3;
+            r.database_now := v_now;
+            r.group_exists := true;
+            r.was_due := false;
+            RETURN NEXT r;
+            RETURN;
+        END IF;
         v_any_locked := true;
         v_moved := false;
         v_redrives_ready := NULL;
@@ -141,7 +157,7 @@ BEGIN
                 k.failures := 0;
                 k.attempts := 0;
                 f.ready_at := belfry.ready_at(k.partition_id, skipped.committed, f.last_seq, f.last_push_at, f.visible_until,
-                                              f.delayed_processing, f.window_buffer, f.paused, NULL, NULL);
+                                              f.delayed_processing, f.window_buffer, NULL, NULL);
                 v_more := skipped.more;
             END IF;
             IF skipped.alone AND p_lease IS NOT NULL THEN
@@ -223,7 +239,7 @@ BEGIN
                SET lease_id = NULL, lease_until = NULL, lease_end = NULL, attempts = 0, failures = 0,
                    committed = v_upto,
                    ready_at = least(v_redrives_ready, belfry.ready_at(k.partition_id, v_upto, f.last_seq, f.last_push_at, f.visible_until,
-                                                            f.delayed_processing, f.window_buffer, f.paused, NULL, NULL)),
+                                                            f.delayed_processing, f.window_buffer, NULL, NULL)),
                    skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > v_upto),
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid

@@ -111,7 +111,7 @@ BEGIN
            SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
                consumed_at = CASE WHEN v_seqs IS NULL THEN c.consumed_at ELSE p_now END, redrives = v_left,
                ready_at = belfry.ready_at(p_partition, c.committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
-                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer, false,
+                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
                                           c.retry_at, v_left, p_group)
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id

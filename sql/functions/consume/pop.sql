@@ -66,6 +66,10 @@ BEGIN
         SELECT v_partition IS NULL AND g.joined_upto IS NOT NULL INTO v_joining FROM belfry.consumer_group g WHERE g.id = v_group;
     END IF;
 
+    IF (SELECT q.paused FROM belfry.queue q WHERE q.id = v_queue.id) OR (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = v_group) THEN
+        RETURN; -- a resume notifies the waiters
+    END IF;
+
     -- A commit of join_page may make cursors ready below a floor.
     IF v_partition IS NULL AND NOT v_joining THEN
         v_floor_setting := 'belfry.floor_' || v_group;
@@ -73,7 +77,7 @@ BEGIN
     END IF;
     LOOP
     FOR k IN
-        SELECT d.at, d.partition_id, p.name, d.ready_at, p.last_seq > d.committed OR d.redrives > 0 AS filled
+        SELECT d.at, d.partition_id, p.name, d.ready_at, NOT p.paused AND (p.last_seq > d.committed OR d.redrives > 0) AS filled
           FROM (SELECT a.at, a.partition_id, a.committed, a.redrives, a.ready_at
                   FROM (SELECT c.ctid AS at, c.partition_id, c.committed, c.redrives, c.ready_at
                           FROM belfry.cursor c
@@ -88,7 +92,7 @@ BEGIN
                            AND coalesce(c.ready_at <= v_now, false)
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS o) AS d
-         CROSS JOIN LATERAL (SELECT p.last_seq, p.name FROM belfry.partition p
+         CROSS JOIN LATERAL (SELECT p.last_seq, p.name, p.paused FROM belfry.partition p
                               WHERE p.id >= d.partition_id AND p.id <= d.partition_id
                               ORDER BY p.id DESC
                               LIMIT 1) AS p

@@ -9,13 +9,13 @@ CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_s
         INSERT INTO belfry.cursor (partition_id, group_id, committed, start_at, ready_at)
         SELECT s.id, p_group, s.committed, CASE WHEN p_start > clock_timestamp() THEN p_start END,
                belfry.ready_at(s.id, s.committed, s.last_seq, s.last_push_at, s.visible_until,
-                               s.delayed_processing, s.window_buffer, s.paused, NULL, NULL)
-          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer, g.paused,
+                               s.delayed_processing, s.window_buffer, NULL, NULL)
+          FROM (SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, g.delayed_processing, g.window_buffer,
                        CASE WHEN p_start IS NULL THEN p.trimmed
                             WHEN p.last_push_at <= p_start THEN p.last_seq
                             ELSE belfry.seq_at(p.id, p_start)
                        END AS committed
-                  FROM (SELECT q.delayed_processing, q.window_buffer, q.paused OR g.paused AS paused
+                  FROM (SELECT q.delayed_processing, q.window_buffer
                           FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
                          WHERE g.id = p_group OFFSET 0) AS g
                  CROSS JOIN unnest(p_partitions) AS w(id)

@@ -14,17 +14,15 @@ BEGIN
            retry_at = NULL,
            ready_at = CASE WHEN c.start_at IS NULL OR c.redrives > 0
                THEN belfry.ready_at(p_partition, p_upto, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at, p.visible_until,
-                                    q.delayed_processing, q.window_buffer, q.paused OR h.paused, NULL, c.redrives, c.group_id) END
-      FROM (SELECT k.group_id, g.paused
-              FROM belfry.cursor k
-             CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
+                                    q.delayed_processing, q.window_buffer, NULL, c.redrives, c.group_id) END
+      FROM (SELECT k.group_id FROM belfry.cursor k
              WHERE k.partition_id = p_partition AND k.committed < p_upto AND coalesce(k.lease_until <= p_now, true)
             OFFSET 0) AS h
      CROSS JOIN LATERAL (
             SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
               FROM belfry.partition p WHERE p.id = p_partition OFFSET 0) AS p
      CROSS JOIN LATERAL (
-            SELECT q.delayed_processing, q.window_buffer, q.paused
+            SELECT q.delayed_processing, q.window_buffer
               FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.partition_id = p_partition AND c.group_id = h.group_id
     RETURNING c.group_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8;

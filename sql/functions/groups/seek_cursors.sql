@@ -22,8 +22,7 @@ BEGIN
           FROM belfry.cursor c WHERE c.partition_id = v_id AND c.group_id = p_group FOR NO KEY UPDATE;
         CONTINUE WHEN NOT FOUND;
         -- This snapshot is newer than the lock, so last_seq is not behind committed.
-        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-               q.paused OR g.paused AS paused INTO f
+        SELECT p.trimmed, p.last_seq, p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer INTO f
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
           JOIN belfry.consumer_group g ON g.id = p_group
@@ -39,7 +38,7 @@ BEGIN
                attempts = 0, failures = 0, retry_at = NULL, alone_until = NULL, start_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL,
                ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
-                                          f.delayed_processing, f.window_buffer, f.paused, NULL, k.redrives, p_group)
+                                          f.delayed_processing, f.window_buffer, NULL, k.redrives, p_group)
          WHERE c.partition_id = v_id AND c.group_id = p_group;
         RETURN NEXT v_to;
     END LOOP;

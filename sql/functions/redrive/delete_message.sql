@@ -78,12 +78,11 @@ BEGIN
                ready_at = CASE WHEN v_ends OR (v_committed > k.committed OR v_redriven > 0) AND c.lease_id IS NULL
                     THEN belfry.ready_at(p_partition, v_committed, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END,
                                          p.last_push_at, p.visible_until, q.delayed_processing, q.window_buffer,
-                                         q.paused OR g.paused, CASE WHEN v_committed = k.committed THEN c.retry_at END,
+                                         CASE WHEN v_committed = k.committed THEN c.retry_at END,
                                          (c.redrives - least(v_redriven, 1))::integer, k.group_id)
                     ELSE c.ready_at END
           FROM belfry.partition p
           JOIN belfry.queue q ON q.id = p.queue_id
-          JOIN belfry.consumer_group g ON g.id = k.group_id
          WHERE c.partition_id = p_partition AND c.group_id = k.group_id AND p.id = p_partition
         RETURNING extract(epoch FROM c.ready_at - statement_timestamp())::float8 INTO ready_in;
         RETURN NEXT;

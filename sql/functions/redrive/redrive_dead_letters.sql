@@ -1,7 +1,7 @@
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
 -- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready (NULL: it is paused). Locks the cursors in
--- (partition, group) order before it reads, so each dead letter counts once.
+-- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order before
+-- it reads, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -41,12 +41,9 @@ BEGIN
     )
     UPDATE belfry.cursor c
        SET redrives = coalesce(c.redrives, 0) + k.added,
-           ready_at = CASE WHEN q.paused OR g.paused OR c.lease_until > statement_timestamp() THEN c.ready_at
+           ready_at = CASE WHEN c.lease_until > statement_timestamp() THEN c.ready_at
                            ELSE least(c.ready_at, statement_timestamp()) END
       FROM counted k
-     CROSS JOIN LATERAL (SELECT p.queue_id FROM belfry.partition p WHERE p.id = k.partition_id OFFSET 0) AS p
-     CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = k.group_id OFFSET 0) AS g
-     CROSS JOIN LATERAL (SELECT q.paused FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.partition_id = ANY (v_partitions) AND c.partition_id = k.partition_id AND c.group_id = k.group_id
     RETURNING c.group_id, c.partition_id, k.n, extract(epoch FROM c.ready_at - statement_timestamp())::float8;
 END $$;

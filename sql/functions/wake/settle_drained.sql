@@ -1,5 +1,5 @@
--- Sets ready_at to NULL for cursors that are marked ready although nothing is left. belfry.ack
--- leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
+-- Sets ready_at to NULL for cursors that are marked ready although nothing is left, or although the
+-- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
 -- number of settled cursors. A wake of the partitions must follow the commit.
 --
 -- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
@@ -10,11 +10,17 @@ DECLARE
     v_settled bigint := 0;
     k record;
     v_at tid;
+    v_paused boolean;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     FOR k IN
         SELECT w.partition_id, w.group_id FROM unnest(p_partitions, p_groups) AS w(partition_id, group_id) ORDER BY 1, 2
     LOOP
+        SELECT p.paused INTO v_paused
+          FROM belfry.partition p
+         WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+         ORDER BY p.id DESC
+         LIMIT 1;
         PERFORM c.group_id FROM belfry.cursor c
            JOIN (SELECT n.ctid AS at, n.ready_at
                    FROM belfry.cursor n
@@ -22,10 +28,10 @@ BEGIN
                   ORDER BY n.group_id DESC
                   LIMIT 1) AS newest ON newest.at = c.ctid
           WHERE newest.ready_at <= statement_timestamp() AND coalesce(c.ready_at <= statement_timestamp(), false)
-            AND NOT EXISTS (
+            AND (v_paused OR NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
+                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))))
             FOR NO KEY UPDATE OF c SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- These statements have newer snapshots than the lock.
@@ -34,6 +40,13 @@ BEGIN
          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
          ORDER BY c.group_id DESC
          LIMIT 1;
+        IF v_paused THEN
+            UPDATE belfry.cursor c
+               SET ready_at = NULL, lease_id = NULL, lease_until = NULL, lease_end = NULL
+             WHERE c.ctid = v_at AND c.ready_at <= statement_timestamp();
+            v_settled := v_settled + 1;
+            CONTINUE;
+        END IF;
         UPDATE belfry.cursor c
            SET committed = p.last_seq, skip = NULL, attempts = 0, failures = 0, ready_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL

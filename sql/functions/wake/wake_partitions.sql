@@ -19,21 +19,21 @@ BEGIN
                        q.delayed_processing, q.window_buffer
                   FROM unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
-                        SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until FROM belfry.partition p
+                        SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
                          ORDER BY p.id DESC
                          LIMIT 1) AS p
                  CROSS JOIN LATERAL (
-                        SELECT q.delayed_processing, q.window_buffer, q.paused
+                        SELECT q.delayed_processing, q.window_buffer
                           FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
-                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT g.paused OFFSET 0) AS g
+                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id OFFSET 0) AS g
                  CROSS JOIN LATERAL (
                         SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
                          ORDER BY c.group_id DESC
                          LIMIT 1) AS c
-                 WHERE NOT q.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
+                 WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
@@ -45,14 +45,14 @@ BEGIN
         CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
             CONTINUE WHEN h.ready_at = belfry.ready_at(h.partition_id, h.committed, h.last_seq, h.last_push_at, h.visible_until,
-                                                       h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id);
+                                                       h.delayed_processing, h.window_buffer, h.retry_at, h.redrives, h.group_id);
         END IF;
         v_committed := CASE WHEN h.start_at IS NULL THEN h.committed
                             WHEN h.last_push_at <= h.start_at THEN h.last_seq
                             ELSE greatest(h.committed, belfry.seq_at(h.partition_id, h.start_at)) END;
         UPDATE belfry.cursor c
            SET ready_at = belfry.ready_at(h.partition_id, v_committed, h.last_seq, h.last_push_at, h.visible_until,
-                                          h.delayed_processing, h.window_buffer, false, h.retry_at, h.redrives, h.group_id),
+                                          h.delayed_processing, h.window_buffer, h.retry_at, h.redrives, h.group_id),
                committed = v_committed,
                start_at = CASE WHEN v_committed >= h.last_seq THEN h.start_at END
          WHERE c.ctid = h.ctid

@@ -26,7 +26,7 @@ WITH unleased AS MATERIALIZED (
 )
 UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(u.partition_id, c.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                  q.delayed_processing, q.window_buffer, q.paused OR g.paused,
+                                  q.delayed_processing, q.window_buffer,
                                   CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END, c.redrives,
                                   CASE WHEN q.retry_backoff_ms > 0 THEN u.group_id END),
        retry_at = CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END,
@@ -35,8 +35,7 @@ UPDATE belfry.cursor c
   CROSS JOIN LATERAL (
          SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
            FROM belfry.partition p WHERE p.id = u.partition_id OFFSET 0) AS p
-  CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = u.group_id OFFSET 0) AS g
   CROSS JOIN LATERAL (
-         SELECT q.delayed_processing, q.window_buffer, q.paused, q.retry_backoff_ms
+         SELECT q.delayed_processing, q.window_buffer, q.retry_backoff_ms
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
  WHERE c.ctid = u.ctid

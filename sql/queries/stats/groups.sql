@@ -1,9 +1,9 @@
 -- Lists the consumer groups with their queues and subscriptions. $1: only groups of this name.
 -- NULL: all. $2: only of queues whose names match a LIKE pattern. NULL: all.
-SELECT g.id, g.name, q.name AS queue_name, g.queue_id, g.mode, g.start_at, g.created_at, g.whole_queue
+SELECT g.id, g.name, q.name AS queue_name, g.queue_id, g.mode, g.start_at, g.created_at, g.whole_queue, g.paused
   FROM belfry.queue q
  CROSS JOIN LATERAL (
-        SELECT g.id, g.name, g.queue_id, g.mode, g.start_at, g.created_at, g.whole_queue
+        SELECT g.id, g.name, g.queue_id, g.mode, g.start_at, g.created_at, g.whole_queue, g.paused
           FROM belfry.consumer_group g
          WHERE g.queue_id = q.id AND ($1::text IS NULL OR g.name = $1::text) OFFSET 0) AS g
  WHERE q.deleted_at IS NULL

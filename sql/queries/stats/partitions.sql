@@ -1,10 +1,11 @@
 -- Lists partitions of queue $1 by name, after the name $2 (NULL: from the first one), at most $3.
 -- The columns: their messages by state, the instants of the oldest and the newest message, the
--- consumption of all groups together, the last push or consumption, and the expired messages.
+-- consumption of all groups together, the last push or consumption, the expired messages, and whether
+-- the partition is paused.
 SELECT p.uid, p.name, p.created_at, s.total, s.pending, s.processing, s.completed, s.dead, oldest.created_at AS oldest_at,
        newest.created_at AS newest_at, c.consumed, greatest(p.last_push_at, c.consumed_at) AS active_at,
-       c.expired
-  FROM (SELECT p.id, p.uid, p.name, p.created_at, p.last_seq, p.trimmed, p.holes, p.last_push_at
+       c.expired, p.paused
+  FROM (SELECT p.id, p.uid, p.name, p.created_at, p.last_seq, p.trimmed, p.holes, p.last_push_at, p.paused
           FROM belfry.partition p
          WHERE p.queue_id = $1::bigint AND p.name >= coalesce($2::text, '') AND p.name IS DISTINCT FROM $2::text
            AND NOT p.closed

@@ -1,5 +1,5 @@
 -- Finds a queue by its name $1, with the columns of stats/queues.sql. No row: it does not exist.
 SELECT q.id, q.uid, q.name, q.namespace, q.task, q.created_at, q.priority, q.lease_time, q.retry_limit, q.retry_delay,
-       q.ttl, q.max_size, q.dead_letter_queue
+       q.ttl, q.max_size, q.dead_letter_queue, q.paused
   FROM belfry.queue q
  WHERE q.name = $1::text AND q.deleted_at IS NULL

@@ -17,15 +17,14 @@ UPDATE belfry.cursor c
    SET lease_id = NULL, lease_until = NULL, lease_end = NULL,
        attempts = CASE WHEN h.lease_end < 0 THEN c.attempts ELSE greatest(c.attempts - 1, 0) END,
        ready_at = belfry.ready_at(h.partition_id, h.committed, p.last_seq, p.last_push_at, p.visible_until,
-                                  q.delayed_processing, q.window_buffer, q.paused OR g.paused, c.retry_at,
+                                  q.delayed_processing, q.window_buffer, c.retry_at,
                                   c.redrives, c.group_id)
   FROM held h
   CROSS JOIN LATERAL (
          SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
            FROM belfry.partition p WHERE p.id = h.partition_id OFFSET 0) AS p
-  CROSS JOIN LATERAL (SELECT g.paused FROM belfry.consumer_group g WHERE g.id = h.group_id OFFSET 0) AS g
   CROSS JOIN LATERAL (
-         SELECT q.delayed_processing, q.window_buffer, q.paused
+         SELECT q.delayed_processing, q.window_buffer
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
  WHERE c.partition_id = h.partition_id AND c.group_id = h.group_id AND c.lease_id = $1::uuid
 RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in, c.ready_at

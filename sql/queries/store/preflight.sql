@@ -5,8 +5,9 @@
 -- For each position (from 1), returns the partitions that have been due the longest, and the
 -- partition that is due next. A position without any has one row of NULLs. In another epoch the
 -- group does not exist. A group without a cursor in the requested partition does not exist either.
--- lease_seconds is the lease time of the queue. The cost grows with the positions, not with the
--- partitions.
+-- The
+-- depth of a paused partition is 0. lease_seconds is the lease time of the queue. The cost grows with
+-- the positions, not with the partitions.
 SELECT k.ord,
        home.id IS NOT NULL AND k.epoch = belfry.epoch() AND (k.partition_id = 0 OR (
             SELECT true FROM belfry.cursor h
@@ -14,7 +15,7 @@ SELECT k.ord,
              ORDER BY h.group_id DESC
              LIMIT 1) IS NOT NULL) AS group_exists, d.partition_id,
        extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in,
-       p.last_seq - d.committed + coalesce(d.redrives, 0) AS depth,
+       CASE WHEN p.paused THEN 0 ELSE p.last_seq - d.committed + coalesce(d.redrives, 0) END AS depth,
        coalesce(d.lease_until > statement_timestamp(), false) AS leased,
        coalesce(home.window_buffer > 0 AND p.last_push_at + make_interval(secs => home.window_buffer) > statement_timestamp(),
                 false) AS window_open,
@@ -53,7 +54,7 @@ SELECT k.ord,
                  LIMIT 1) AS one
          WHERE coalesce(one.ready_at, 'infinity') < 'infinity') AS d ON true
   LEFT JOIN LATERAL (
-        SELECT p.last_seq, p.last_push_at FROM belfry.partition p
+        SELECT p.last_seq, p.last_push_at, p.paused FROM belfry.partition p
          WHERE p.id >= d.partition_id AND p.id <= d.partition_id
          ORDER BY p.id DESC
          LIMIT 1) AS p ON true

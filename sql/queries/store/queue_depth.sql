@@ -2,23 +2,26 @@
 -- group with a cursor there has not passed it. Without such a group, every stored message waits.
 -- Single deleted messages count, and deletions from the low end do not. No row: the queue is deleted.
 --
--- A cursor with messages ahead has a ready_at, unless it is paused or its group starts later. So the
--- cost grows with the partitions that have waiting messages, if a group reads the whole queue.
+-- A cursor with messages ahead has a ready_at, unless its partition is paused or its group starts
+-- later. So the cost grows with the partitions that are paused or have waiting messages, if a group
+-- reads the whole queue.
 -- Otherwise unread is true, and the cost grows with all partitions. Without a maxSize nothing is counted.
 SELECT q.max_size, coalesce(d.depth, 0)::bigint AS depth, u.unread
   FROM belfry.queue q
  CROSS JOIN LATERAL (
-        SELECT q.paused OR coalesce(bool_or(g.paused OR coalesce(g.start_at > statement_timestamp(), false)), true)
+        SELECT coalesce(bool_or(g.start_at > statement_timestamp()), false)
                OR NOT coalesce(bool_or(g.whole_queue AND g.joined_upto IS NULL), false) AS unread
           FROM belfry.consumer_group g WHERE g.queue_id = q.id OFFSET 0) AS u
  CROSS JOIN LATERAL (
         SELECT sum(p.last_seq - head.seq + 1) AS depth
-          FROM (SELECT DISTINCT c.partition_id AS id
+          FROM (SELECT c.partition_id AS id
                   FROM belfry.consumer_group g
                  CROSS JOIN LATERAL (
                         SELECT c.partition_id FROM belfry.cursor c
                          WHERE NOT u.unread AND c.group_id = g.id AND c.ready_at IS NOT NULL OFFSET 0) AS c
                  WHERE g.queue_id = q.id AND q.max_size > 0
+                UNION
+                SELECT a.id FROM belfry.partition a WHERE NOT u.unread AND q.max_size > 0 AND a.queue_id = q.id AND a.paused
                 UNION ALL
                 SELECT a.id FROM belfry.partition a WHERE u.unread AND q.max_size > 0 AND a.queue_id = q.id) AS w
          CROSS JOIN LATERAL (

@@ -35,6 +35,8 @@ const (
 	outcomeNotDue outcome = 3
 	// outcomeDrained: no message is visible, and the cursor must be settled.
 	outcomeDrained outcome = 4
+	// outcomePaused: the queue or the group is paused.
+	outcomePaused outcome = 5
 )
 
 // partition is a partition that was due, and what the claim did to it.
@@ -188,8 +190,12 @@ func (r *result) addPartition(p partition) {
 	if p.delivered() {
 		r.delivery.Partitions++
 	}
-	if p.outcome == outcomeNotDue {
+	switch p.outcome {
+	case outcomeNotDue:
 		r.settled = true
+	case outcomePaused:
+		r.delivery.Paused = true
+	default:
 	}
 }
 

@@ -1,0 +1,12 @@
+// Package explain says why a consumer group receives, or does not receive, a message of a partition.
+//
+// One read-only statement reads the facts, and a pure function judges them with the rules of
+// belfry.claim. The statement reads the queue, the partition, the group, the cursor and a few messages, so
+// its cost does not depend on the number of partitions.
+//
+// The code is "deliverable" or "no_waiter" if and only if a pop of the group from this partition would
+// receive a message at that moment (test/model compares them). The exception: no other session
+// sees that a SQL consumer holds the cursor in an open transaction.
+//
+// Importable from floor 3 upwards.
+package explain

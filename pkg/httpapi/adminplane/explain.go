@@ -1,0 +1,39 @@
+package adminplane
+
+import (
+	"cmp"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/explain"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Explain serves GET /api/v1/explain: why a group receives, or does not receive, a message. Queen MQ does
+// not have it.
+func (h *Handlers) Explain(p *wire.Params) (any, error) {
+	q := explain.Question{
+		Queue: p.Text("queue"), Partition: cmp.Or(p.Text("partition"), queue.DefaultPartition),
+		Group: cmp.Or(p.Text("consumerGroup"), queue.DefaultGroup), TransactionID: transactionIDOf(p),
+	}
+	if q.Queue == "" {
+		p.Check(queue.Invalidf("queue is required"))
+	}
+	p.Check(wire.MayRead(p.Ctx(), q.Queue))
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	a, err := h.Explainer.Explain(p.Ctx(), q, explain.Instance{
+		PushMaintenance: h.Switches.PushPaused() != nil, PopMaintenance: h.Switches.PopPaused() != nil,
+		Waiting: func(namespace, task string) int {
+			return h.Waiting.WaitingFor(dispatch.WaitingGroup{
+				Queue: q.Queue, Partition: q.Partition, Group: q.Group, Namespace: namespace, Task: task,
+			})
+		},
+	})
+	return wire.Fields{
+		"code", a.Code, "sentence", a.Sentence, "nextChangeAt", a.NextChangeAt, "queue", q.Queue, "partition", q.Partition,
+		"consumerGroup", q.Group, "transactionId", orNull(q.TransactionID), "nextTransactionId", orNull(a.Next), "failures", a.Failures,
+		"deliveries", a.Deliveries, "lag", a.Lag, "ahead", a.Ahead, "waiting", a.Waiting, "sweeps", a.Sweeps, "timestamp", a.At,
+	}, err
+}

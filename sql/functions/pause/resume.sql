@@ -1,0 +1,7 @@
+-- Ends a pause. Waiting pops and SQL consumers are woken at the commit. Returns false if it is not
+-- paused.
+CREATE FUNCTION belfry.resume(queue text, partition text DEFAULT NULL, consumer_group text DEFAULT NULL) RETURNS boolean
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT belfry.change_pause_in_session($1, $2, $3, false)
+$$;
+REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
