@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/bench/load"
@@ -79,16 +81,22 @@ func (r *suite) measureIdleQueues(ctx context.Context, out *report, n int) (err 
 		return errUnexpectedMessages
 	}
 	on := fmt.Sprintf("%d waiting on %d queues, ", idleRequests, n)
-	asked := withoutCanaries(all)
+	asked := slices.DeleteFunc(withoutCanaries(all), isTimed)
 	out.count(fmt.Sprintf("%sstatements in %s", on, r.idleFor), total(asked), 0)
 	if len(asked) > 0 {
-		out.remark(on+"the statements (without canaries)", list(asked))
+		out.remark(on+"the statements (without timed ones)", list(asked))
 	}
-	out.note(on+"statements that send canaries", fmt.Sprint(callsOf(all, canary)))
+	out.note(on+"timed statements: canaries and sweeps", list(slices.DeleteFunc(all, func(s load.Statement) bool { return !isTimed(s) })))
 	out.note(on+"requests still waiting", fmt.Sprint(h.Waiting))
 	out.note(on+"processor: server, bare server", fmt.Sprintf("%.2f %%, %.2f %% of a core", 100*shares[0], 100*shares[1]))
 	out.below(on+"processor: server minus bare server", "%.2f %% of a core", 100*(shares[0]-shares[1]), 1)
 	return nil
+}
+
+// isTimed reports whether a statement runs by the clock, with or without waiting requests: the canary of the
+// listener every 10 s, and the sweeps.
+func isTimed(s load.Statement) bool {
+	return s.Text == canary || s.Text == "listen/notify" || strings.HasPrefix(s.Text, "sweep/")
 }
 
 // waitWritten blocks until the server has written the history of the minute in which the requests came.
