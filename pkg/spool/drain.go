@@ -17,6 +17,8 @@ const (
 	// maxPush and maxPushBytes bound one push of the drain. A single record may be larger.
 	maxPush      = 500
 	maxPushBytes = 4 << 20
+	// reopenInterval is how often a file that another process uses is tried again.
+	reopenInterval = 5 * time.Second
 	// isolateAfter is after how many attempts a message with an unexpected error is looked for.
 	isolateAfter = 5
 )
@@ -47,6 +49,9 @@ func (s *Spool) Run(ctx context.Context) error {
 			if err := s.file.removeEmpty(); err != nil {
 				s.Log.Warn("the empty file of the spool was not removed", zap.String("path", s.file.path()), zap.Error(err))
 			}
+		}
+		if s.file.exists() && s.file.open() != nil { // another process has not ended yet
+			wait = reopenInterval
 		}
 		var due <-chan time.Time
 		if wait >= 0 {

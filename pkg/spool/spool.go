@@ -51,7 +51,8 @@ type Spool struct {
 	appends *batch.Manager[[]*record]
 }
 
-// New returns a Spool. If its directory has a file, it opens it; an error is logged and Healthy reports it.
+// New returns a Spool. If its directory has a file, it opens it. If that fails, it logs the error, Healthy
+// reports it, and Run tries again.
 // Run it, and close it after the last push.
 func New(cfg Config, deps Deps) *Spool {
 	s := &Spool{Deps: deps, cfg: cfg, index: newIndex()}
