@@ -42,6 +42,8 @@ type Config struct {
 	sources map[string]string
 	// ignored are the variables of Queen MQ that are set and have no effect.
 	ignored []string
+	// unknown are the variables with the prefix BELFRY_ that are set and are no settings.
+	unknown []string
 }
 
 // Log is the section "log".

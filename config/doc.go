@@ -3,8 +3,9 @@
 //
 // It promises three things:
 //
-//   - Nothing is ignored. An unknown key or variable is an error that names the nearest
-//     known one. Only the variables that Kubernetes sets for a Service are ignored.
+//   - A mistake is not ignored. An unknown key, and a variable that resembles a setting, is an
+//     error that names the nearest known one. Unknown lists the other variables with the prefix
+//     BELFRY_. Only the variables that Kubernetes sets for a Service are ignored.
 //   - One error lists all problems, each with its source.
 //   - No password is printed. Print shows *** instead.
 //

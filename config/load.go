@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agnivade/levenshtein"
 	"github.com/spf13/viper"
 )
 
@@ -76,7 +77,7 @@ func Load(opts Options) (Config, error) {
 	if err := l.v.UnmarshalExact(&cfg); err != nil {
 		l.fail(fmt.Errorf("decoding the settings: %w", err))
 	}
-	cfg.sources, cfg.ignored = l.sources, l.ignored()
+	cfg.sources, cfg.ignored, cfg.unknown = l.sources, l.ignored(), l.unknown
 	read := len(l.problems)
 	l.fail(cfg.Validate())
 	for i, problem := range l.problems[read:] {
@@ -94,6 +95,8 @@ type loader struct {
 	v        *viper.Viper
 	sources  map[string]string
 	problems []error
+	// unknown are variables with the prefix BELFRY_ that do not resemble a key.
+	unknown []string
 }
 
 // fail adds err, or each part of a joined error, to the problems. It ignores nil.
@@ -165,12 +168,29 @@ func (l *loader) fromEnv() map[string]setting {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
-		if isReserved(name) && !slices.Contains(known, name) {
-			l.fail(fmt.Errorf("the environment variable %s is unknown: the nearest is %s; rename or unset it",
-				name, nearest(name, known)))
+		if !isReserved(name) || slices.Contains(known, name) {
+			continue
 		}
+		if !resemblesKey(name, known) {
+			l.unknown = append(l.unknown, name)
+			continue
+		}
+		l.fail(fmt.Errorf("the environment variable %s is unknown: the nearest is %s; rename or unset it", name, nearest(name, known)))
 	}
 	return layer
+}
+
+// resemblesKey reports whether a variable is probably meant to be one of the known ones: it names a section,
+// or few letters differ.
+func resemblesKey(name string, known []string) bool {
+	const fewLetters = 3
+	for _, k := range allKeys() {
+		section, _, _ := strings.Cut(k.name, ".")
+		if strings.HasPrefix(name, EnvName(section)+"_") {
+			return true
+		}
+	}
+	return levenshtein.ComputeDistance(name, nearest(name, known)) <= fewLetters
 }
 
 // variable returns the value of a variable that sets a key, and the name of the variable with the value.

@@ -136,8 +136,20 @@ func TestUnknownVariableNamesTheNearest(t *testing.T) {
 		"  - the environment variable BELFRY_CONFG is unknown: the nearest is BELFRY_CONFIG; rename or unset it",
 		"  - the environment variable BELFRY_HTTP_ADRR is unknown: the nearest is BELFRY_HTTP_ADDR; rename or unset it",
 	}, problems(t, Options{Environ: []string{
-		"BELFRY_HTTP_ADRR=:1", "BELFRY_CONFG=x", "BELFRY_TEST_DATABASE_URL=x", "BELFRY_PG_BIN=/x", "HOME=/", "BELFRYX=1",
+		"BELFRY_HTTP_ADRR=:1", "BELFRY_CONFG=x", "BELFRY_TEST_DATABASE_URL=x", "BELFRY_PG_BIN=/x", "HOME=/", "BELFRYX=1", "BELFRY_DIR=/x",
 	}}))
+	for _, name := range []string{"BELFRY_HTP_ADDR", "BELFRY_HTTP_NOPE", "BELFRY_LOG_LEVEL_FILE", "BELFRY_DATABASEURL"} {
+		require.Len(t, problems(t, Options{Environ: []string{name + "=x"}}), 1, name)
+	}
+}
+
+// A variable of something else that begins with BELFRY_ stops nothing, and is listed.
+func TestOtherVariablesAreListed(t *testing.T) {
+	t.Parallel()
+	cfg, err := Load(Options{Environ: []string{"BELFRY_DIR=/x", "BELFRY_HOME=/y", "BELFRY_PG_BIN=/x"}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"BELFRY_DIR", "BELFRY_HOME"}, cfg.Unknown())
+	require.Contains(t, printed(t, cfg), "# Variables that are set and are no settings: BELFRY_DIR, BELFRY_HOME\n")
 }
 
 func TestWrongTypesNameKeyValueSourceAndType(t *testing.T) {
@@ -165,12 +177,12 @@ func TestAllProblemsAtOnce(t *testing.T) {
 	file := write(t, "htpp:\n  addr: ':1'\nlog:\n  level: loud\n  colour: red\n")
 	lines := problems(t, Options{
 		File:    file,
-		Environ: []string{"BELFRY_DATABASE_POOL_SIZE=0", "BELFRY_DEFAULTS_RETRY_LIMIT=x", "BELFRY_NOPE=1", "PG_PORT=x"},
+		Environ: []string{"BELFRY_DATABASE_POOL_SIZE=0", "BELFRY_DEFAULTS_RETRY_LIMIT=x", "BELFRY_HTTP_NOPE=1", "PG_PORT=x"},
 		Flags:   map[string]string{"log.lvl": "info"},
 	})
 	require.ElementsMatch(t, []string{
 		"  - flag --log-lvl sets no setting: the nearest is log.level",
-		"  - the environment variable BELFRY_NOPE is unknown: the nearest is BELFRY_CONFIG; rename or unset it",
+		"  - the environment variable BELFRY_HTTP_NOPE is unknown: the nearest is BELFRY_HTTP_ADDR; rename or unset it",
 		"  - the key htpp is unknown: the nearest is http (file " + file + ":1)",
 		"  - the key log.colour is unknown: the nearest is log.format (file " + file + ":5)",
 		`  - database.url takes its port from PG_PORT, which is "x": it must be a number from 1 to 65535`,
@@ -196,7 +208,7 @@ func TestEveryRoomIsValidated(t *testing.T) {
 
 func TestFailedLoadReturnsNothing(t *testing.T) {
 	t.Parallel()
-	cfg, err := Load(Options{Environ: []string{"BELFRY_NOPE=1"}})
+	cfg, err := Load(Options{Environ: []string{"BELFRY_HTTP_NOPE=1"}})
 	require.Error(t, err)
 	require.Equal(t, Config{}, cfg)
 	var e *Error

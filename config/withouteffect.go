@@ -32,3 +32,7 @@ func (l *loader) ignored() []string {
 
 // Ignored returns the variables of Queen MQ that are set and have no effect here, sorted.
 func (c Config) Ignored() []string { return c.ignored }
+
+// Unknown returns the variables with the prefix BELFRY_ that are set and do not resemble a setting. Those
+// that do are an error of Load.
+func (c Config) Unknown() []string { return c.unknown }

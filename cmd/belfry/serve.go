@@ -32,6 +32,9 @@ accepts no new requests, finishes the requests in flight and exits with 0.`,
 				if ignored := cfg.Ignored(); len(ignored) > 0 {
 					log.Info("variables of Queen MQ are set that have no effect here", zap.Strings("variables", ignored))
 				}
+				if unknown := cfg.Unknown(); len(unknown) > 0 {
+					log.Warn("environment variables begin with BELFRY_ and are no settings", zap.Strings("variables", unknown))
+				}
 				return app.Run(cmd.Context(), cfg, log, func(addr net.Addr) {
 					log.Info("ready", zap.Stringer("addr", addr), zap.String("version", app.Version()))
 				})
