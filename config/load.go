@@ -180,10 +180,19 @@ func (l *loader) fromEnv() map[string]setting {
 	return layer
 }
 
-// resemblesKey reports whether a variable is probably meant to be one of the known ones: it names a section,
-// or few letters differ.
+// resemblesKey reports whether a variable is probably meant to be one of the known ones: it names a section or
+// a variable of Queen MQ, or few letters differ.
 func resemblesKey(name string, known []string) bool {
 	const fewLetters = 3
+	theirs := []string{"HOST", "PORT"} // the parts of http.addr
+	for _, a := range aliases {
+		theirs = append(theirs, a.names...)
+	}
+	for _, alias := range theirs {
+		if levenshtein.ComputeDistance(name, envPrefix+alias) <= 1 {
+			return true
+		}
+	}
 	for _, k := range allKeys() {
 		section, _, _ := strings.Cut(k.name, ".")
 		if strings.HasPrefix(name, EnvName(section)+"_") {

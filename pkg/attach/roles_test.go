@@ -44,7 +44,7 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	require.Equal(t, []string{"grants: SELECT"}, tables)
 	require.Equal(t, consuming, functions)
 	tables, functions = p.rights("belfry_admin")
-	require.Equal(t, []string{"ack", "advance_ids", "await", "change_grant", "extend", "pop", "subscribe"}, functions)
+	require.Equal(t, []string{"ack", "advance_ids", "await", "change_grant", "extend", "pause", "pop", "resume", "subscribe"}, functions)
 	var all int
 	require.NoError(t, p.conn.QueryRow(t.Context(),
 		`SELECT count(*) FROM pg_class WHERE relnamespace = 'belfry'::regnamespace AND relkind IN ('r', 'v')`).Scan(&all))
