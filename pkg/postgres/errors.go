@@ -34,6 +34,10 @@ const (
 // sqlstateNoConnections is the SQLSTATE of a database with ALLOW_CONNECTIONS false.
 const sqlstateNoConnections = "55000"
 
+// noUsableConnection is the text of pgxpool's error after it has taken connections that all turned out
+// to be lost, for example while a pooler restarts. pgxpool does not export the error.
+const noUsableConnection = "pgxpool: too many failed attempts acquiring connection"
+
 // SQLState returns the SQLSTATE in the chain of err, or "".
 func SQLState(err error) string {
 	var pg *pgconn.PgError
@@ -145,7 +149,8 @@ func ConnectionLost(err error) bool {
 	return errors.As(err, &connect) || errors.As(err, &network) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, puddle.ErrClosedPool) || pgconn.SafeToRetry(err)
+		errors.Is(err, puddle.ErrClosedPool) || pgconn.SafeToRetry(err) ||
+		strings.Contains(err.Error(), noUsableConnection)
 }
 
 // Retryable reports whether the same statements may succeed if they are sent again: the

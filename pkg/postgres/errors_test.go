@@ -10,11 +10,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 func state(code string) error {
@@ -88,6 +90,7 @@ func TestWrapChoosesTheCodeOfOtherErrors(t *testing.T) {
 		"a network failure":        {&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, queue.CodeUnavailable, true},
 		"a name that is not found": {&net.DNSError{Err: "no such host", Name: "db"}, queue.CodeUnavailable, true},
 		"a closed pool":            {puddle.ErrClosedPool, queue.CodeUnavailable, true},
+		"only lost connections":    {onlyLostConnections(t), queue.CodeUnavailable, true},
 		"no server":                {refused(t), queue.CodeUnavailable, true},
 		"no row":                   {pgx.ErrNoRows, queue.CodeInternal, false},
 		"a bug":                    {errors.New("cannot scan"), queue.CodeInternal, false},
@@ -159,4 +162,18 @@ func TestIsNoRows(t *testing.T) {
 	require.True(t, postgres.IsNoRows(fmt.Errorf("finding: %w", pgx.ErrNoRows)))
 	require.False(t, postgres.IsNoRows(io.EOF))
 	require.False(t, postgres.IsNoRows(nil))
+}
+
+// onlyLostConnections returns the error of a pool whose every connection turns out to be lost.
+func onlyLostConnections(t *testing.T) error {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(pgtest.DatabaseWithoutSchema(t))
+	require.NoError(t, err)
+	config.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return false, nil }
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer pool.Close()
+	_, err = pool.Acquire(t.Context())
+	require.Error(t, err)
+	return err
 }
