@@ -128,11 +128,11 @@ func (c *Clients) Prepare(ctx context.Context) error {
 	operator := c.client("operator")
 	defer operator.http.CloseIdleConnections()
 	// One common queue has a retry delay, shorter than any allowed wait.
-	options := map[string]map[string]any{idleQueue: idleOptions, sumsQueue: {}, queueName(0): {"retryDelay": int(retryDelay.Milliseconds())}}
+	options := map[string]map[string]any{idleQueue: idleOptions, sumsQueue: {}, goQueue: {}, queueName(0): {"retryDelay": int(retryDelay.Milliseconds())}}
 	for _, a := range lossyQueues {
 		options[a.queue] = a.options
 	}
-	for _, name := range append(c.Queues(), sumsQueue) {
+	for _, name := range append(c.Queues(), sumsQueue, goQueue) {
 		all := map[string]any{"leaseTime": int(LeaseTime.Seconds()), "retryLimit": RetryLimit}
 		maps.Copy(all, options[name])
 		body := encode(map[string]any{"queue": name, "options": all})
@@ -186,6 +186,7 @@ func (c *Clients) Work(ctx, stop context.Context) {
 	all.Go(func() { operator.redriveRandomly(ctx, stop) })
 	c.workLossy(ctx, stop, &all)
 	c.workSums(ctx, stop, &all)
+	all.Go(func() { c.workGo(ctx, stop) })
 	for n, url := range c.cfg.URLs {
 		sender := c.client(fmt.Sprintf("malformed-%d", n+1))
 		sender.urls = []string{url}

@@ -1,0 +1,209 @@
+package client
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// lenient accepts everything that the server accepts in payloads, and keeps their bytes.
+var lenient = json.JoinOptions(
+	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true),
+)
+
+// Request is a request to any route of the API. docs/http-reference.md lists them.
+type Request struct {
+	Method string
+	// Path begins with a slash. Names in it are escaped, as with url.PathEscape.
+	Path  string
+	Query url.Values
+	// Body is encoded as JSON. nil sends no body.
+	Body any
+}
+
+// Do sends a request and decodes the JSON of the answer into into. A nil into discards the answer, and a *[]byte gets it as
+// it is. An empty answer, such as 204, leaves into unchanged. Any status but 2xx is an *Error.
+//
+// Names in the JSON must match those of into exactly, in upper and lower case. Do repeats GET, HEAD, PUT and DELETE as the package says. It repeats other methods only after 429 and 503, and if the server
+// was not reached. It blocks until there is an answer, until RetryFor has passed, or until ctx ends.
+func (c *Client) Do(ctx context.Context, request Request, into any) error {
+	call, err := newCall(request)
+	if err != nil {
+		return err
+	}
+	switch call.method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete:
+		call.repeatable = true
+	}
+	return c.exchange(ctx, call, into)
+}
+
+// call is a request with its encoded body and the rules of its repetition.
+type call struct {
+	method, target string
+	body           []byte
+	// repeatable requests have the same effect once and twice.
+	repeatable bool
+	// wait is how long the server may wait before it answers.
+	wait time.Duration
+	// endless calls are repeated until the context ends.
+	endless bool
+}
+
+func newCall(r Request) (call, error) {
+	made := call{method: cmp.Or(r.Method, http.MethodGet), target: r.Path}
+	if len(r.Query) > 0 {
+		made.target += "?" + r.Query.Encode()
+	}
+	if r.Body == nil {
+		return made, nil
+	}
+	body, err := json.Marshal(r.Body, lenient)
+	if err != nil {
+		return call{}, fmt.Errorf("encoding the body of %s %s: %w", r.Method, r.Path, err)
+	}
+	made.body = body
+	return made, nil
+}
+
+// exchange sends a call and decodes the answer.
+func (c *Client) exchange(ctx context.Context, made call, into any) error {
+	answer, err := c.send(ctx, made)
+	if err != nil || into == nil || len(answer) == 0 {
+		return err
+	}
+	if raw, ok := into.(*[]byte); ok {
+		*raw = answer
+		return nil
+	}
+	if err := json.Unmarshal(answer, into, lenient); err != nil {
+		return fmt.Errorf("decoding the answer of %s %s: %w", made.method, made.target, err)
+	}
+	return nil
+}
+
+// send sends a call until it is answered, and returns the body of the answer.
+func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
+	began := time.Now()
+	renewed := false
+	for attempt := 1; ; attempt++ {
+		base, number := c.servers.use()
+		token, err := c.tokens.get(ctx)
+		var answer []byte
+		if err != nil {
+			err = &Error{Method: made.method, Path: made.target, URL: base, cause: err}
+		} else {
+			answer, err = c.attempt(ctx, base, token, made)
+		}
+		if err == nil {
+			return answer, nil
+		}
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%s %s: %w", made.method, made.target, context.Cause(ctx))
+		}
+		var failure *Error
+		if !errors.As(err, &failure) {
+			return nil, err
+		}
+		if failure.Status == http.StatusUnauthorized && !renewed && c.tokens.refused(token) {
+			renewed = true
+			continue
+		}
+		if !failure.temporary(made.repeatable) {
+			return nil, err
+		}
+		pause := c.pause(failure, number, attempt)
+		if !made.endless && time.Since(began)+pause > c.retryFor {
+			return nil, err
+		}
+		c.log.WarnContext(ctx, "a request is repeated", "error", err, "pause", pause, "attempt", attempt)
+		if !pauseFor(ctx, pause) {
+			return nil, fmt.Errorf("%s %s: %w", made.method, made.target, context.Cause(ctx))
+		}
+	}
+}
+
+// pause returns how long to wait after a failed attempt, and leaves a server that is not available. Another server is tried
+// at once, whatever the Retry-After of the first.
+func (c *Client) pause(failure *Error, number int64, attempt int) time.Duration {
+	pause := c.servers.backoff(attempt)
+	if failure.Status == http.StatusTooManyRequests {
+		return max(failure.RetryAfter, pause)
+	}
+	c.servers.failed(number)
+	if pause == 0 {
+		return 0
+	}
+	return max(failure.RetryAfter, pause)
+}
+
+// attempt sends a call once.
+func (c *Client) attempt(ctx context.Context, base, token string, made call) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout+made.wait)
+	defer cancel()
+	failure := &Error{Method: made.method, Path: made.target, URL: base}
+	var body io.Reader
+	if made.body != nil {
+		body = bytes.NewReader(made.body)
+	}
+	request, err := http.NewRequestWithContext(ctx, made.method, base+made.target, body)
+	if err != nil {
+		return nil, fmt.Errorf("making the request %s %s: %w", made.method, made.target, err)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	} else if !made.repeatable {
+		// Otherwise http.Transport itself repeats a GET when a kept connection breaks.
+		request.Body = io.NopCloser(bytes.NewReader(nil))
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		failure.cause = unwrapURL(err)
+		return nil, failure
+	}
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or failed
+	answer, err := readAll(response)
+	if err != nil {
+		failure.cause = fmt.Errorf("reading the answer: %w", err)
+		return nil, failure
+	}
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return nil, failure.refusal(response.StatusCode, response.Header, answer)
+	}
+	return answer, nil
+}
+
+// unwrapURL removes the URL from an error of http.Client, because Error has it.
+func unwrapURL(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// readAll reads the body of an answer. With a known length it needs one allocation.
+func readAll(response *http.Response) ([]byte, error) {
+	const most = 64 << 20 // above this the length is not believed
+	if response.Body == http.NoBody {
+		return nil, nil
+	}
+	if response.ContentLength <= 0 || response.ContentLength > most {
+		return io.ReadAll(response.Body)
+	}
+	answer := make([]byte, response.ContentLength)
+	_, err := io.ReadFull(response.Body, answer)
+	return answer, err
+}

@@ -1,0 +1,172 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http/httptest"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// Order is a payload.
+type Order struct {
+	ID   int    `json:"id"`
+	Item string `json:"item"`
+}
+
+// exampleServer stands for a server at http://localhost:6632.
+func exampleServer() (*client.Client, func()) {
+	server := httptest.NewServer(newBroker())
+	c, err := client.New(client.Config{URLs: []string{server.URL}})
+	if err != nil {
+		panic(err)
+	}
+	return c, func() { c.Close(); server.Close() }
+}
+
+// A client of two servers, with tokens that last an hour.
+func ExampleNew() {
+	c, err := client.New(client.Config{
+		URLs: []string{"https://belfry-1.example.com", "https://belfry-2.example.com"},
+		Token: func(context.Context) (string, time.Time, error) {
+			return "a token of the identity provider", time.Now().Add(time.Hour), nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer c.Close()
+}
+
+func ExampleClient_Push() {
+	c, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+	item := client.Item{Queue: "orders", Partition: "customer-7", TransactionID: "order-1", Payload: Order{ID: 1, Item: "bell"}}
+	for range 2 { // the second push changes nothing
+		stored, err := c.Push(ctx, item)
+		fmt.Println(stored.Status, err)
+	}
+	// Output:
+	// queued <nil>
+	// duplicate <nil>
+}
+
+// The handler decides with its error what happens to the message.
+func ExampleConsume() {
+	c, stop := exampleServer()
+	defer stop()
+	ctx, done := context.WithCancel(context.Background()) // usually of signal.NotifyContext
+	defer done()
+	for id, item := range []string{"bell", "", "rope"} {
+		if _, err := c.Push(ctx, client.Item{Queue: "orders", Payload: Order{id, item}}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	err := client.Consume(ctx, c, client.ConsumeOptions{Queue: "orders", Group: "billing", Concurrency: 1},
+		func(_ context.Context, m *client.Message[Order]) error {
+			switch m.Data.Item {
+			case "":
+				return client.DeadLetter(errors.New("an order without an item"))
+			case "rope":
+				done()
+			}
+			fmt.Println("billing", m.Data.Item)
+			return nil
+		})
+	fmt.Println(err)
+	// Output:
+	// billing bell
+	// billing rope
+	// <nil>
+}
+
+func ExampleMessages() {
+	c, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+	items := []client.Item{{Queue: "orders", Payload: Order{1, "bell"}}, {Queue: "orders", Payload: Order{2, "rope"}}}
+	if _, err := c.PushMany(ctx, items); err != nil {
+		fmt.Println(err)
+	}
+	for message, err := range client.Messages[Order](ctx, c, client.ConsumeOptions{Queue: "orders", Group: "billing"}) {
+		if err != nil {
+			fmt.Println(err)
+			break
+		}
+		fmt.Println(message.Data.Item)
+		message.Settle(nil)
+		if message.Data.ID == 2 {
+			break
+		}
+	}
+	// Output:
+	// bell
+	// rope
+}
+
+// The invoice is stored exactly if the order is acknowledged.
+func ExampleClient_Transact() {
+	c, stop := exampleServer()
+	defer stop()
+	ctx, done := context.WithCancel(context.Background())
+	defer done()
+	if _, err := c.Push(ctx, client.Item{Queue: "orders", TransactionID: "order-1", Payload: Order{1, "bell"}}); err != nil {
+		fmt.Println(err)
+	}
+	err := client.Consume(ctx, c, client.ConsumeOptions{Queue: "orders", Group: "billing"},
+		func(ctx context.Context, m *client.Message[Order]) error {
+			defer done()
+			err := c.Transact(ctx, client.Transaction{
+				Acks:   []client.Ack{m.Ack(client.Completed, nil)},
+				Pushes: []client.Item{{Queue: "invoices", Partition: "customer-7", TransactionID: m.TransactionID, Payload: m.Data}},
+			})
+			fmt.Println("committed:", err == nil)
+			if err != nil {
+				return err
+			}
+			return client.ErrAcknowledged
+		})
+	fmt.Println(err)
+	// Output:
+	// committed: true
+	// <nil>
+}
+
+// Many goroutines may push. Their messages share requests.
+func ExampleProducer() {
+	c, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+	p := c.NewProducer(client.ProducerOptions{})
+	failed := 0
+	for id := range 1000 {
+		err := p.Push(ctx, client.Item{Queue: "orders", Payload: Order{ID: id}}, func(_ client.Stored, err error) {
+			if err != nil {
+				failed++
+			}
+		})
+		if err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(p.Close(ctx), failed)
+	// Output:
+	// <nil> 0
+}
+
+// Errors are compared with errors.Is.
+func ExampleError() {
+	c, stop := exampleServer()
+	defer stop()
+	err := c.Do(context.Background(), client.Request{Path: "/api/v1/nothing"}, nil)
+	var failure *client.Error
+	if errors.Is(err, client.ErrNotFound) && errors.As(err, &failure) {
+		fmt.Println(failure.Status, failure.Message)
+	}
+	// Output:
+	// 404 no such path
+}

@@ -1,0 +1,131 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Message is a delivered message. T is the type of its payload.
+type Message[T any] struct {
+	ID            string `json:"id"`
+	TransactionID string `json:"transactionId"`
+	// TraceID is a UUID, or "". W3CTraceID returns it as a trace id of W3C.
+	TraceID string `json:"traceId"`
+	// Data is the payload.
+	Data T `json:"data"`
+	// ProducerSub is the name of the producer in its token, or "".
+	ProducerSub string `json:"producerSub"`
+	// CreatedAt is when the message was stored, in microseconds.
+	CreatedAt   time.Time `json:"createdAt"`
+	Queue       string    `json:"-"`
+	Partition   string    `json:"partition"`
+	PartitionID string    `json:"partitionId"`
+	// LeaseID is the lease of the delivery, or "" with AutoAck.
+	LeaseID string `json:"leaseId"`
+	Group   string `json:"consumerGroup"`
+	// Attempt is how often the first message of the partition was delivered, this time included. It is above 1 after a failure,
+	// an ended lease, or a crash. It is 0 with AutoAck.
+	Attempt int `json:"attempt"`
+}
+
+// Raw is a message whose payload is not decoded. The payload has the bytes that the producer sent.
+type Raw = Message[json.RawMessage]
+
+// Decode decodes the payload of a message with encoding/json.
+func Decode[T any](raw *Raw) (*Message[T], error) {
+	decoded := Message[T]{
+		ID: raw.ID, TransactionID: raw.TransactionID, TraceID: raw.TraceID, ProducerSub: raw.ProducerSub,
+		CreatedAt: raw.CreatedAt, Queue: raw.Queue, Partition: raw.Partition, PartitionID: raw.PartitionID,
+		LeaseID: raw.LeaseID, Group: raw.Group, Attempt: raw.Attempt,
+	}
+	if same, ok := any(&decoded.Data).(*json.RawMessage); ok {
+		*same = raw.Data
+		return &decoded, nil
+	}
+	if err := json.Unmarshal(raw.Data, &decoded.Data); err != nil {
+		return nil, fmt.Errorf("decoding the payload of message %q: %w", raw.TransactionID, err)
+	}
+	return &decoded, nil
+}
+
+// PopOptions say what a pop receives. Either Queue is set, or Namespace, Task or both.
+type PopOptions struct {
+	Queue string
+	// Partition restricts the pop to one partition of Queue. "" is any partition.
+	Partition string
+	// Namespace and Task receive from any queue that has both.
+	Namespace, Task string
+	// Group is the consumer group. "" is the reader without a group.
+	Group string
+	// Batch is the most messages, 1 to 10,000. 0 is 1.
+	Batch int
+	// Partitions is the most partitions, 1 to 200. 0 is 1.
+	Partitions int
+	// Wait is how long the server waits for a message, in milliseconds and at most ten minutes. 0 does not wait.
+	Wait time.Duration
+	// AutoAck acknowledges at delivery. A message whose answer is lost is lost for the group.
+	AutoAck bool
+	// SubscriptionMode and SubscriptionFrom say where a new group starts: with mode "new" or from "now" after the stored messages,
+	// from an instant after it, otherwise at the first message. A registered group goes on at its place.
+	SubscriptionMode, SubscriptionFrom string
+}
+
+// Pop receives messages. The result is empty if no message came within Wait. Messages of one partition are in
+// order. All have one lease, which lasts for the leaseTime of the queue.
+//
+// It blocks until the answer, and returns when ctx ends. The server releases messages whose answer was not received. With
+// AutoAck, a pop is not repeated after a lost answer.
+func (c *Client) Pop(ctx context.Context, o PopOptions) ([]*Raw, error) {
+	return c.pop(ctx, o.call())
+}
+
+func (o PopOptions) call() call {
+	query := url.Values{}
+	set := func(name, value string) {
+		if value != "" && value != "0" {
+			query.Set(name, value)
+		}
+	}
+	path := "/api/v1/pop"
+	switch {
+	case o.Partition != "":
+		path += "/queue/" + url.PathEscape(o.Queue) + "/partition/" + url.PathEscape(o.Partition)
+	case o.Namespace != "" || o.Task != "":
+		set("namespace", o.Namespace)
+		set("task", o.Task)
+	default:
+		path += "/queue/" + url.PathEscape(o.Queue)
+	}
+	set("consumerGroup", o.Group)
+	set("batch", strconv.Itoa(o.Batch))
+	set("partitions", strconv.Itoa(o.Partitions))
+	set("subscriptionMode", o.SubscriptionMode)
+	set("subscriptionFrom", o.SubscriptionFrom)
+	if o.Wait > 0 {
+		set("wait", "true")
+		set("timeout", strconv.FormatInt(max(1, o.Wait.Milliseconds()), 10))
+	}
+	if o.AutoAck {
+		set("autoAck", "true")
+	}
+	return call{method: http.MethodGet, target: path + "?" + query.Encode(), repeatable: !o.AutoAck, wait: o.Wait}
+}
+
+func (c *Client) pop(ctx context.Context, made call) ([]*Raw, error) {
+	var delivery struct {
+		Queue    string `json:"queue"`
+		Messages []*Raw `json:"messages"`
+	}
+	if err := c.exchange(ctx, made, &delivery); err != nil {
+		return nil, err
+	}
+	for _, message := range delivery.Messages {
+		message.Queue = delivery.Queue
+	}
+	return delivery.Messages, nil
+}

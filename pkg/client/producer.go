@@ -1,0 +1,234 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+const (
+	defaultBatchItems  = 1000
+	defaultBufferItems = 10_000
+	defaultBufferBytes = 16 << 20
+	// maxBatchBytes bounds the payloads of a request. The server takes bodies of 16 MiB unless it is configured otherwise.
+	maxBatchBytes = 4 << 20
+)
+
+// ProducerOptions are the settings of a Producer.
+type ProducerOptions struct {
+	// BatchItems is the most messages of a request. 0 is 1,000.
+	BatchItems int
+	// BufferItems and BufferBytes bound the messages that wait or are under way, and the bytes of their payloads. 0 is 10,000
+	// messages and 16 MiB. A push waits while the buffer is full. A message that is larger than the whole buffer is taken
+	// when the buffer is empty.
+	BufferItems, BufferBytes int
+}
+
+// Producer collects messages of many goroutines and pushes them in few requests. It sends one request at a time, as soon
+// as there is a message; the messages that arrive meanwhile share the next request. So messages of one goroutine are
+// stored in order. A full queue delays all messages of the producer: use another producer for another queue.
+// Messages that are not stored are lost when the process ends: call Close before. It is safe for concurrent use.
+type Producer struct {
+	client  *Client
+	options ProducerOptions
+
+	mu sync.Mutex
+	// waiting are the messages that are not sent yet.
+	waiting []pendingPush
+	// items and bytes count the messages that wait or are under way.
+	items, bytes int
+	sending      bool
+	closed       bool
+	// changed closes, and is replaced, when messages are done.
+	changed chan struct{}
+	// ctx ends when Close gives up.
+	ctx    context.Context //nolint:containedctx // it is the lifetime of the requests
+	cancel context.CancelFunc
+}
+
+// pendingPush is a message with the function that gets its result.
+type pendingPush struct {
+	wireItem
+	done func(Stored, error)
+}
+
+func (p *pendingPush) size() int { return len(p.Payload) }
+
+// NewProducer returns a producer.
+func (c *Client) NewProducer(o ProducerOptions) *Producer {
+	ctx, cancel := context.WithCancel(context.Background())
+	set := func(option *int, otherwise int) {
+		if *option <= 0 {
+			*option = otherwise
+		}
+	}
+	set(&o.BatchItems, defaultBatchItems)
+	set(&o.BufferItems, defaultBufferItems)
+	set(&o.BufferBytes, defaultBufferBytes)
+	return &Producer{client: c, options: o, changed: make(chan struct{}), ctx: ctx, cancel: cancel}
+}
+
+// Push adds a message to the buffer. It blocks while the buffer is full, until ctx ends or Close is called. If it returns
+// nil, done is called once, with the result of the message or the error of its push. done may be nil. It runs in the
+// goroutine that sends. It must be short, and must not call the producer.
+//
+// The pushes of a request that the server refuses as a whole, because of one invalid message, are tried again in smaller
+// requests, so that only that message fails.
+func (p *Producer) Push(ctx context.Context, item Item, done func(Stored, error)) error {
+	wired, err := wireItems(ctx, []Item{item})
+	if err != nil {
+		return err
+	}
+	if done == nil {
+		done = func(Stored, error) {}
+	}
+	pending := pendingPush{wired[0], done}
+	for {
+		p.mu.Lock()
+		if p.closed {
+			p.mu.Unlock()
+			return ErrClosed
+		}
+		if p.items == 0 || p.items < p.options.BufferItems && p.bytes+pending.size() <= p.options.BufferBytes {
+			p.addLocked(pending)
+			p.mu.Unlock()
+			return nil
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for room in the buffer: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// PushWait adds a message and blocks until it is stored or ctx ends. If ctx ends, the message may still be stored.
+func (p *Producer) PushWait(ctx context.Context, item Item) (Stored, error) {
+	type result struct {
+		stored Stored
+		err    error
+	}
+	results := make(chan result, 1)
+	if err := p.Push(ctx, item, func(stored Stored, err error) { results <- result{stored, err} }); err != nil {
+		return Stored{}, err
+	}
+	select {
+	case r := <-results:
+		return r.stored, r.err
+	case <-ctx.Done():
+		return Stored{}, fmt.Errorf("waiting for a push: %w", context.Cause(ctx))
+	}
+}
+
+// Flush blocks until the buffer is empty or ctx ends.
+func (p *Producer) Flush(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		empty, changed := p.items == 0 && !p.sending, p.changed
+		p.mu.Unlock()
+		if empty {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("flushing: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// Close lets no more messages in and blocks until the buffer is empty. If ctx ends before, Close gives up the rest: their
+// functions get an error, and they may be stored or not.
+func (p *Producer) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	p.broadcastLocked()
+	p.mu.Unlock()
+	err := p.Flush(ctx)
+	p.cancel()
+	if err != nil {
+		err = errors.Join(err, p.Flush(context.WithoutCancel(ctx)))
+	}
+	return err
+}
+
+// addLocked takes a message into the buffer, and starts a sender unless one runs.
+func (p *Producer) addLocked(pending pendingPush) {
+	p.waiting = append(p.waiting, pending)
+	p.items++
+	p.bytes += pending.size()
+	if !p.sending {
+		p.sending = true
+		go p.send() // Close waits for it
+	}
+}
+
+func (p *Producer) broadcastLocked() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// send sends messages until none waits.
+func (p *Producer) send() {
+	for {
+		p.mu.Lock()
+		batch := p.takeLocked()
+		if len(batch) == 0 {
+			p.sending = false
+			p.broadcastLocked()
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		p.push(batch)
+		p.mu.Lock()
+		for i := range batch {
+			p.items--
+			p.bytes -= batch[i].size()
+		}
+		p.broadcastLocked()
+		p.mu.Unlock()
+	}
+}
+
+// takeLocked removes the messages of the next request.
+func (p *Producer) takeLocked() []pendingPush {
+	n, bytes := 0, 0
+	for n < min(len(p.waiting), p.options.BatchItems) {
+		bytes += p.waiting[n].size()
+		if n > 0 && bytes > maxBatchBytes {
+			break
+		}
+		n++
+	}
+	batch := p.waiting[:n:n]
+	p.waiting = p.waiting[n:]
+	if len(p.waiting) == 0 {
+		p.waiting = nil
+	}
+	return batch
+}
+
+// push sends messages in one request, or in several if the server refuses it as a whole.
+func (p *Producer) push(batch []pendingPush) {
+	items := make([]wireItem, len(batch))
+	for i := range batch {
+		items[i] = batch[i].wireItem
+	}
+	stored, err := p.client.pushWired(p.ctx, items)
+	if len(batch) > 1 && (errors.Is(err, ErrInvalid) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrTooLarge)) {
+		p.push(batch[:len(batch)/2])
+		p.push(batch[len(batch)/2:])
+		return
+	}
+	for i := range batch {
+		if err != nil {
+			batch[i].done(Stored{}, err)
+			continue
+		}
+		batch[i].done(stored[i], nil)
+	}
+}

@@ -1,0 +1,127 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	goclient "github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/test/chaos/principals"
+)
+
+// goQueue is for the Go client, pkg/client. It is not in the history: the consumer checks numbers.
+const (
+	goQueue      = "chaos.go"
+	goPartitions = 4
+	goWorkers    = 3
+	// goGrace is how long handlers may go on at the end of the run.
+	goGrace = 2 * time.Second
+	// The pauses of its producer, and the most messages of a push.
+	shortestGo, longestGo = 5 * time.Millisecond, 40 * time.Millisecond
+	mostGo                = 10
+)
+
+// goRun counts the messages of goQueue. pushed is the number of messages whose push was answered, next the number of the
+// message that must come next, or one more than the highest that came.
+type goRun struct {
+	clients *Clients
+	mu      sync.Mutex
+	pushed  [goPartitions]int
+	next    [goPartitions]int
+}
+
+// workGo pushes and consumes with the Go client until stop ends and every message is handled, or until ctx ends.
+func (c *Clients) workGo(ctx, stop context.Context) {
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	made, err := goclient.New(goclient.Config{
+		URLs: c.cfg.URLs, HTTPClient: &http.Client{Transport: transport}, Token: goclient.StaticToken(principals.Consumer), RequestTimeout: callTimeout,
+	})
+	if err != nil {
+		c.complain("making a Go client: %v", err)
+		return
+	}
+	run := &goRun{clients: c}
+	consuming, finish := context.WithCancel(ctx)
+	defer finish()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := goclient.Consume(consuming, made, goclient.ConsumeOptions{
+			Queue: goQueue, Group: "go", Concurrency: goWorkers, Batch: 20, Partitions: 2, Lease: LeaseTime, Grace: goGrace,
+		}, run.handle)
+		if err != nil {
+			c.complain("the Go client ended: %v", err)
+		}
+	}()
+	run.push(ctx, stop, made)
+	for !run.complete() && pause(ctx, idlePause) {
+	}
+	if !run.complete() {
+		c.complain("the Go client did not receive all messages: %v instead of %v", run.next, run.pushed)
+	}
+	finish()
+	<-ended
+}
+
+// push pushes numbers until stop ends.
+func (r *goRun) push(ctx, stop context.Context, c *goclient.Client) {
+	for pause(stop, shortestGo+rand.N(longestGo-shortestGo)) {
+		p := rand.N(goPartitions)
+		items := make([]goclient.Item, 1+rand.N(mostGo))
+		for i := range items {
+			n := r.pushed[p] + i // only this goroutine writes pushed
+			items[i] = goclient.Item{Queue: goQueue, Partition: partitionName(p), TransactionID: fmt.Sprint(n), Payload: [2]int{p, n}}
+		}
+		for {
+			_, err := c.PushMany(ctx, items)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			if !errors.Is(err, goclient.ErrUnavailable) {
+				r.clients.complain("a push of the Go client: %v", err)
+			}
+		}
+		r.mu.Lock()
+		r.pushed[p] += len(items)
+		r.mu.Unlock()
+	}
+}
+
+// handle checks that no message comes too early. Sometimes it fails, panics, or takes longer than the lease.
+func (r *goRun) handle(ctx context.Context, m *goclient.Message[[2]int]) error {
+	p, n := m.Data[0], m.Data[1]
+	r.mu.Lock()
+	if n > r.next[p] {
+		r.clients.complain("the Go client received message %d of %s after %d", n, m.Partition, r.next[p]-1)
+	}
+	r.next[p] = max(r.next[p], n+1)
+	r.mu.Unlock()
+	switch dice := rand.N(1000); {
+	case dice < 10:
+		return errors.New("by chance")
+	case dice < 20:
+		return goclient.RetryLater(errors.New("by chance"))
+	case dice < 25:
+		return goclient.DeadLetter(errors.New("by chance"))
+	case dice < 30:
+		panic("by chance")
+	case dice < 33:
+		pause(ctx, LeaseTime+overdue)
+	}
+	return ctx.Err()
+}
+
+// complete reports whether every pushed message was handled.
+func (r *goRun) complete() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.next == r.pushed
+}

@@ -1,0 +1,255 @@
+package integration_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	goclient "github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// goClient returns a client of servers. Its requests and answers must follow the OpenAPI document.
+func goClient(t *testing.T, servers ...*server) *goclient.Client {
+	t.Helper()
+	config := goclient.Config{HTTPClient: documented(t, &http.Transport{MaxIdleConnsPerHost: 100})}
+	for _, s := range servers {
+		config.URLs = append(config.URLs, s.base)
+	}
+	c, err := goclient.New(config)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// consuming is the state of a consumer that checks the order of numbered messages.
+type consuming struct {
+	mu sync.Mutex
+	// next is the number that each partition must bring. Messages that were handled before may come again.
+	next    map[string]int
+	handled int
+	// gaps are messages that came too early.
+	gaps []string
+	// reached closes when all partitions have want messages.
+	reached chan struct{}
+	want    map[string]int
+}
+
+func newConsuming(want map[string]int) *consuming {
+	return &consuming{next: map[string]int{}, want: want, reached: make(chan struct{})}
+}
+
+func (c *consuming) see(partition string, number int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handled++
+	if number > c.next[partition] {
+		c.gaps = append(c.gaps, fmt.Sprintf("%s: %d instead of %d", partition, number, c.next[partition]))
+	}
+	c.next[partition] = max(c.next[partition], number+1)
+	c.checkLocked()
+}
+
+func (c *consuming) checkLocked() {
+	for partition, n := range c.want {
+		if c.next[partition] < n {
+			return
+		}
+	}
+	if c.want != nil {
+		close(c.reached)
+		c.want = nil
+	}
+}
+
+// expect sets how many messages each partition must bring.
+func (c *consuming) expect(want map[string]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.want = want
+	c.checkLocked()
+}
+
+// The consumer treats failures as the server does: every message is completed or a dead letter, in order, and no lease stays.
+func TestGoClientConsumes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := goClient(t, s)
+	s.client(t).configure("orders", map[string]any{"retryLimit": 1, "leaseTime": 2}).ok(http.StatusOK)
+	const each = 20
+	want := map[string]int{}
+	for p := range 4 {
+		items := make([]goclient.Item, each)
+		for i := range items {
+			items[i] = goclient.Item{Queue: "orders", Partition: fmt.Sprint(p), Payload: i}
+		}
+		want[fmt.Sprint(p)] = each
+		stored, err := c.PushMany(t.Context(), items)
+		require.NoError(t, err)
+		require.Len(t, stored, each)
+	}
+	seen := newConsuming(want)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	slow := time.NewTimer(3 * time.Second) // longer than the lease
+	ended := make(chan error, 1)
+	go func() {
+		ended <- goclient.Consume(ctx, c, goclient.ConsumeOptions{Queue: "orders", Group: "billing", Concurrency: 3, Batch: 7, Partitions: 2},
+			func(ctx context.Context, m *goclient.Message[int]) error {
+				seen.see(m.Partition, m.Data)
+				switch {
+				case m.Data == 3:
+					return errors.New("always fails")
+				case m.Data == 5:
+					return goclient.DeadLetter(errors.New("at once"))
+				case m.Data == 7 && m.Attempt == 1:
+					panic("once")
+				case m.Data == 9 && m.Partition == "0":
+					select {
+					case <-slow.C:
+					case <-ctx.Done():
+					}
+				}
+				return nil
+			})
+	}()
+	select {
+	case <-seen.reached:
+	case err := <-ended:
+		require.FailNow(t, "the consumer ended", "%v", err)
+	case <-time.After(patience):
+		require.FailNow(t, "messages are missing", "%v", seen.next)
+	}
+	stop()
+	require.NoError(t, <-ended)
+	require.Empty(t, seen.gaps)
+	var left, dead, leased int
+	s.scan(t, `SELECT sum(p.last_seq - c.committed), count(*) FILTER (WHERE c.lease_id IS NOT NULL)
+		FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id`, nil, &left, &leased)
+	s.scan(t, `SELECT count(*) FROM belfry.dead_letter`, nil, &dead)
+	require.Equal(t, []int{0, 0, 8}, []int{left, leased, dead})
+}
+
+// A stopped consumer leaves no lease, so others receive the rest at once, and no failure is counted.
+func TestGoClientStops(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := goClient(t, s)
+	s.client(t).pushIDs("q", "p", "0", "1", "2", "3")
+	for m, err := range goclient.Messages[any](t.Context(), c, goclient.ConsumeOptions{Queue: "q"}) {
+		require.NoError(t, err)
+		m.Settle(nil)
+		if m.TransactionID == "1" {
+			break
+		}
+	}
+	got, err := c.Pop(t.Context(), goclient.PopOptions{Queue: "q", Batch: 10})
+	require.NoError(t, err)
+	require.Len(t, got, 2)
+	require.Equal(t, "2", got[0].TransactionID)
+
+	until, err := c.Extend(t.Context(), got[0].LeaseID, time.Hour)
+	require.NoError(t, err)
+	require.Greater(t, time.Until(until), 50*time.Minute)
+	commit := goclient.Transaction{
+		Acks:   []goclient.Ack{got[0].Ack(goclient.Completed, nil), got[1].Ack(goclient.DeadLettered, errors.New("no"))},
+		Pushes: []goclient.Item{{Queue: "out", TransactionID: "t", Payload: 1}},
+	}
+	require.NoError(t, c.Transact(t.Context(), commit))
+	require.NoError(t, c.Transact(t.Context(), commit), "a repeated transaction is applied once")
+	commit.Pushes[0].TransactionID = "t2"
+	require.ErrorIs(t, c.Transact(t.Context(), commit), goclient.ErrRefused)
+	_, err = c.Extend(t.Context(), got[0].LeaseID, time.Hour)
+	require.ErrorIs(t, err, goclient.ErrLeaseLost)
+	_, err = c.Push(t.Context(), goclient.Item{Queue: "q", TraceID: "no uuid"})
+	require.ErrorIs(t, err, goclient.ErrInvalid)
+	s.client(t).switchTo(maintenancePath, "true")
+	stored, err := c.Push(t.Context(), goclient.Item{Queue: "buffered"})
+	require.NoError(t, err)
+	require.Equal(t, goclient.Buffered, stored.Status)
+}
+
+// TestGoClientSurvives kills one of two servers and restarts Postgres, under load. All messages whose push was answered are
+// handled, in the order of their partition.
+func TestGoClientSurvives(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
+	cluster := pgtest.OwnCluster(t)
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "survive"))
+	first := startChild(t, cluster.URL("survive"), cluster.URL("survive"))
+	second := startChild(t, cluster.URL("survive"), cluster.URL("survive"))
+	c := goClient(t, first.server, second.server)
+	// A pop whose answer died with its server holds its lease to the end.
+	first.configure("q", map[string]any{"leaseTime": 2}).ok(http.StatusOK)
+	seen := newConsuming(nil)
+	consume, stopConsuming := context.WithCancel(t.Context())
+	defer stopConsuming()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- goclient.Consume(consume, c, goclient.ConsumeOptions{Queue: "q", Group: "g", Concurrency: 4, Batch: 20, Wait: 5 * time.Second},
+			func(_ context.Context, m *goclient.Message[int]) error {
+				seen.see(m.Partition, m.Data)
+				return nil
+			})
+	}()
+	push, stopPushing := context.WithCancel(t.Context())
+	defer stopPushing()
+	answered, progress := make([]int, 4), make(chan struct{}, 1<<20)
+	var producing sync.WaitGroup
+	for p := range answered {
+		producing.Go(func() {
+			for push.Err() == nil {
+				item := goclient.Item{Queue: "q", Partition: fmt.Sprint(p), Payload: answered[p], TransactionID: fmt.Sprint(p, "-", answered[p])}
+				if _, err := c.Push(context.WithoutCancel(push), item); err == nil {
+					answered[p]++
+					progress <- struct{}{}
+				}
+			}
+		})
+	}
+	await := func(what string) {
+		t.Helper()
+		for len(progress) > 0 {
+			<-progress
+		}
+		for range 200 {
+			select {
+			case <-progress:
+			case <-time.After(patience):
+				require.FailNow(t, "nothing was pushed "+what)
+			}
+		}
+	}
+	await("at first")
+	require.NoError(t, first.process.Kill())
+	await("after the kill of a server")
+	restartPostgres(t, cluster)
+	await("after the restart of Postgres")
+	stopPushing()
+	producing.Wait()
+	want := map[string]int{}
+	for p, n := range answered {
+		want[fmt.Sprint(p)] = n
+	}
+	seen.expect(want)
+	select {
+	case <-seen.reached:
+	case <-time.After(patience):
+		require.FailNow(t, "messages are missing", "%v instead of %v", seen.next, want)
+	}
+	stopConsuming()
+	require.NoError(t, <-ended)
+	require.Empty(t, seen.gaps)
+	t.Logf("%v messages, handled %d times", answered, seen.handled)
+}
+
+func restartPostgres(t *testing.T, cluster *devdb.Cluster) {
+	t.Helper()
+	require.NoError(t, cluster.Kill())
+	require.NoError(t, cluster.Restart(t.Context()))
+}
