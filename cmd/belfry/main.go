@@ -2,7 +2,7 @@
 //
 // The package only handles flags, signals and exit codes; pkg/app wires the rooms. No
 // package imports it. Exit codes: 0 after a clean stop, 1 when the work failed, 2 when the
-// command line was wrong.
+// command line was wrong. See pkg/cli for those of the commands that speak to a server.
 package main
 
 import (
@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/belfry-mq/belfry/pkg/cli"
 )
 
 func main() {
@@ -34,11 +36,14 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	// If standard error cannot be written, the exit code still shows the failure.
-	_, _ = fmt.Fprintf(stderr, "belfry: %v\n", err)
+	code, printed := cli.ExitCode(err)
+	if printed {
+		// If standard error cannot be written, the exit code still shows the failure.
+		_, _ = fmt.Fprintf(stderr, "belfry: %v\n", err)
+	}
 	var failed *runError
-	if errors.As(err, &failed) {
-		return 1
+	if errors.As(err, &failed) && code != cli.ExitUsage {
+		return code
 	}
 	_, _ = fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	return 2

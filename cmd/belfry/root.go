@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/pkg/cli"
 )
 
 // keyFlags are the settings with a flag. Every setting has a variable and a key in the
@@ -48,6 +49,8 @@ func newRootCmd() *cobra.Command {
 	}
 	root.AddCommand(newServeCmd(), newDevCmd(), newMigrateCmd(), newConfigCmd(), newHealthCmd(), newBenchCmd(), newAttachCmd(), newDetachCmd(),
 		newAttachmentsCmd(), newRolesCmd(), newResealCmd(), newImportCmd(), newTokenCmd(), newVersionCmd())
+	root.AddGroup(&cobra.Group{ID: cli.GroupID, Title: "Commands that speak to a server (--server):"})
+	root.AddCommand(cli.Commands()...)
 	markRunErrors(root)
 	return root
 }

@@ -50,7 +50,8 @@ type Queue struct {
 	Task       string
 	CreatedAt  time.Time
 	Paused     bool
-	Options    queue.Options // LeaseTime, RetryLimit, RetryDelay, TTL, MaxSize, Priority and DeadLetterQueue only
+	Options    queue.Options
+	Extensions queue.Extensions
 	Partitions int64
 	Counts     Counts
 	// counted is the name of the last counted partition; nil: none.
@@ -89,9 +90,11 @@ func (r *Reader) queues(ctx context.Context, filter QueueFilter) ([]Queue, error
 
 func scanQueue(row pgx.CollectableRow) (Queue, error) {
 	var q Queue
-	o := &q.Options
+	o, more := &q.Options, &q.Extensions
 	err := row.Scan(&q.key, &q.ID, &q.Name, &q.Namespace, &q.Task, &q.CreatedAt, &o.Priority, &o.LeaseTime,
-		&o.RetryLimit, &o.RetryDelay, &o.TTL, &o.MaxSize, &o.DeadLetterQueue, &q.Paused)
+		&o.RetryLimit, &o.RetryDelay, &o.TTL, &o.MaxSize, &o.DeadLetterQueue, &q.Paused, &o.DelayedProcessing, &o.WindowBuffer,
+		&o.EncryptionEnabled, &o.RetentionEnabled, &o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds,
+		&o.DLQAfterMaxRetries, &more.RetryBackoff, &more.ExpireAfterSeconds, &more.DeadLetterExpired, &more.MaxDeliveries)
 	return q, err
 }
 

@@ -104,6 +104,22 @@ func (set *configuration) optionsInForce() optionsJSON {
 	return out
 }
 
+// configuredOptions returns all options as POST /api/v1/configure takes them. retryDelay is missing unless it is
+// in effect, because configure puts it into effect.
+func configuredOptions(o *queue.Options, more *queue.Extensions) wire.Fields {
+	options := wire.Fields{
+		"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "delayedProcessing", o.DelayedProcessing, "windowBuffer", o.WindowBuffer,
+		"encryptionEnabled", o.EncryptionEnabled, "retentionEnabled", o.RetentionEnabled, "retentionSeconds", o.RetentionSeconds,
+		"completedRetentionSeconds", o.CompletedRetentionSeconds, "maxWaitTimeSeconds", o.MaxWaitTimeSeconds, "maxSize", o.MaxSize,
+		"priority", o.Priority, "ttl", o.TTL, "deadLetterQueue", o.DeadLetterQueue, "dlqAfterMaxRetries", o.DLQAfterMaxRetries,
+		"expireAfterSeconds", more.ExpireAfterSeconds, "deadLetterExpired", more.DeadLetterExpired, "maxDeliveries", more.MaxDeliveries,
+	}
+	if more.RetryBackoff > 0 {
+		options = append(options, "retryDelay", o.RetryDelay)
+	}
+	return options
+}
+
 // warnings lists the options that were dropped and the options that have no
 // effect.
 func (set *configuration) warnings() []string {

@@ -146,6 +146,7 @@ func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
 				"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "retryDelay", o.RetryDelay, "ttl", o.TTL,
 				"maxQueueSize", o.MaxSize, "deadLetterQueue", o.DeadLetterQueue,
 			},
+			"options", configuredOptions(o, &detail.Extensions),
 		},
 		"partitions", each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
 			return partitionStatusJSON{

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// Commands returns the commands that speak to a server.
+func Commands() []*cobra.Command {
+	all := []*cobra.Command{
+		newPush(), newPop(), newTail(), newAck(), newExtend(), newTransaction(), newExplain(), newPing(), newMetrics(),
+		newApply(), newExport(), newContext(), newCheat(),
+		noun("queue", "Create, show and change queues", queueVerbs, newConfigure()),
+		noun("partition", "Show, pause and resume partitions", partitionVerbs),
+		noun("group", "Show, move and change consumer groups", groupVerbs),
+		noun("dlq", "Show, deliver again and delete dead letters", deadLetterVerbs, newDeadLetterExport()),
+		noun("messages", "Show and change stored messages", messageVerbs),
+		noun("namespace", "Show namespaces", namespaceVerbs),
+		noun("task", "Show tasks", taskVerbs),
+		noun("trace", "Show traces", traceVerbs),
+		noun("streams", "Show and delete queries of streams", streamVerbs),
+		noun("maintenance", "Show, begin and end maintenance", maintenanceVerbs),
+	}
+	for _, v := range serverVerbs {
+		all = append(all, v.command())
+	}
+	for _, c := range all {
+		c.GroupID = GroupID
+	}
+	return all
+}
+
+// GroupID is the group of the commands in the help of their parent.
+const GroupID = "server"
+
+// noun returns a command that has only other commands.
+func noun(name, short string, verbs []*verb, more ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	for _, v := range verbs {
+		cmd.AddCommand(v.command())
+	}
+	cmd.AddCommand(more...)
+	return cmd
+}
+
+// completion asks the server for names that begin an argument.
+type completion func(ctx context.Context, c *client.Client) []string
+
+// completionTimeout bounds how long a shell waits for names.
+const completionTimeout = 2 * time.Second
+
+// completeWith completes each argument with its completion.
+func completeWith(each []completion) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(each) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		s, err := newSession(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+		defer cancel()
+		return each[len(args)](ctx, s.client), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// queues returns the names of queues.
+func queues(ctx context.Context, c *client.Client) []string {
+	var answer struct {
+		Queues []struct {
+			Name string `json:"name"`
+		} `json:"queues"`
+	}
+	if c.Do(ctx, get("/api/v1/status/queues", url.Values{"limit": {"1000"}}), &answer) != nil {
+		return nil
+	}
+	names := make([]string, 0, len(answer.Queues))
+	for _, q := range answer.Queues {
+		names = append(names, q.Name)
+	}
+	return names
+}
+
+// groups returns the names of consumer groups.
+func groups(ctx context.Context, c *client.Client) []string {
+	var answer []struct {
+		Name string `json:"name"`
+	}
+	if c.Do(ctx, get("/api/v1/consumer-groups", nil), &answer) != nil {
+		return nil
+	}
+	var names []string
+	for _, g := range answer {
+		names = append(names, g.Name)
+	}
+	return names
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+const defaultServer = "http://localhost:6632"
+
+// session is what a command works with: the flags that all commands have, the client and the printer.
+type session struct {
+	cmd    *cobra.Command
+	client *client.Client
+	server string
+	*printer
+	yes, dryRun bool
+}
+
+// addFlags adds the flags that all commands have.
+func addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.String("server", "", "URLs of the servers, with commas (env BELFRY_SERVER; else the context; else "+defaultServer+")")
+	flags.String("token", "", "token for the server (env BELFRY_TOKEN; else the context)")
+	flags.String("context", "", "the context to use instead of the current one (env BELFRY_CONTEXT)")
+	flags.String("ca-file", "", "PEM file with the CA of an https server, instead of those of this machine (env BELFRY_CA_FILE)")
+	flags.StringP("output", "o", "table", "output: "+strings.Join(formats, ", ")+" or jsonpath=EXPRESSION")
+	flags.BoolP("quiet", "q", false, "print nothing but errors")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// newSession reads the flags that all commands have.
+func newSession(cmd *cobra.Command) (*session, error) {
+	text := func(flag string) string {
+		value, _ := cmd.Flags().GetString(flag) // addFlags added it
+		return value
+	}
+	is := func(flag string) bool {
+		value, err := cmd.Flags().GetBool(flag)
+		return err == nil && value
+	}
+	out, err := newPrinter(cmd.OutOrStdout(), text("output"), is("quiet"), isTerminal(cmd.OutOrStdout()))
+	if err != nil {
+		return nil, err
+	}
+	s := &session{cmd: cmd, printer: out, yes: is("yes"), dryRun: is("dry-run")}
+	saved, err := loadContexts()
+	if err != nil {
+		return nil, err
+	}
+	named := cmp.Or(text("context"), os.Getenv("BELFRY_CONTEXT"))
+	chosen, err := saved.get(named)
+	if err != nil {
+		return nil, err
+	}
+	s.server = cmp.Or(text("server"), os.Getenv("BELFRY_SERVER"), chosen.Server, defaultServer)
+	token := cmp.Or(text("token"), os.Getenv("BELFRY_TOKEN"))
+	if token == "" && s.server == cmp.Or(chosen.Server, s.server) {
+		token = chosen.Token // a token is for the server of its context only
+	}
+	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile))
+	return s, err
+}
+
+func newClient(servers, token, caFile string) (*client.Client, error) {
+	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: -1}
+	if token != "" {
+		config.Token = client.StaticToken(token)
+	}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile) //nolint:gosec // the user names the file
+		if err != nil {
+			return nil, err
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(pem) {
+			return nil, errors.New("--ca-file has no certificate: " + caFile)
+		}
+		config.HTTPClient = &http.Client{Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		}}
+	}
+	made, err := client.New(config)
+	if err != nil {
+		return nil, usageError(err.Error())
+	}
+	return made, nil
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}

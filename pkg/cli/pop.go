@@ -1,0 +1,268 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+var poppedColumns = []column{
+	{title: "PARTITION", path: "partition"}, {title: "TRANSACTION-ID", path: "transactionId"}, {title: "AGE", path: "createdAt", show: age},
+	{title: "ATTEMPT", path: "attempt"}, {title: "DATA", path: "data"}, {title: "LEASE-ID", path: "leaseId", wide: true},
+	{title: "PARTITION-ID", path: "partitionId", wide: true}, {title: "ID", path: "id", wide: true},
+}
+
+// popFlags adds the flags of pop and tail.
+func popFlags(cmd *cobra.Command, o *client.PopOptions) {
+	addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&o.Group, "group", "", "the consumer group; the reader without a group if none is named")
+	f.StringVar(&o.Partition, "partition", "", "only this partition")
+	f.StringVar(&o.SubscriptionMode, "start", "", "where a new group starts: all or new")
+	f.IntVar(&o.Batch, "batch", 1, "most messages of a request, at most 10000")
+	f.IntVar(&o.Partitions, "partitions", 1, "most partitions of a request, at most 200")
+}
+
+func newPop() *cobra.Command {
+	var o client.PopOptions
+	cmd := &cobra.Command{
+		Use:   "pop QUEUE",
+		Short: "Receive messages",
+		Long: `Receive messages. Each has a lease: acknowledge it with belfry ack, or it is delivered again when the lease ends.
+--auto-ack acknowledges at once. The exit code is 4 if there is no message.`,
+		Example: `  belfry pop orders --auto-ack
+  belfry pop orders --group billing --batch 10 --wait 30s -o ndjson`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			o.Queue = args[0]
+			messages, err := s.client.Pop(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			if len(messages) == 0 {
+				return errEmpty
+			}
+			return s.value(messages, "", poppedColumns)
+		},
+	}
+	popFlags(cmd, &o)
+	cmd.Flags().DurationVar(&o.Wait, "wait", 0, "how long to wait for a message, at most 10m")
+	cmd.Flags().BoolVar(&o.AutoAck, "auto-ack", false, "acknowledge the messages at once")
+	return cmd
+}
+
+// tailWait is how long one request of tail waits.
+const tailWait = 30 * time.Second
+
+func newTail() *cobra.Command {
+	var o client.PopOptions
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "tail QUEUE",
+		Short: "Print messages as they come, and acknowledge them",
+		Long: `Print the payloads of messages, one in a line, and acknowledge each after it was printed. With -f wait for more until
+Ctrl-C. A message that was printed and not acknowledged is printed again the next time.
+
+Name a group of your own, so that nobody loses messages. A new group starts with new messages, unless --start all is named.`,
+		Example: `  belfry tail -f orders --group debug-anna`,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			if o.Group == "" {
+				return usageError("--group is missing: name a group of your own, so that nobody loses messages")
+			}
+			o.Queue = args[0]
+			if follow {
+				o.Wait = tailWait
+			}
+			return s.tail(o)
+		},
+	}
+	popFlags(cmd, &o)
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more messages until Ctrl-C")
+	cmd.Flags().Lookup("start").DefValue = "new"
+	o.SubscriptionMode = "new"
+	return cmd
+}
+
+func (s *session) tail(o client.PopOptions) error {
+	ctx := s.cmd.Context()
+	for ctx.Err() == nil {
+		messages, err := s.client.Pop(ctx, o)
+		if err != nil && ctx.Err() != nil {
+			return nil // Ctrl-C
+		}
+		if err != nil {
+			return err
+		}
+		if len(messages) == 0 && o.Wait == 0 {
+			return nil
+		}
+		if err := s.printAndAck(ctx, messages); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printAndAck acknowledges the messages also after Ctrl-C, because they were printed.
+func (s *session) printAndAck(ctx context.Context, messages []*client.Raw) error {
+	acks := make([]client.Ack, len(messages))
+	for i, m := range messages {
+		var line any = m.Data
+		if !s.isTable() {
+			line = m
+		}
+		text, err := compact(line)
+		if err != nil {
+			return err
+		}
+		if !s.quiet {
+			if err := s.write(text); err != nil {
+				return err
+			}
+		}
+		acks[i] = m.Ack(client.Completed, nil)
+	}
+	if len(acks) == 0 {
+		return nil
+	}
+	results, err := s.client.Ack(context.WithoutCancel(ctx), acks...)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		if !r.Success {
+			return errors.New("acknowledging " + r.TransactionID + ": " + r.Error)
+		}
+	}
+	return nil
+}
+
+func newAck() *cobra.Command {
+	var ack client.Ack
+	var status string
+	cmd := &cobra.Command{
+		Use:     "ack PARTITION_ID TRANSACTION_ID",
+		Short:   "Acknowledge a message, and those before it in its partition",
+		Example: `  belfry ack 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --group billing --lease-id 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d`,
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			ack.PartitionID, ack.TransactionID, ack.Status = args[0], args[1], client.AckStatus(status)
+			results, err := s.client.Ack(cmd.Context(), ack)
+			if err != nil {
+				return err
+			}
+			if err := s.value(results, "", ackColumns); err != nil {
+				return err
+			}
+			if !results[0].Success {
+				return &exitError{code: 1, text: "the acknowledgment was refused: " + results[0].Error}
+			}
+			return nil
+		},
+	}
+	addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&ack.Group, "group", "", "the consumer group; the reader without a group if none is named")
+	f.StringVar(&ack.LeaseID, "lease-id", "", "the lease of the delivery; it is checked if it is named")
+	f.StringVar(&status, "status", "completed", "completed, failed, retry or dlq")
+	f.StringVar(&ack.Error, "error", "", "why it failed; a dead letter keeps it")
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"completed", "failed", "retry", "dlq"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+var ackColumns = []column{
+	{title: "TRANSACTION-ID", path: "transactionId"}, {title: "SUCCESS", path: "success"}, {title: "LEASE-RELEASED", path: "leaseReleased"},
+	{title: "DEAD", path: "dlq"}, {title: "ERROR", path: "error"},
+}
+
+func newExtend() *cobra.Command {
+	var by time.Duration
+	cmd := &cobra.Command{
+		Use: "extend LEASE_ID", Short: "Make a lease longer", Args: cobra.ExactArgs(1),
+		Example: `  belfry extend 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d --by 5m`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			until, err := s.client.Extend(cmd.Context(), args[0], by)
+			if err != nil {
+				return err
+			}
+			return s.value(map[string]any{"leaseId": args[0], "expiresAt": until}, "",
+				[]column{{title: "LEASE-ID", path: "leaseId"}, {title: "EXPIRES", path: "expiresAt"}})
+		},
+	}
+	addFlags(cmd)
+	cmd.Flags().DurationVar(&by, "by", time.Minute, "how long from now, from 1s to 168h")
+	return cmd
+}
+
+func newTransaction() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "tx",
+		Short: "Apply pushes and acknowledgments together, or none of them",
+		Long: `Apply a transaction: a JSON object with operations and requiredLeases, as POST /api/v1/transaction has it, from --file or
+standard input. The exit code is 1 if it is refused.`,
+		Example: `  echo '{"operations": [{"type": "push", "queue": "invoices", "payload": {"id": 1}}]}' | belfry tx`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			body, err := s.input(file)
+			if err != nil {
+				return err
+			}
+			if !json.Valid(body) {
+				return usageError("the transaction is not JSON")
+			}
+			var answer []byte
+			if err := s.client.Do(cmd.Context(), post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
+				return err
+			}
+			if err := s.answer(answer, "results", transactionColumns); err != nil {
+				return err
+			}
+			var outcome struct {
+				Success bool   `json:"success"`
+				Error   string `json:"error"`
+			}
+			if err := json.Unmarshal(answer, &outcome); err != nil {
+				return err
+			}
+			if !outcome.Success {
+				return &exitError{code: 1, text: "the transaction was refused: " + outcome.Error}
+			}
+			return nil
+		},
+	}
+	addFlags(cmd)
+	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with the transaction; - is standard input")
+	return cmd
+}
+
+var transactionColumns = []column{
+	{title: "INDEX", path: "index"}, {title: "TYPE", path: "type"}, {title: "SUCCESS", path: "success"}, {title: "TRANSACTION-ID", path: "transactionId"},
+	{title: "QUEUE", path: "queueName"}, {title: "ERROR", path: "error"},
+}

@@ -1,0 +1,290 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/theory/jsonpath"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+const (
+	// lanes is how many pushes are under way at a time. A partition has one lane, so its messages keep their order.
+	lanes = 8
+	// maxLine bounds a line of NDJSON.
+	maxLine = 64 << 20
+)
+
+// pushed are the counts of a push.
+type pushed struct {
+	Queued    int64 `json:"queued"`
+	Duplicate int64 `json:"duplicate"`
+	Buffered  int64 `json:"buffered"`
+}
+
+var pushedColumns = []column{
+	{title: "STATUS", path: "status"}, {title: "QUEUE", path: "queueName"}, {title: "TRANSACTION-ID", path: "transaction_id"}, {title: "MESSAGE-ID", path: "message_id"},
+}
+
+var pushedCounts = []column{{title: "QUEUED", path: "queued"}, {title: "DUPLICATE", path: "duplicate"}, {title: "BUFFERED", path: "buffered"}}
+
+// pushOptions are the flags of push.
+type pushOptions struct {
+	file, partition, partitionKey, transactionID, traceID, key string
+	batch                                                      int
+	delay                                                      string
+}
+
+func newPush() *cobra.Command {
+	var o pushOptions
+	cmd := &cobra.Command{
+		Use:   "push QUEUE [JSON]",
+		Short: "Push a message, or one for each line of a file or of standard input",
+		Long: `Push a message. Its payload is the argument, or each line of --file or of standard input is one (NDJSON).
+
+Messages of one partition are stored in the order of the lines. --partition-key takes the partition of each message from its
+payload, by a JSONPath. With --transaction-key a push that was interrupted can be repeated: what is stored is not stored again.`,
+		Example: `  belfry push orders '{"id": 1}'
+  belfry push orders --partition customer-7 < orders.ndjson
+  belfry push orders --file orders.ndjson --partition-key '$.customer' --transaction-key '$.id'`,
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeWith([]completion{queues}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			return o.run(s, args)
+		},
+	}
+	addFlags(cmd)
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "file with a JSON value in each line; - is standard input")
+	f.StringVar(&o.partition, "partition", "", "the partition; Default if none is named")
+	f.StringVar(&o.partitionKey, "partition-key", "", "JSONPath of the partition in the payload")
+	f.StringVar(&o.transactionID, "transaction-id", "", "transaction id of a single message, which is stored once")
+	f.StringVar(&o.key, "transaction-key", "", "JSONPath of the transaction id in the payload")
+	f.StringVar(&o.traceID, "trace-id", "", "trace id, a UUID")
+	f.StringVar(&o.delay, "delay", "", "deliver the message so much later, such as 15m or 2d")
+	f.IntVar(&o.batch, "batch", 500, "messages of a request, at most 10000")
+	cmd.MarkFlagsMutuallyExclusive("partition", "partition-key")
+	cmd.MarkFlagsMutuallyExclusive("transaction-id", "transaction-key")
+	return cmd
+}
+
+func (o *pushOptions) run(s *session, args []string) error {
+	if o.batch < 1 {
+		return usageError("--batch must be at least 1")
+	}
+	build, err := o.builder(args[0])
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		if o.file != "" {
+			return usageError("name a JSON argument or --file, not both")
+		}
+		item, err := build([]byte(args[1]))
+		if err != nil {
+			return usageError("the payload " + err.Error())
+		}
+		return s.pushOne(item)
+	}
+	if o.transactionID != "" {
+		return usageError("--transaction-id is for a single message: use --transaction-key")
+	}
+	in := s.cmd.InOrStdin()
+	switch {
+	case o.file != "" && o.file != "-":
+		f, err := os.Open(o.file)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // it is only read
+		in = f
+	case o.file == "" && isTerminal(in):
+		return usageError("name a JSON argument or --file, or send lines on standard input")
+	}
+	return s.pushLines(in, build, o.batch)
+}
+
+// builder returns what makes an item of a payload.
+func (o *pushOptions) builder(queueName string) (func(payload []byte) (client.Item, error), error) {
+	var partition, transaction *jsonpath.Path
+	for flag, of := range map[string]struct {
+		text string
+		into **jsonpath.Path
+	}{"--partition-key": {o.partitionKey, &partition}, "--transaction-key": {o.key, &transaction}} {
+		if of.text == "" {
+			continue
+		}
+		parsed, err := jsonpath.Parse(of.text)
+		if err != nil {
+			return nil, usageError(flag + ": " + err.Error())
+		}
+		*of.into = parsed
+	}
+	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
+	if o.delay != "" {
+		var err error
+		if template.Delay, err = parseDuration(o.delay); err != nil {
+			return nil, usageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
+		}
+	}
+	return func(payload []byte) (client.Item, error) {
+		item := template
+		if !json.Valid(payload) {
+			return item, errors.New("is not JSON")
+		}
+		item.Payload = json.RawMessage(payload)
+		if partition == nil && transaction == nil {
+			return item, nil
+		}
+		decoder := json.NewDecoder(bytes.NewReader(payload))
+		decoder.UseNumber()
+		var value any
+		err := decoder.Decode(&value)
+		if err == nil && partition != nil {
+			item.Partition, err = textAt(value, partition)
+		}
+		if err == nil && transaction != nil {
+			item.TransactionID, err = textAt(value, transaction)
+		}
+		return item, err
+	}, nil
+}
+
+// textAt returns the one value at a path as text.
+func textAt(value any, path *jsonpath.Path) (string, error) {
+	found := path.Select(value)
+	if len(found) != 1 {
+		return "", fmt.Errorf("has %d values at %s", len(found), path)
+	}
+	switch of := found[0].(type) {
+	case string:
+		return of, nil
+	case json.Number:
+		return of.String(), nil
+	}
+	return "", fmt.Errorf("has no text or number at %s", path)
+}
+
+func (s *session) pushOne(item client.Item) error {
+	stored, err := s.client.Push(s.cmd.Context(), item)
+	if err != nil {
+		return err
+	}
+	return s.value(stored, "", pushedColumns)
+}
+
+// value prints a value that is no answer of the server.
+func (s *session) value(value any, rows string, columns []column) error {
+	raw, err := compact(value)
+	if err != nil {
+		return err
+	}
+	return s.answer(raw, rows, columns)
+}
+
+// pushLines pushes each line. After an error the messages before it may be stored.
+func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error), batch int) error {
+	ctx, cancel := context.WithCancelCause(s.cmd.Context())
+	defer cancel(nil)
+	var counts pushed
+	var counting sync.Mutex
+	count := func(results []client.Stored) {
+		counting.Lock()
+		defer counting.Unlock()
+		for _, r := range results {
+			switch r.Status {
+			case client.Duplicate:
+				counts.Duplicate++
+			case client.Buffered:
+				counts.Buffered++
+			default:
+				counts.Queued++
+			}
+		}
+		s.progress(fmt.Sprintf("%d messages", counts.Queued+counts.Duplicate+counts.Buffered))
+	}
+	var sending sync.WaitGroup
+	var queue [lanes]chan []client.Item
+	for i := range queue {
+		queue[i] = make(chan []client.Item, 1)
+		sending.Go(func() {
+			for items := range queue[i] {
+				results, err := s.client.PushMany(ctx, items)
+				if err != nil {
+					cancel(err)
+					continue
+				}
+				count(results)
+			}
+		})
+	}
+	err := readLines(ctx, in, build, batch, &queue)
+	for i := range queue {
+		close(queue[i])
+	}
+	sending.Wait()
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (%d messages are stored; push them again with --transaction-key to store each once)",
+			err, counts.Queued+counts.Duplicate+counts.Buffered)
+	}
+	return s.value(counts, "", pushedCounts)
+}
+
+// readLines sends the lines to the lanes of their partitions, in batches.
+func readLines(ctx context.Context, in io.Reader, build func([]byte) (client.Item, error), batch int, queue *[lanes]chan []client.Item) error {
+	var waiting [lanes][]client.Item
+	send := func(lane int) bool {
+		items := waiting[lane]
+		waiting[lane] = nil
+		select {
+		case queue[lane] <- items:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(make([]byte, 64<<10), maxLine)
+	for n := 1; scanner.Scan(); n++ {
+		line := bytes.TrimSpace(scanner.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		item, err := build(bytes.Clone(line))
+		if err != nil {
+			return fmt.Errorf("line %d %w", n, err)
+		}
+		hash := fnv.New32a()
+		_, _ = io.WriteString(hash, item.Partition)
+		lane := int(hash.Sum32() % lanes)
+		waiting[lane] = append(waiting[lane], item)
+		if len(waiting[lane]) >= batch && !send(lane) {
+			return nil
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("reading lines: %w", err)
+	}
+	for lane := range waiting {
+		if len(waiting[lane]) > 0 && !send(lane) {
+			return nil
+		}
+	}
+	return nil
+}

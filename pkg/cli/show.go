@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// age shows an instant as the time since then.
+func age(value any) string {
+	text, isText := value.(string)
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if !isText || err != nil {
+		return plain(value)
+	}
+	return short(time.Since(at))
+}
+
+// short shows a duration with its largest unit, or two units below ten of it.
+func short(d time.Duration) string {
+	sign := ""
+	if d < 0 {
+		sign, d = "in ", -d
+	}
+	for _, unit := range []struct {
+		length time.Duration
+		name   string
+		next   time.Duration
+		below  string
+	}{
+		{24 * time.Hour, "d", time.Hour, "h"}, {time.Hour, "h", time.Minute, "m"}, {time.Minute, "m", time.Second, "s"},
+	} {
+		if n := d / unit.length; n >= 10 {
+			return fmt.Sprintf("%s%d%s", sign, n, unit.name)
+		} else if n > 0 {
+			return fmt.Sprintf("%s%d%s%d%s", sign, n, unit.name, d%unit.length/unit.next, unit.below)
+		}
+	}
+	return fmt.Sprintf("%s%ds", sign, d/time.Second)
+}
+
+// list shows the elements of a list with commas.
+func list(value any) string {
+	elements, ok := value.([]any)
+	if !ok {
+		return plain(value)
+	}
+	texts := make([]string, len(elements))
+	for i, e := range elements {
+		texts[i] = plain(e)
+	}
+	return strings.Join(texts, ",")
+}
+
+// settings shows the members of an object that are not 0, false or empty, by name.
+func settings(value any) string {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return plain(value)
+	}
+	var texts []string
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		text := fmt.Sprint(object[name])
+		if text != "0" && text != "false" && text != "" {
+			texts = append(texts, name+"="+text)
+		}
+	}
+	return strings.Join(texts, " ")
+}

@@ -1,0 +1,246 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// verb is a command that sends one request and prints its answer.
+type verb struct {
+	use, short, long, example string
+	// flags adds the flags of the verb.
+	flags func(f *pflag.FlagSet)
+	// request returns the request.
+	request func(in *input) client.Request
+	// rows is the path of the list in the answer, and columns how a table shows it.
+	rows    string
+	columns []column
+	// change verbs change something. They have --dry-run, which shows the request, unless serverDryRun: then the
+	// request says it.
+	change, serverDryRun bool
+	// ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
+	ask string
+	// repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
+	repeat []string
+	// complete completes the arguments.
+	complete []completion
+}
+
+// input are the arguments and flags of a verb.
+type input struct {
+	*session
+	args []string
+	err  error
+}
+
+// arg returns an argument, escaped for a path.
+func (in *input) arg(i int) string { return url.PathEscape(in.args[i]) }
+
+// text returns the value of a flag.
+func (in *input) text(flag string) string {
+	if f := in.cmd.Flags().Lookup(flag); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// query returns the flags that are set as parameters. pairs are names of a flag and its parameter.
+func (in *input) query(pairs ...string) url.Values {
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if in.cmd.Flags().Changed(pairs[i]) {
+			values.Set(pairs[i+1], in.text(pairs[i]))
+		}
+	}
+	return values
+}
+
+// instant returns a flag that is an instant: RFC 3339, now, or a duration before now such as 15m or '15m ago'.
+func (in *input) instant(flag string) string {
+	given := strings.TrimSpace(in.text(flag))
+	if given == "" {
+		return ""
+	}
+	at, err := parseInstant(given, time.Now())
+	if err != nil && in.err == nil {
+		in.err = usageError("--" + flag + " " + err.Error())
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+func parseInstant(text string, now time.Time) (time.Time, error) {
+	if text == "now" {
+		return now, nil
+	}
+	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return at, nil
+	}
+	ago, err := parseDuration(strings.TrimSpace(strings.TrimSuffix(text, "ago")))
+	if err != nil {
+		return time.Time{}, fmt.Errorf("is %q: it must be an instant such as 2026-05-16T08:41:27Z, or a time before now such as 15m or 2d", text)
+	}
+	return now.Add(-ago), nil
+}
+
+// parseDuration is time.ParseDuration with days.
+func parseDuration(text string) (time.Duration, error) {
+	if days, found := strings.CutSuffix(text, "d"); found {
+		n, err := strconv.Atoi(days)
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
+}
+
+// command returns the command of a verb.
+func (v *verb) command() *cobra.Command {
+	names := strings.Fields(v.use)[1:]
+	cmd := &cobra.Command{
+		Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: cobra.ExactArgs(len(names)),
+		ValidArgsFunction: completeWith(v.complete),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			return v.run(&input{session: s, args: args})
+		},
+	}
+	addFlags(cmd)
+	if v.flags != nil {
+		v.flags(cmd.Flags())
+	}
+	if v.change {
+		cmd.Flags().Bool("dry-run", false, "change nothing: show what would be done")
+	}
+	if v.ask != "" {
+		cmd.Flags().BoolP("yes", "y", false, "do not ask")
+	}
+	return cmd
+}
+
+func (v *verb) run(in *input) error {
+	request := v.request(in)
+	if in.err != nil {
+		return in.err
+	}
+	if in.dryRun && !v.serverDryRun {
+		return in.showRequest(request)
+	}
+	if v.ask != "" && !in.dryRun {
+		if err := in.confirm(insertArgs(v.ask, in.args)); err != nil {
+			return err
+		}
+	}
+	answer, err := v.send(in, request)
+	if err != nil {
+		return err
+	}
+	return in.answer(answer, v.rows, v.columns)
+}
+
+// send sends the request, and repeats it if the verb says so.
+func (v *verb) send(in *input, request client.Request) (answer []byte, err error) {
+	sums := map[string]int64{}
+	for {
+		if err := in.client.Do(in.cmd.Context(), request, &answer); err != nil || v.repeat == nil {
+			return answer, err
+		}
+		var members map[string]any
+		decoder := json.NewDecoder(bytes.NewReader(answer))
+		decoder.UseNumber()
+		if err := decoder.Decode(&members); err != nil {
+			return nil, fmt.Errorf("reading the answer: %w", err)
+		}
+		did := int64(0)
+		for _, name := range v.repeat {
+			n := number(members[name])
+			did += n
+			sums[name] += n
+			members[name] = sums[name]
+		}
+		members["matched"] = max(number(members["matched"]), sums[v.repeat[0]])
+		if in.dryRun || number(members["remaining"]) == 0 || did == 0 {
+			return json.Marshal(members)
+		}
+		in.progress(fmt.Sprintf("%d done, %s remaining", sums[v.repeat[0]], plain(members["remaining"])))
+	}
+}
+
+func number(value any) int64 {
+	n, _ := value.(json.Number) // 0 for anything else
+	whole, _ := n.Int64()
+	return whole
+}
+
+// progress shows on a terminal how far a long command is.
+func (s *session) progress(text string) {
+	if out := s.cmd.ErrOrStderr(); !s.quiet && isTerminal(out) {
+		_, _ = fmt.Fprintf(out, "\r\x1b[K%s", text)
+	}
+}
+
+func insertArgs(text string, args []string) string {
+	for i, arg := range args {
+		text = strings.ReplaceAll(text, "{"+strconv.Itoa(i)+"}", strconv.Quote(arg))
+	}
+	return text
+}
+
+// showRequest prints what a dry run does not send.
+func (s *session) showRequest(r client.Request) error {
+	target := r.Path
+	if len(r.Query) > 0 {
+		target += "?" + r.Query.Encode()
+	}
+	text := fmt.Sprintf("would send %s %s", r.Method, target)
+	if r.Body != nil {
+		body, err := compact(r.Body)
+		if err != nil {
+			return err
+		}
+		text += " " + string(body)
+	}
+	return s.write([]byte(text))
+}
+
+// confirm asks a question. Without a terminal it wants --yes.
+func (s *session) confirm(question string) error {
+	if s.yes {
+		return nil
+	}
+	in := s.cmd.InOrStdin()
+	if !isTerminal(in) {
+		return usageError(question + " Add --yes to confirm.")
+	}
+	_, _ = fmt.Fprint(s.cmd.ErrOrStderr(), question+" [y/N] ")
+	line, _ := bufio.NewReader(in).ReadString('\n')
+	if given := strings.ToLower(strings.TrimSpace(line)); given != "y" && given != "yes" {
+		return &exitError{code: 1, text: "nothing was changed"}
+	}
+	return nil
+}
+
+// get, post and remove return requests.
+func get(path string, query url.Values) client.Request {
+	return client.Request{Method: http.MethodGet, Path: path, Query: query}
+}
+
+func post(path string, query url.Values, body any) client.Request {
+	return client.Request{Method: http.MethodPost, Path: path, Query: query, Body: body}
+}
+
+func remove(path string, query url.Values) client.Request {
+	return client.Request{Method: http.MethodDelete, Path: path, Query: query}
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+var deadLetterColumns = []column{
+	{title: "QUEUE", path: "queue"}, {title: "PARTITION", path: "partition"}, {title: "GROUP", path: "consumerGroup"},
+	{title: "TRANSACTION-ID", path: "transactionId"}, {title: "FAILED", path: "failedAt", show: age}, {title: "RETRIES", path: "retryCount"},
+	{title: "ERROR", path: "errorMessage"}, {title: "PARTITION-ID", path: "partitionId", wide: true}, {title: "DATA", path: "data", wide: true},
+}
+
+// deadLetterFilter adds the flags that select dead letters.
+func deadLetterFilter(f *pflag.FlagSet) {
+	f.String("group", "", "only of this consumer group")
+	f.String("partition", "", "only of this partition")
+	f.String("transaction-id", "", "only with this transaction id")
+	f.String("from", "", "only failed since this instant, RFC 3339 or a time before now such as 15m or 2d")
+	f.String("to", "", "only failed before this instant")
+}
+
+// deadLetterQuery returns the parameters of deadLetterFilter. queueName may be "".
+func deadLetterQuery(in *input, queueName string) url.Values {
+	query := in.query("group", "consumerGroup", "partition", "partition", "transaction-id", "transactionId", "limit", "limit")
+	for _, name := range []string{"from", "to"} {
+		if at := in.instant(name); at != "" {
+			query.Set(name, at)
+		}
+	}
+	if queueName != "" {
+		query.Set("queue", queueName)
+	}
+	return query
+}
+
+// deadLetterVerbs are the verbs of dead letters.
+var deadLetterVerbs = []*verb{
+	{
+		use: "list", short: "List dead letters, the newest first",
+		flags: func(f *pflag.FlagSet) {
+			limitFlag(f)
+			f.String("queue", "", "only of this queue")
+			deadLetterFilter(f)
+		},
+		request: func(in *input) client.Request { return get("/api/v1/dlq", deadLetterQuery(in, in.text("queue"))) },
+		rows:    "messages", columns: deadLetterColumns,
+	},
+	{
+		use: "show QUEUE TRANSACTION_ID", short: "Show a dead letter with its payload and its error", complete: []completion{queues},
+		request: func(in *input) client.Request {
+			return get("/api/v1/dlq", url.Values{"queue": {in.args[0]}, "transactionId": {in.args[1]}})
+		},
+		rows: "messages", columns: append(append([]column{}, deadLetterColumns[:7]...), column{title: "DATA", path: "data"}),
+	},
+	{
+		use: "redrive QUEUE", short: "Deliver dead letters again", complete: []completion{queues}, change: true, serverDryRun: true,
+		ask: "Deliver the dead letters of {0} again?",
+		flags: func(f *pflag.FlagSet) {
+			deadLetterFilter(f)
+			f.Bool("all", false, "every dead letter of the queue and group")
+			f.Int("rate", 0, "most messages per second; 0 is no limit")
+		},
+		request: redriveRequest, repeat: []string{"redriven", "skipped"},
+		columns: []column{
+			{title: "QUEUE", path: "queue"}, {title: "GROUP", path: "consumerGroup"}, {title: "DRY-RUN", path: "dryRun"}, {title: "MATCHED", path: "matched"},
+			{title: "REDRIVEN", path: "redriven"}, {title: "SKIPPED", path: "skipped"}, {title: "REMAINING", path: "remaining"},
+		},
+	},
+	{
+		use: "purge QUEUE", short: "Delete dead letters", complete: []completion{queues}, change: true, serverDryRun: true,
+		ask: "Delete the dead letters of {0}?", flags: deadLetterFilter,
+		request: func(in *input) client.Request {
+			query := deadLetterQuery(in, in.args[0])
+			if in.dryRun {
+				query.Set("dryRun", "true")
+			}
+			return remove("/api/v1/dlq", query)
+		},
+		repeat: []string{"purged"},
+		columns: []column{
+			{title: "QUEUE", path: "queue"}, {title: "DRY-RUN", path: "dryRun"}, {title: "MATCHED", path: "matched"}, {title: "PURGED", path: "purged"},
+			{title: "REMAINING", path: "remaining"},
+		},
+	},
+}
+
+func redriveRequest(in *input) client.Request {
+	body := map[string]any{"queue": in.args[0], "consumerGroup": "__QUEUE_MODE__"}
+	for parameter, values := range deadLetterQuery(in, in.args[0]) {
+		body[parameter] = values[0]
+	}
+	if in.text("all") == "true" {
+		body["all"] = true
+	}
+	if rate, err := in.cmd.Flags().GetInt("rate"); err == nil && rate > 0 {
+		body["rate"] = rate
+	}
+	if in.dryRun {
+		body["dryRun"] = true
+	}
+	return post("/api/v1/dlq/redrive", nil, body)
+}

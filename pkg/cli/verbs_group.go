@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+func groupPath(in *input) string {
+	return "/api/v1/consumer-groups/" + in.arg(0) + "/queues/" + in.arg(1)
+}
+
+// groupVerbs are the verbs of consumer groups.
+var groupVerbs = []*verb{
+	{
+		use: "list", short: "List the consumer groups of all queues, with their lag",
+		request: func(*input) client.Request { return get("/api/v1/consumer-groups", nil) },
+		columns: []column{
+			{title: "GROUP", path: "name"}, {title: "QUEUE", path: "queueName"}, {title: "LAG", path: "totalLag"}, {title: "LAG-SECONDS", path: "maxTimeLag"},
+			{title: "PARTITIONS-WITH-LAG", path: "partitionsWithLag"}, {title: "PAUSED", path: "paused"}, {title: "STATE", path: "state"},
+			{title: "STARTS", path: "subscriptionMode", wide: true}, {title: "AGE", path: "subscriptionCreatedAt", show: age},
+		},
+	},
+	{
+		use: "get GROUP", short: "Show the partitions of a consumer group", complete: []completion{groups}, flags: limitFlag,
+		request: func(in *input) client.Request {
+			return get("/api/v1/consumer-groups/"+in.arg(0), in.query("limit", "limit"))
+		},
+		columns: []column{{title: "QUEUES", path: ""}},
+	},
+	{
+		use: "lag", short: "List the partitions in which consumer groups are late", flags: lagFlags, request: lagRequest, columns: lagColumns,
+	},
+	{
+		use: "seek GROUP QUEUE", short: "Move a consumer group to another place in a queue", complete: []completion{groups, queues}, change: true,
+		ask: "Move the group {0} in the queue {1}?",
+		long: `Move a consumer group to another place in a queue, or in one of its partitions. Messages after the place are
+delivered, also if they were before. Messages before it are not.`,
+		example: `  belfry group seek billing orders --to 15m
+  belfry group seek billing orders --partition customer-7 --to-end`,
+		flags: func(f *pflag.FlagSet) {
+			f.String("to", "", "messages from this instant on, RFC 3339 or a time before now such as 15m or 2d")
+			f.Bool("to-end", false, "only new messages")
+			f.Bool("to-beginning", false, "all stored messages")
+			f.String("partition", "", "only in this partition")
+		},
+		request: func(in *input) client.Request {
+			query := in.query("to-end", "toEnd", "to-beginning", "toBeginning")
+			if at := in.instant("to"); at != "" {
+				query.Set("timestamp", at)
+			}
+			if len(query) != 1 && in.err == nil {
+				in.err = usageError("name one of --to, --to-end and --to-beginning")
+			}
+			path := groupPath(in)
+			if partition := in.text("partition"); partition != "" {
+				path += "/partitions/" + url.PathEscape(partition)
+			}
+			return post(path+"/seek", query, nil)
+		},
+		columns: seekColumns,
+	},
+	{
+		use: "pause GROUP QUEUE", short: "Deliver nothing of a queue to a group until it is resumed", complete: []completion{groups, queues}, change: true,
+		request: func(in *input) client.Request { return post(groupPath(in)+"/pause", nil, nil) },
+		columns: pausedColumns,
+	},
+	{
+		use: "resume GROUP QUEUE", short: "Deliver to a paused group again", complete: []completion{groups, queues}, change: true,
+		request: func(in *input) client.Request { return post(groupPath(in)+"/resume", nil, nil) },
+		columns: pausedColumns,
+	},
+	{
+		use: "delete GROUP", short: "Delete a consumer group, in one queue or in all", complete: []completion{groups}, change: true,
+		ask: "Delete the group {0} and its places?",
+		flags: func(f *pflag.FlagSet) {
+			f.String("queue", "", "only in this queue")
+			f.Bool("keep-start", false, "keep where the group starts if it pops again")
+		},
+		request: func(in *input) client.Request {
+			path, query := "/api/v1/consumer-groups/"+in.arg(0), url.Values{}
+			if queueName := in.text("queue"); queueName != "" {
+				path += "/queues/" + url.PathEscape(queueName)
+			}
+			if in.text("keep-start") == "true" {
+				query.Set("deleteMetadata", "false")
+			}
+			return remove(path, query)
+		},
+		columns: []column{
+			{title: "GROUP", path: "consumerGroup"}, {title: "QUEUE", path: "queueName"}, {title: "PARTITIONS", path: "deletedPartitions"},
+		},
+	},
+}
+
+var seekColumns = []column{
+	{title: "GROUP", path: "consumerGroup"}, {title: "QUEUE", path: "queueName"}, {title: "PARTITION", path: "partitionName"},
+	{title: "MOVED", path: "partitionsUpdated"}, {title: "UPDATED", path: "updated"},
+}
+
+var lagColumns = []column{
+	{title: "GROUP", path: "consumer_group"}, {title: "QUEUE", path: "queue_name"}, {title: "PARTITION", path: "partition_name"},
+	{title: "LAG", path: "offset_lag"}, {title: "LAG-SECONDS", path: "time_lag_seconds"}, {title: "OLDEST", path: "oldest_unconsumed_at", show: age},
+	{title: "LAST-CONSUMED", path: "last_consumed_at", show: age},
+}
+
+func lagFlags(f *pflag.FlagSet) {
+	f.Int("min-seconds", 3600, "least lag in seconds")
+	limitFlag(f)
+}
+
+func lagRequest(in *input) client.Request {
+	query := in.query("limit", "limit")
+	query.Set("minLagSeconds", in.text("min-seconds"))
+	return get("/api/v1/consumer-groups/lagging", query)
+}

@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"net/url"
+
+	"github.com/spf13/pflag"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+var storedColumns = []column{
+	{title: "QUEUE", path: "queue"}, {title: "PARTITION", path: "partition"}, {title: "TRANSACTION-ID", path: "transactionId"},
+	{title: "STATUS", path: "status"}, {title: "AGE", path: "createdAt", show: age}, {title: "PARTITION-ID", path: "partitionId"},
+	{title: "ID", path: "id", wide: true}, {title: "TRACE-ID", path: "traceId", wide: true}, {title: "PRODUCER", path: "producerSub", wide: true},
+}
+
+func messagePath(in *input) string { return "/api/v1/messages/" + in.arg(0) + "/" + in.arg(1) }
+
+func groupFlag(f *pflag.FlagSet) {
+	f.String("group", "", "the consumer group; the reader without a group if none is named")
+}
+
+// messageVerbs are the verbs of stored messages.
+var messageVerbs = []*verb{
+	{
+		use: "list", short: "List stored messages, the newest first, without their payloads",
+		flags: func(f *pflag.FlagSet) {
+			limitFlag(f)
+			f.String("queue", "", "only of this queue")
+			f.String("partition", "", "only of this partition")
+			f.String("namespace", "", "only of queues of this namespace")
+			f.String("task", "", "only of queues of this task")
+			f.String("status", "", "only pending, processing, completed or dead_letter ones")
+			f.String("from", "", "only stored since this instant, RFC 3339 or a time before now such as 15m or 2d (the server's default: 1h)")
+			f.String("to", "", "only stored before this instant")
+		},
+		request: func(in *input) client.Request {
+			query := in.query("limit", "limit", "queue", "queue", "partition", "partition", "namespace", "namespace", "task", "task", "status", "status")
+			for _, name := range []string{"from", "to"} {
+				if at := in.instant(name); at != "" {
+					query.Set(name, at)
+				}
+			}
+			return get("/api/v1/messages", query)
+		},
+		rows: "messages", columns: storedColumns,
+	},
+	{
+		use: "get PARTITION_ID TRANSACTION_ID", short: "Show a message with its payload",
+		request: func(in *input) client.Request { return get(messagePath(in), nil) },
+		columns: append(append([]column{}, storedColumns[:5]...), column{title: "PAYLOAD", path: "payload"}),
+	},
+	{
+		use: "delete PARTITION_ID TRANSACTION_ID", short: "Delete a message", change: true, ask: "Delete the message {1}?",
+		request: func(in *input) client.Request { return remove(messagePath(in), nil) },
+		columns: []column{{title: "TRANSACTION-ID", path: "transactionId"}, {title: "DELETED", path: "success"}, {title: "MESSAGE", path: "message"}},
+	},
+	{
+		use: "dlq PARTITION_ID TRANSACTION_ID", short: "Make a message a dead letter of a group", change: true, ask: "Make the message {1} a dead letter?",
+		flags: func(f *pflag.FlagSet) {
+			groupFlag(f)
+			f.String("error", "", "why")
+		},
+		request: func(in *input) client.Request {
+			body := map[string]any{}
+			for flag, member := range map[string]string{"group": "consumerGroup", "error": "error"} {
+				if text := in.text(flag); text != "" {
+					body[member] = text
+				}
+			}
+			return post(messagePath(in)+"/dlq", nil, body)
+		},
+		columns: []column{{title: "TRANSACTION-ID", path: "transactionId"}, {title: "GROUP", path: "consumerGroup"}, {title: "DEAD", path: "dlq"}},
+	},
+	{
+		use: "retry PARTITION_ID TRANSACTION_ID", short: "Deliver a dead letter of a group again", change: true, flags: groupFlag,
+		request: func(in *input) client.Request {
+			body := map[string]any{}
+			if group := in.text("group"); group != "" {
+				body["consumerGroup"] = group
+			}
+			return post(messagePath(in)+"/retry", nil, body)
+		},
+		columns: []column{{title: "TRANSACTION-ID", path: "transactionId"}, {title: "GROUP", path: "consumerGroup"}, {title: "REDRIVEN", path: "redriven"}},
+	},
+}
+
+var traceColumns = []column{
+	{title: "AT", path: "created_at", show: age}, {title: "TYPE", path: "event_type"}, {title: "QUEUE", path: "queue_name"},
+	{title: "TRANSACTION-ID", path: "transaction_id"}, {title: "GROUP", path: "consumer_group"}, {title: "NAMES", path: "trace_names", show: list},
+	{title: "DATA", path: "data"},
+}
+
+// traceVerbs are the verbs of traces.
+var traceVerbs = []*verb{
+	{
+		use: "names", short: "List the names of traces", flags: limitFlag,
+		request: func(in *input) client.Request { return get("/api/v1/traces/names", in.query("limit", "limit")) },
+		rows:    "trace_names",
+		columns: []column{
+			{title: "NAME", path: "trace_name"}, {title: "TRACES", path: "trace_count"}, {title: "MESSAGES", path: "message_count"},
+			{title: "LAST", path: "last_seen", show: age},
+		},
+	},
+	{
+		use: "show NAME", short: "Show the traces of a name", flags: limitFlag,
+		request: func(in *input) client.Request {
+			return get("/api/v1/traces/by-name/"+in.arg(0), in.query("limit", "limit"))
+		},
+		rows: "traces", columns: traceColumns,
+	},
+	{
+		use: "message PARTITION_ID TRANSACTION_ID", short: "Show the traces of a message",
+		request: func(in *input) client.Request { return get("/api/v1/traces/"+in.arg(0)+"/"+in.arg(1), nil) },
+		rows:    "traces", columns: traceColumns,
+	},
+}
+
+// streamVerbs are the verbs of streams.
+var streamVerbs = []*verb{
+	{
+		use: "list", short: "List the queries of streams", flags: limitFlag,
+		request: func(in *input) client.Request { return get("/api/v1/streams", in.query("limit", "limit")) },
+		rows:    "streams",
+		columns: []column{
+			{title: "NAME", path: "name"}, {title: "SOURCE", path: "sourceQueue"}, {title: "SINK", path: "sinkQueue"}, {title: "ID", path: "id"},
+			{title: "AGE", path: "createdAt", show: age},
+		},
+	},
+	{
+		use: "delete ID", short: "Delete a query of a stream with its state", change: true, ask: "Delete the query {0} with its state?",
+		request: func(in *input) client.Request { return remove("/api/v1/streams/"+url.PathEscape(in.args[0]), nil) },
+		columns: []column{{title: "ID", path: "id"}, {title: "DELETED", path: "deleted"}, {title: "EXISTED", path: "existed"}},
+	},
+}
