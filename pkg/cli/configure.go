@@ -2,39 +2,12 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
-	"math"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/manifest"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
-
-// queueSettings are what a queue is configured with.
-type queueSettings struct {
-	Namespace string         `json:"namespace" yaml:"namespace"`
-	Task      string         `json:"task" yaml:"task"`
-	Paused    bool           `json:"paused" yaml:"paused,omitempty"`
-	Options   map[string]any `json:"options" yaml:"options,omitempty"`
-}
-
-// settingsOf reads the settings of a queue. Without the queue, found is false.
-func (s *session) settingsOf(queueName string) (settings queueSettings, found bool, err error) {
-	var answer struct {
-		Queue queueSettings `json:"queue"`
-	}
-	err = s.client.Do(s.cmd.Context(), get("/api/v1/status/queues/"+url.PathEscape(queueName), url.Values{"limit": {"1"}}), &answer)
-	if errors.Is(err, client.ErrNotFound) {
-		return queueSettings{Options: map[string]any{}}, false, nil
-	}
-	for name, value := range answer.Queue.Options {
-		if n, isNumber := value.(float64); isNumber && n == math.Trunc(n) {
-			answer.Queue.Options[name] = int64(n) // so that it is written and compared as in a YAML file
-		}
-	}
-	return answer.Queue, err == nil, err
-}
 
 func newConfigure() *cobra.Command {
 	var options string
@@ -64,7 +37,7 @@ func newConfigure() *cobra.Command {
 				}
 				changes[name] = value
 			}
-			settings, found, err := s.settingsOf(args[0])
+			settings, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
 			if err != nil {
 				return err
 			}
@@ -78,7 +51,7 @@ func newConfigure() *cobra.Command {
 				settings.Task = task
 			}
 			tagged := found || cmd.Flags().Changed("namespace") || cmd.Flags().Changed("task")
-			return s.configure(configureRequest(args[0], settings, tagged))
+			return s.configure(manifest.ConfigureRequest(args[0], settings, tagged))
 		},
 	}
 	addFlags(cmd)
@@ -91,15 +64,6 @@ func newConfigure() *cobra.Command {
 	return cmd
 }
 
-// configureRequest configures a queue. Without tags the namespace and the task follow from the name.
-func configureRequest(queueName string, settings queueSettings, tagged bool) client.Request {
-	body := map[string]any{"queue": queueName, "options": settings.Options}
-	if tagged {
-		body["namespace"], body["task"] = settings.Namespace, settings.Task
-	}
-	return post("/api/v1/configure", nil, body)
-}
-
 func (s *session) configure(request client.Request) error {
 	if s.dryRun {
 		return s.showRequest(request)
@@ -108,5 +72,5 @@ func (s *session) configure(request client.Request) error {
 	if err := s.client.Do(s.cmd.Context(), request, &answer); err != nil {
 		return err
 	}
-	return s.answer(answer, "", configuredColumns)
+	return s.Answer(answer, "", configuredColumns)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/contexts"
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -22,7 +24,7 @@ type session struct {
 	cmd    *cobra.Command
 	client *client.Client
 	server string
-	*printer
+	*output.Printer
 	yes, dryRun bool
 }
 
@@ -33,9 +35,9 @@ func addFlags(cmd *cobra.Command) {
 	flags.String("token", "", "token for the server (env BELFRY_TOKEN; else the context)")
 	flags.String("context", "", "the context to use instead of the current one (env BELFRY_CONTEXT)")
 	flags.String("ca-file", "", "PEM file with the CA of an https server, instead of those of this machine (env BELFRY_CA_FILE)")
-	flags.StringP("output", "o", "table", "output: "+strings.Join(formats, ", ")+" or jsonpath=EXPRESSION")
+	flags.StringP("output", "o", "table", "output: "+strings.Join(output.Formats, ", ")+" or jsonpath=EXPRESSION")
 	flags.BoolP("quiet", "q", false, "print nothing but errors")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // newSession reads the flags that all commands have.
@@ -48,19 +50,19 @@ func newSession(cmd *cobra.Command) (*session, error) {
 		value, err := cmd.Flags().GetBool(flag)
 		return err == nil && value
 	}
-	out, err := newPrinter(cmd.OutOrStdout(), text("output"), is("quiet"), isTerminal(cmd.OutOrStdout()))
+	out, err := output.New(cmd.OutOrStdout(), text("output"), is("quiet"), isTerminal(cmd.OutOrStdout()))
 	if err != nil {
-		return nil, err
+		return nil, usageError(err.Error())
 	}
-	s := &session{cmd: cmd, printer: out, yes: is("yes"), dryRun: is("dry-run")}
-	saved, err := loadContexts()
+	s := &session{cmd: cmd, Printer: out, yes: is("yes"), dryRun: is("dry-run")}
+	saved, err := contexts.Load()
 	if err != nil {
 		return nil, err
 	}
 	named := cmp.Or(text("context"), os.Getenv("BELFRY_CONTEXT"))
-	chosen, err := saved.get(named)
+	chosen, err := saved.Get(named)
 	if err != nil {
-		return nil, err
+		return nil, usageError(err.Error())
 	}
 	s.server = cmp.Or(text("server"), os.Getenv("BELFRY_SERVER"), chosen.Server, defaultServer)
 	token := cmp.Or(text("token"), os.Getenv("BELFRY_TOKEN"))

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 )
 
 // watchInterval is how often explain --watch asks.
@@ -80,10 +82,10 @@ func (s *session) explain(query url.Values, watch bool) error {
 		case err != nil:
 			return err
 		case e.Code+e.Sentence == last:
-		case s.isTable():
+		case s.IsTable():
 			err = s.text(e.tree(time.Now()))
 		default:
-			err = s.answer(answer, "", nil)
+			err = s.Answer(answer, "", nil)
 		}
 		if err != nil || !watch {
 			return err
@@ -107,10 +109,10 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 // text prints lines for people.
 func (s *session) text(text string) error {
-	if s.quiet {
+	if s.Quiet {
 		return nil
 	}
-	return s.write([]byte(text))
+	return s.Write([]byte(text))
 }
 
 // tree shows an explanation as a sentence and what it is about.
@@ -129,7 +131,7 @@ func (e *explanation) tree(now time.Time) string {
 	}
 	code := "code " + e.Code
 	if e.NextChangeAt != nil {
-		code += fmt.Sprintf(", until %s (%s)", e.NextChangeAt.Format(time.RFC3339), short(now.Sub(*e.NextChangeAt)))
+		code += fmt.Sprintf(", until %s (%s)", e.NextChangeAt.Format(time.RFC3339), output.Short(now.Sub(*e.NextChangeAt)))
 	}
 	return strings.Join(append(lines, code), "\n")
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 )
 
 // input reads a file, or standard input for "-".
@@ -40,7 +42,7 @@ func newPing() *cobra.Command {
 				}
 				err := s.value(map[string]any{
 					"server": s.server, "status": health.Status, "version": health.Version, "milliseconds": float64(time.Since(began).Microseconds()) / 1000,
-				}, "", []column{{title: "SERVER", path: "server"}, {title: "STATUS", path: "status"}, {title: "VERSION", path: "version"}, {title: "MS", path: "milliseconds"}})
+				}, "", []output.Column{{Title: "SERVER", Path: "server"}, {Title: "STATUS", Path: "status"}, {Title: "VERSION", Path: "version"}, {Title: "MS", Path: "milliseconds"}})
 				if err != nil {
 					return err
 				}
@@ -71,10 +73,10 @@ func newMetrics() *cobra.Command {
 				return err
 			}
 			for line := range bytes.Lines(text) {
-				if !bytes.Contains(line, []byte(match)) || s.quiet {
+				if !bytes.Contains(line, []byte(match)) || s.Quiet {
 					continue
 				}
-				if err := s.write(line); err != nil {
+				if err := s.Write(line); err != nil {
 					return err
 				}
 			}
@@ -137,122 +139,6 @@ func (s *session) exportDeadLetters(query url.Values) error {
 		query.Set("cursor", *page.Pagination.Next)
 		s.progress(fmt.Sprintf("%d dead letters", total))
 	}
-}
-
-func newContext() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "context", Short: "Name servers and tokens, and choose one", Args: cobra.NoArgs,
-		Long: `Name servers and tokens, and choose the one that commands use. They are in belfry/contexts.yaml in the folder of the user for
-settings, or in BELFRY_CONTEXTS. Only the owner may read the file, because it has tokens.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	var added savedContext
-	add := &cobra.Command{
-		Use: "add NAME", Short: "Add a context, or change it", Args: cobra.ExactArgs(1),
-		Example: `  belfry context add production --server https://belfry.example.com --token "$TOKEN"`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if added.Server == "" {
-				return usageError("--server is missing")
-			}
-			if _, err := newClient(added.Server, added.Token, added.CAFile); err != nil {
-				return err
-			}
-			return changeContexts(func(c *contexts) error {
-				added.Name = args[0]
-				if i := c.index(args[0]); i >= 0 {
-					c.Contexts[i] = added
-				} else {
-					c.Contexts = append(c.Contexts, added)
-				}
-				if c.Current == "" {
-					c.Current = args[0]
-				}
-				return nil
-			})
-		},
-	}
-	add.Flags().StringVar(&added.Server, "server", "", "URLs of the servers, with commas")
-	add.Flags().StringVar(&added.Token, "token", "", "token for the server")
-	add.Flags().StringVar(&added.CAFile, "ca-file", "", "PEM file with the CA of an https server")
-	use := &cobra.Command{
-		Use: "use NAME", Short: "Choose the context that commands use", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(func(c *contexts) error {
-				if _, err := c.get(args[0]); err != nil {
-					return err
-				}
-				c.Current = args[0]
-				return nil
-			})
-		},
-	}
-	forget := &cobra.Command{
-		Use: "remove NAME", Short: "Remove a context", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(func(c *contexts) error {
-				i := c.index(args[0])
-				if i < 0 {
-					_, err := c.get(args[0])
-					return err
-				}
-				c.Contexts = append(c.Contexts[:i], c.Contexts[i+1:]...)
-				if c.Current == args[0] {
-					c.Current = ""
-				}
-				return nil
-			})
-		},
-	}
-	cmd.AddCommand(add, use, forget, newContextList())
-	return cmd
-}
-
-func newContextList() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the contexts, without their tokens", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
-			if err != nil {
-				return err
-			}
-			saved, err := loadContexts()
-			if err != nil {
-				return err
-			}
-			rows := []map[string]any{}
-			for _, one := range saved.Contexts {
-				rows = append(rows, map[string]any{"name": one.Name, "server": one.Server, "token": one.Token != "", "current": one.Name == saved.Current})
-			}
-			return s.value(rows, "", []column{
-				{title: "NAME", path: "name"}, {title: "SERVER", path: "server"}, {title: "TOKEN", path: "token"}, {title: "CURRENT", path: "current"},
-			})
-		},
-	}
-	addFlags(cmd)
-	return cmd
-}
-
-func changeContexts(change func(c *contexts) error) error {
-	saved, err := loadContexts()
-	if err != nil {
-		return err
-	}
-	if err := change(&saved); err != nil {
-		return err
-	}
-	return saved.save()
-}
-
-func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	saved, err := loadContexts()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, one := range saved.Contexts {
-		names = append(names, one.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // cheats are the commands that most people need.

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-var poppedColumns = []column{
-	{title: "PARTITION", path: "partition"}, {title: "TRANSACTION-ID", path: "transactionId"}, {title: "AGE", path: "createdAt", show: age},
-	{title: "ATTEMPT", path: "attempt"}, {title: "DATA", path: "data"}, {title: "LEASE-ID", path: "leaseId", wide: true},
-	{title: "PARTITION-ID", path: "partitionId", wide: true}, {title: "ID", path: "id", wide: true},
+var poppedColumns = []output.Column{
+	{Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "AGE", Path: "createdAt", Show: output.Age},
+	{Title: "ATTEMPT", Path: "attempt"}, {Title: "DATA", Path: "data"}, {Title: "LEASE-ID", Path: "leaseId", Wide: true},
+	{Title: "PARTITION-ID", Path: "partitionId", Wide: true}, {Title: "ID", Path: "id", Wide: true},
 }
 
 // popFlags adds the flags of pop and tail.
@@ -122,15 +123,15 @@ func (s *session) printAndAck(ctx context.Context, messages []*client.Raw) error
 	acks := make([]client.Ack, len(messages))
 	for i, m := range messages {
 		var line any = m.Data
-		if !s.isTable() {
+		if !s.IsTable() {
 			line = m
 		}
-		text, err := compact(line)
+		text, err := output.Compact(line)
 		if err != nil {
 			return err
 		}
-		if !s.quiet {
-			if err := s.write(text); err != nil {
+		if !s.Quiet {
+			if err := s.Write(text); err != nil {
 				return err
 			}
 		}
@@ -188,9 +189,9 @@ func newAck() *cobra.Command {
 	return cmd
 }
 
-var ackColumns = []column{
-	{title: "TRANSACTION-ID", path: "transactionId"}, {title: "SUCCESS", path: "success"}, {title: "LEASE-RELEASED", path: "leaseReleased"},
-	{title: "DEAD", path: "dlq"}, {title: "ERROR", path: "error"},
+var ackColumns = []output.Column{
+	{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "SUCCESS", Path: "success"}, {Title: "LEASE-RELEASED", Path: "leaseReleased"},
+	{Title: "DEAD", Path: "dlq"}, {Title: "ERROR", Path: "error"},
 }
 
 func newExtend() *cobra.Command {
@@ -208,7 +209,7 @@ func newExtend() *cobra.Command {
 				return err
 			}
 			return s.value(map[string]any{"leaseId": args[0], "expiresAt": until}, "",
-				[]column{{title: "LEASE-ID", path: "leaseId"}, {title: "EXPIRES", path: "expiresAt"}})
+				[]output.Column{{Title: "LEASE-ID", Path: "leaseId"}, {Title: "EXPIRES", Path: "expiresAt"}})
 		},
 	}
 	addFlags(cmd)
@@ -241,7 +242,7 @@ standard input. The exit code is 1 if it is refused.`,
 			if err := s.client.Do(cmd.Context(), post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
 				return err
 			}
-			if err := s.answer(answer, "results", transactionColumns); err != nil {
+			if err := s.Answer(answer, "results", transactionColumns); err != nil {
 				return err
 			}
 			var outcome struct {
@@ -262,7 +263,7 @@ standard input. The exit code is 1 if it is refused.`,
 	return cmd
 }
 
-var transactionColumns = []column{
-	{title: "INDEX", path: "index"}, {title: "TYPE", path: "type"}, {title: "SUCCESS", path: "success"}, {title: "TRANSACTION-ID", path: "transactionId"},
-	{title: "QUEUE", path: "queueName"}, {title: "ERROR", path: "error"},
+var transactionColumns = []output.Column{
+	{Title: "INDEX", Path: "index"}, {Title: "TYPE", Path: "type"}, {Title: "SUCCESS", Path: "success"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
+	{Title: "QUEUE", Path: "queueName"}, {Title: "ERROR", Path: "error"},
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/theory/jsonpath"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -32,11 +33,11 @@ type pushed struct {
 	Buffered  int64 `json:"buffered"`
 }
 
-var pushedColumns = []column{
-	{title: "STATUS", path: "status"}, {title: "QUEUE", path: "queueName"}, {title: "TRANSACTION-ID", path: "transaction_id"}, {title: "MESSAGE-ID", path: "message_id"},
+var pushedColumns = []output.Column{
+	{Title: "STATUS", Path: "status"}, {Title: "QUEUE", Path: "queueName"}, {Title: "TRANSACTION-ID", Path: "transaction_id"}, {Title: "MESSAGE-ID", Path: "message_id"},
 }
 
-var pushedCounts = []column{{title: "QUEUED", path: "queued"}, {title: "DUPLICATE", path: "duplicate"}, {title: "BUFFERED", path: "buffered"}}
+var pushedCounts = []output.Column{{Title: "QUEUED", Path: "queued"}, {Title: "DUPLICATE", Path: "duplicate"}, {Title: "BUFFERED", Path: "buffered"}}
 
 // pushOptions are the flags of push.
 type pushOptions struct {
@@ -187,12 +188,12 @@ func (s *session) pushOne(item client.Item) error {
 }
 
 // value prints a value that is no answer of the server.
-func (s *session) value(value any, rows string, columns []column) error {
-	raw, err := compact(value)
+func (s *session) value(value any, rows string, columns []output.Column) error {
+	raw, err := output.Compact(value)
 	if err != nil {
 		return err
 	}
-	return s.answer(raw, rows, columns)
+	return s.Answer(raw, rows, columns)
 }
 
 // pushLines pushes each line. After an error the messages before it may be stored.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -26,7 +27,7 @@ type verb struct {
 	request func(in *input) client.Request
 	// rows is the path of the list in the answer, and columns how a table shows it.
 	rows    string
-	columns []column
+	columns []output.Column
 	// change verbs change something. They have --dry-run, which shows the request, unless serverDryRun: then the
 	// request says it.
 	change, serverDryRun bool
@@ -147,7 +148,7 @@ func (v *verb) run(in *input) error {
 	if err != nil {
 		return err
 	}
-	return in.answer(answer, v.rows, v.columns)
+	return in.Answer(answer, v.rows, v.columns)
 }
 
 // send sends the request, and repeats it if the verb says so.
@@ -174,7 +175,7 @@ func (v *verb) send(in *input, request client.Request) (answer []byte, err error
 		if in.dryRun || number(members["remaining"]) == 0 || did == 0 {
 			return json.Marshal(members)
 		}
-		in.progress(fmt.Sprintf("%d done, %s remaining", sums[v.repeat[0]], plain(members["remaining"])))
+		in.progress(fmt.Sprintf("%d done, %s remaining", sums[v.repeat[0]], output.Plain(members["remaining"])))
 	}
 }
 
@@ -186,7 +187,7 @@ func number(value any) int64 {
 
 // progress shows on a terminal how far a long command is.
 func (s *session) progress(text string) {
-	if out := s.cmd.ErrOrStderr(); !s.quiet && isTerminal(out) {
+	if out := s.cmd.ErrOrStderr(); !s.Quiet && isTerminal(out) {
 		_, _ = fmt.Fprintf(out, "\r\x1b[K%s", text)
 	}
 }
@@ -206,13 +207,13 @@ func (s *session) showRequest(r client.Request) error {
 	}
 	text := fmt.Sprintf("would send %s %s", r.Method, target)
 	if r.Body != nil {
-		body, err := compact(r.Body)
+		body, err := output.Compact(r.Body)
 		if err != nil {
 			return err
 		}
 		text += " " + string(body)
 	}
-	return s.write([]byte(text))
+	return s.Write([]byte(text))
 }
 
 // confirm asks a question. Without a terminal it wants --yes.

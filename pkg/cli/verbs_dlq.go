@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-var deadLetterColumns = []column{
-	{title: "QUEUE", path: "queue"}, {title: "PARTITION", path: "partition"}, {title: "GROUP", path: "consumerGroup"},
-	{title: "TRANSACTION-ID", path: "transactionId"}, {title: "FAILED", path: "failedAt", show: age}, {title: "RETRIES", path: "retryCount"},
-	{title: "ERROR", path: "errorMessage"}, {title: "PARTITION-ID", path: "partitionId", wide: true}, {title: "DATA", path: "data", wide: true},
+var deadLetterColumns = []output.Column{
+	{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "GROUP", Path: "consumerGroup"},
+	{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "FAILED", Path: "failedAt", Show: output.Age}, {Title: "RETRIES", Path: "retryCount"},
+	{Title: "ERROR", Path: "errorMessage"}, {Title: "PARTITION-ID", Path: "partitionId", Wide: true}, {Title: "DATA", Path: "data", Wide: true},
 }
 
 // deadLetterFilter adds the flags that select dead letters.
@@ -54,7 +55,7 @@ var deadLetterVerbs = []*verb{
 		request: func(in *input) client.Request {
 			return get("/api/v1/dlq", url.Values{"queue": {in.args[0]}, "transactionId": {in.args[1]}})
 		},
-		rows: "messages", columns: append(append([]column{}, deadLetterColumns[:7]...), column{title: "DATA", path: "data"}),
+		rows: "messages", columns: append(append([]output.Column{}, deadLetterColumns[:7]...), output.Column{Title: "DATA", Path: "data"}),
 	},
 	{
 		use: "redrive QUEUE", short: "Deliver dead letters again", complete: []completion{queues}, change: true, serverDryRun: true,
@@ -65,9 +66,9 @@ var deadLetterVerbs = []*verb{
 			f.Int("rate", 0, "most messages per second; 0 is no limit")
 		},
 		request: redriveRequest, repeat: []string{"redriven", "skipped"},
-		columns: []column{
-			{title: "QUEUE", path: "queue"}, {title: "GROUP", path: "consumerGroup"}, {title: "DRY-RUN", path: "dryRun"}, {title: "MATCHED", path: "matched"},
-			{title: "REDRIVEN", path: "redriven"}, {title: "SKIPPED", path: "skipped"}, {title: "REMAINING", path: "remaining"},
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "queue"}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "DRY-RUN", Path: "dryRun"}, {Title: "MATCHED", Path: "matched"},
+			{Title: "REDRIVEN", Path: "redriven"}, {Title: "SKIPPED", Path: "skipped"}, {Title: "REMAINING", Path: "remaining"},
 		},
 	},
 	{
@@ -81,9 +82,9 @@ var deadLetterVerbs = []*verb{
 			return remove("/api/v1/dlq", query)
 		},
 		repeat: []string{"purged"},
-		columns: []column{
-			{title: "QUEUE", path: "queue"}, {title: "DRY-RUN", path: "dryRun"}, {title: "MATCHED", path: "matched"}, {title: "PURGED", path: "purged"},
-			{title: "REMAINING", path: "remaining"},
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "queue"}, {Title: "DRY-RUN", Path: "dryRun"}, {Title: "MATCHED", Path: "matched"}, {Title: "PURGED", Path: "purged"},
+			{Title: "REMAINING", Path: "remaining"},
 		},
 	},
 }

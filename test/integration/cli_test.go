@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -152,7 +153,7 @@ func queueCommands(x *terminal) {
 	require.Equal(x.t, []any{0, "orders\n"}, []any{code, out})
 	code, out, _ = x.run("", "queue", "list", "-o", "ndjson")
 	require.Zero(x.t, code)
-	require.JSONEq(x.t, `"orders"`, string(encode(member(parse(x.t, out), "name"))))
+	require.JSONEq(x.t, `"orders"`, encode(member(parse(x.t, out), "name")))
 	_, out, _ = x.run("", "queue", "get", "orders", "-o", "yaml")
 	require.Contains(x.t, out, "\n    leaseTime: 60\n")
 	code, _, problems := x.run("", "queue", "list", "-o", "xml")
@@ -167,14 +168,19 @@ func queueCommands(x *terminal) {
 	x.table("QUEUE DELETED EXISTED\ngone yes no", "queue", "delete", "gone", "--yes")
 }
 
-// member follows names and indexes through decoded JSON.
+// member follows names and indexes through decoded JSON. A value that is not there is nil.
 func member(value any, path ...any) any {
 	for _, step := range path {
 		switch at := step.(type) {
 		case string:
-			value = value.(map[string]any)[at]
+			object, _ := value.(map[string]any)
+			value = object[at]
 		case int:
-			value = value.([]any)[at]
+			list, _ := value.([]any)
+			if at >= len(list) {
+				return nil
+			}
+			value = list[at]
 		}
 	}
 	return value
@@ -195,7 +201,7 @@ func messageCommands(x *terminal) {
 	require.Contains(x.t, problems, "line 2 is not JSON")
 	popped := x.json("pop", "lines", "--batch", "9", "--group", "g", "--wait", "10s", "--partition", "x")
 	require.Len(x.t, popped, 2)
-	lease, partition := member(popped, 0, "leaseId").(string), member(popped, 0, "partitionId").(string)
+	lease, partition := fmt.Sprint(member(popped, 0, "leaseId")), fmt.Sprint(member(popped, 0, "partitionId"))
 	x.table("LEASE-ID EXPIRES\nID AT", "extend", lease, "--by", "1m")
 	x.table("TRANSACTION-ID SUCCESS LEASE-RELEASED DEAD ERROR\n3 yes yes no -", "ack", partition, "3", "--group", "g", "--lease-id", lease)
 	code, _, _ = x.run("", "ack", partition, "3", "--group", "g", "--lease-id", lease)
@@ -282,7 +288,7 @@ func deadLetterCommands(x *terminal) {
 		x.run("", "push", "failing", "1", "--transaction-id", id)
 	}
 	popped := x.json("pop", "failing", "--batch", "9")
-	partition, lease := member(popped, 0, "partitionId").(string), member(popped, 0, "leaseId").(string)
+	partition, lease := fmt.Sprint(member(popped, 0, "partitionId")), fmt.Sprint(member(popped, 0, "leaseId"))
 	for _, id := range []string{"d1", "d2"} {
 		x.table("TRANSACTION-ID SUCCESS LEASE-RELEASED DEAD ERROR\n"+id+" yes no yes -", "ack", partition, id, "--status", "dlq", "--error", "no paper", "--lease-id", lease)
 	}

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"bytes"
@@ -12,54 +12,55 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// formats are the values of --output, without jsonpath=….
-var formats = []string{"table", "wide", "json", "ndjson", "yaml"}
+// Formats are the values of --output, without jsonpath=….
+var Formats = []string{"table", "wide", "json", "ndjson", "yaml"}
 
-// column is a column of a table.
-type column struct {
-	title string
-	// path leads to the value, such as messages.pending.
-	path string
-	// wide columns are shown by -o wide only.
-	wide bool
-	// show formats a value that is not null. nil: see plain.
-	show func(value any) string
+// Column is a column of a table.
+type Column struct {
+	Title string
+	// Path leads to the value, such as messages.pending.
+	Path string
+	// Wide columns are shown by -o wide only.
+	Wide bool
+	// Show Formats a value that is not null. nil: see plain.
+	Show func(value any) string
 }
 
-// printer prints answers in the format of --output.
-type printer struct {
+// Printer prints answers in the format of --output.
+type Printer struct {
 	out    io.Writer
 	format string
 	path   *jsonpath.Path
-	quiet  bool
-	bold   bool
+	// Quiet printers print nothing.
+	Quiet bool
+	bold  bool
 }
 
-// newPrinter reads --output.
-func newPrinter(out io.Writer, format string, quiet, bold bool) (*printer, error) {
-	p := &printer{out: out, format: format, quiet: quiet, bold: bold}
+// New reads --output.
+func New(out io.Writer, format string, quiet, bold bool) (*Printer, error) {
+	p := &Printer{out: out, format: format, Quiet: quiet, bold: bold}
 	if text, found := strings.CutPrefix(format, "jsonpath="); found {
 		path, err := jsonpath.Parse(text)
 		if err != nil {
-			return nil, usageError(fmt.Sprintf("--output jsonpath: %v", err))
+			return nil, fmt.Errorf("--output jsonpath: %w", err)
 		}
 		p.format, p.path = "jsonpath", path
 		return p, nil
 	}
-	for _, known := range formats {
+	for _, known := range Formats {
 		if format == known {
 			return p, nil
 		}
 	}
-	return nil, usageError(fmt.Sprintf("--output is %q: it must be %s or jsonpath=EXPRESSION", format, strings.Join(formats, ", ")))
+	return nil, fmt.Errorf("--output is %q: it must be %s or jsonpath=EXPRESSION", format, strings.Join(Formats, ", "))
 }
 
-// isTable reports whether people read the output.
-func (p *printer) isTable() bool { return p.format == "table" || p.format == "wide" }
+// IsTable reports whether people read the output.
+func (p *Printer) IsTable() bool { return p.format == "table" || p.format == "wide" }
 
-// answer prints an answer of the server. rows is the path of its list, "" for the answer itself.
-func (p *printer) answer(raw []byte, rows string, columns []column) error {
-	if p.quiet {
+// Answer prints an answer of the server. rows is the path of its list, "" for the answer itself.
+func (p *Printer) Answer(raw []byte, rows string, columns []Column) error {
+	if p.Quiet {
 		return nil
 	}
 	if p.format == "json" {
@@ -67,7 +68,7 @@ func (p *printer) answer(raw []byte, rows string, columns []column) error {
 		if err := json.Indent(&indented, raw, "", "  "); err != nil {
 			return fmt.Errorf("formatting the answer: %w", err)
 		}
-		return p.write(indented.Bytes())
+		return p.Write(indented.Bytes())
 	}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -87,13 +88,13 @@ func (p *printer) answer(raw []byte, rows string, columns []column) error {
 	}
 }
 
-func (p *printer) write(text []byte) error {
+func (p *Printer) Write(text []byte) error {
 	_, err := p.out.Write(append(bytes.TrimRight(text, "\n"), '\n'))
 	return err
 }
 
 // yaml prints JSON as YAML, with the members in their order.
-func (p *printer) yaml(raw []byte) error {
+func (p *Printer) yaml(raw []byte) error {
 	var node yaml.Node
 	if err := yaml.Unmarshal(raw, &node); err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
@@ -105,7 +106,7 @@ func (p *printer) yaml(raw []byte) error {
 	if err := encoder.Encode(&node); err != nil {
 		return fmt.Errorf("formatting the answer: %w", err)
 	}
-	return p.write(text.Bytes())
+	return p.Write(text.Bytes())
 }
 
 func blockStyle(node *yaml.Node) {
@@ -116,17 +117,17 @@ func blockStyle(node *yaml.Node) {
 }
 
 // selected prints what a JSONPath finds, one value a line, texts without quotes.
-func (p *printer) selected(value any) error {
+func (p *Printer) selected(value any) error {
 	for _, found := range p.path.Select(value) {
 		text, isText := found.(string)
 		line := []byte(text)
 		if !isText {
 			var err error
-			if line, err = compact(found); err != nil {
+			if line, err = Compact(found); err != nil {
 				return err
 			}
 		}
-		if err := p.write(line); err != nil {
+		if err := p.Write(line); err != nil {
 			return err
 		}
 	}
@@ -134,20 +135,21 @@ func (p *printer) selected(value any) error {
 }
 
 // lines prints each row as JSON in a line of its own.
-func (p *printer) lines(rows []any) error {
+func (p *Printer) lines(rows []any) error {
 	for _, row := range rows {
-		line, err := compact(row)
+		line, err := Compact(row)
 		if err != nil {
 			return err
 		}
-		if err := p.write(line); err != nil {
+		if err := p.Write(line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func compact(value any) ([]byte, error) {
+// Compact returns a value as JSON on one line, with <, > and & as they are.
+func Compact(value any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
@@ -157,10 +159,10 @@ func compact(value any) ([]byte, error) {
 	return bytes.TrimRight(text.Bytes(), "\n"), nil
 }
 
-func (p *printer) table(rows []any, columns []column) error {
-	var shown []column
+func (p *Printer) table(rows []any, columns []Column) error {
+	var shown []Column
 	for _, c := range columns {
-		if !c.wide || p.format == "wide" {
+		if !c.Wide || p.format == "wide" {
 			shown = append(shown, c)
 		}
 	}
@@ -168,7 +170,7 @@ func (p *printer) table(rows []any, columns []column) error {
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for i, c := range shown {
 		separate(w, i)
-		_, _ = io.WriteString(w, c.title)
+		_, _ = io.WriteString(w, c.Title)
 	}
 	_, _ = io.WriteString(w, "\n")
 	for _, row := range rows {
@@ -188,7 +190,7 @@ func (p *printer) table(rows []any, columns []column) error {
 	if p.bold {
 		lines[0] = "\x1b[1m" + lines[0] + "\x1b[0m"
 	}
-	return p.write([]byte(strings.Join(lines, "\n")))
+	return p.Write([]byte(strings.Join(lines, "\n")))
 }
 
 func separate(w io.Writer, i int) {
@@ -198,16 +200,16 @@ func separate(w io.Writer, i int) {
 }
 
 // cell returns the text of a row in a column. A value that is missing or null is a dash.
-func (c column) cell(row any) string {
-	value := member(row, c.path)
+func (c Column) cell(row any) string {
+	value := Member(row, c.Path)
 	if value == nil || value == "" {
 		return "-"
 	}
 	text := ""
-	if c.show != nil {
-		text = c.show(value)
+	if c.Show != nil {
+		text = c.Show(value)
 	} else {
-		text = plain(value)
+		text = Plain(value)
 	}
 	return strings.Map(func(r rune) rune {
 		if r == '\t' || r == '\n' || r == '\r' {
@@ -217,8 +219,8 @@ func (c column) cell(row any) string {
 	}, text)
 }
 
-// member follows a path through objects. An empty path is the value itself.
-func member(value any, path string) any {
+// Member follows a path through objects. An empty path is the value itself.
+func Member(value any, path string) any {
 	for path != "" {
 		var name string
 		name, path, _ = strings.Cut(path, ".")
@@ -233,7 +235,7 @@ func member(value any, path string) any {
 
 // listOf returns the list at path, or a list of the one value there.
 func listOf(value any, path string) []any {
-	switch found := member(value, path).(type) {
+	switch found := Member(value, path).(type) {
 	case []any:
 		return found
 	case nil:
@@ -243,8 +245,8 @@ func listOf(value any, path string) []any {
 	}
 }
 
-// plain returns a value for people: a text as it is, a boolean as yes or no, and others as JSON.
-func plain(value any) string {
+// Plain returns a value for people: a text as it is, a boolean as yes or no, and others as JSON.
+func Plain(value any) string {
 	switch v := value.(type) {
 	case string:
 		return v
@@ -256,7 +258,7 @@ func plain(value any) string {
 		}
 		return "no"
 	}
-	text, err := compact(value)
+	text, err := Compact(value)
 	if err != nil {
 		return fmt.Sprint(value)
 	}
