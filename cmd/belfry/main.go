@@ -42,7 +42,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "belfry: %v\n", err)
 	}
 	var failed *runError
-	if errors.As(err, &failed) && code != cli.ExitUsage {
+	if errors.As(err, &failed) && (code != cli.ExitUsage || !printed) {
 		return code
 	}
 	_, _ = fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())

@@ -82,9 +82,11 @@ func (s *session) apply(wanted manifest.Manifest, prune bool) error {
 		if s.dryRun {
 			continue
 		}
-		if err := s.client.Do(s.cmd.Context(), one.Request, nil); err != nil {
+		var answer []byte
+		if err := s.client.Do(s.cmd.Context(), one.Request, &answer); err != nil {
 			return err
 		}
+		s.warn(answer)
 	}
 	if len(steps) == 0 {
 		return s.text("nothing to change")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -72,5 +73,19 @@ func (s *session) configure(request client.Request) error {
 	if err := s.client.Do(s.cmd.Context(), request, &answer); err != nil {
 		return err
 	}
+	s.warn(answer)
 	return s.Answer(answer, "", configuredColumns)
+}
+
+// warn prints the warnings of an answer.
+func (s *session) warn(answer []byte) {
+	var read struct {
+		Warnings []string `json:"warnings"`
+	}
+	if json.Unmarshal(answer, &read) != nil {
+		return // Answer says so
+	}
+	for _, warning := range read.Warnings {
+		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "warning: "+warning)
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-	"github.com/theory/jsonpath"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
@@ -21,7 +20,7 @@ import (
 
 const (
 	// lanes is how many pushes are under way at a time. A partition has one lane, so its messages keep their order.
-	lanes = 8
+	lanes = 16
 	// maxLine bounds a line of NDJSON.
 	maxLine = 64 << 20
 )
@@ -120,23 +119,16 @@ func (o *pushOptions) run(s *session, args []string) error {
 
 // builder returns what makes an item of a payload.
 func (o *pushOptions) builder(queueName string) (func(payload []byte) (client.Item, error), error) {
-	var partition, transaction *jsonpath.Path
-	for flag, of := range map[string]struct {
-		text string
-		into **jsonpath.Path
-	}{"--partition-key": {o.partitionKey, &partition}, "--transaction-key": {o.key, &transaction}} {
-		if of.text == "" {
-			continue
-		}
-		parsed, err := jsonpath.Parse(of.text)
-		if err != nil {
-			return nil, usageError(flag + ": " + err.Error())
-		}
-		*of.into = parsed
+	partition, err := newKey("--partition-key", o.partitionKey)
+	if err != nil {
+		return nil, err
+	}
+	transaction, err := newKey("--transaction-key", o.key)
+	if err != nil {
+		return nil, err
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
 	if o.delay != "" {
-		var err error
 		if template.Delay, err = parseDuration(o.delay); err != nil {
 			return nil, usageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
 		}
@@ -147,36 +139,15 @@ func (o *pushOptions) builder(queueName string) (func(payload []byte) (client.It
 			return item, errors.New("is not JSON")
 		}
 		item.Payload = json.RawMessage(payload)
-		if partition == nil && transaction == nil {
-			return item, nil
-		}
-		decoder := json.NewDecoder(bytes.NewReader(payload))
-		decoder.UseNumber()
-		var value any
-		err := decoder.Decode(&value)
-		if err == nil && partition != nil {
-			item.Partition, err = textAt(value, partition)
+		var err error
+		if partition != nil {
+			item.Partition, err = partition.of(payload)
 		}
 		if err == nil && transaction != nil {
-			item.TransactionID, err = textAt(value, transaction)
+			item.TransactionID, err = transaction.of(payload)
 		}
 		return item, err
 	}, nil
-}
-
-// textAt returns the one value at a path as text.
-func textAt(value any, path *jsonpath.Path) (string, error) {
-	found := path.Select(value)
-	if len(found) != 1 {
-		return "", fmt.Errorf("has %d values at %s", len(found), path)
-	}
-	switch of := found[0].(type) {
-	case string:
-		return of, nil
-	case json.Number:
-		return of.String(), nil
-	}
-	return "", fmt.Errorf("has no text or number at %s", path)
 }
 
 func (s *session) pushOne(item client.Item) error {
@@ -220,7 +191,7 @@ func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error
 	var sending sync.WaitGroup
 	var queue [lanes]chan []client.Item
 	for i := range queue {
-		queue[i] = make(chan []client.Item, 1)
+		queue[i] = make(chan []client.Item, 4)
 		sending.Go(func() {
 			for items := range queue[i] {
 				results, err := s.client.PushMany(ctx, items)

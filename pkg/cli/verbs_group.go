@@ -29,7 +29,12 @@ var groupVerbs = []*verb{
 		request: func(in *input) client.Request {
 			return get("/api/v1/consumer-groups/"+in.arg(0), in.query("limit", "limit"))
 		},
-		columns: []output.Column{{Title: "QUEUES", Path: ""}},
+		rows: "*queue.partitions",
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LAG-SECONDS", Path: "timeLagSeconds"},
+			{Title: "LEASED", Path: "leaseActive"}, {Title: "CONSUMED", Path: "totalConsumed"}, {Title: "LAST-CONSUMED", Path: "lastConsumedAt", Show: output.Age},
+			{Title: "LEASE-ID", Path: "workerId", Wide: true},
+		},
 	},
 	{
 		use: "lag", short: "List the partitions in which consumer groups are late", flags: lagFlags, request: lagRequest, columns: lagColumns,

@@ -139,6 +139,8 @@ func queueCommands(x *terminal) {
 	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 retryDelay=1000 ttl=3600", "queue", "configure", "orders", "--namespace", "shop", "--task", "mail",
 		"--option", "retryLimit=0", "--options", `{"leaseTime": 60}`)
 	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 priority=7 retryDelay=1000 ttl=3600", "queue", "configure", "orders", "--option", "priority=7")
+	_, _, problems := x.run("", "queue", "configure", "orders", "--option", "leaseTim=5")
+	require.Contains(x.t, problems, "did you mean leaseTime?")
 	x.table("QUEUE NAMESPACE TASK PAUSED AGE OPTIONS\norders shop mail no AGE leaseTime=60 priority=7 ttl=3600", "queue", "get", "orders")
 	x.table("STATUS QUEUE TRANSACTION-ID MESSAGE-ID\nqueued orders a ID", "push", "orders", `{"id": 1}`, "--transaction-id", "a")
 	x.table("QUEUE PARTITIONS TOTAL PENDING PROCESSING PAUSED AGE\norders 1 1 1 0 no AGE", "queue", "list")
@@ -156,7 +158,7 @@ func queueCommands(x *terminal) {
 	require.JSONEq(x.t, `"orders"`, encode(member(parse(x.t, out), "name")))
 	_, out, _ = x.run("", "queue", "get", "orders", "-o", "yaml")
 	require.Contains(x.t, out, "\n    leaseTime: 60\n")
-	code, _, problems := x.run("", "queue", "list", "-o", "xml")
+	code, _, problems = x.run("", "queue", "list", "-o", "xml")
 	require.Equal(x.t, 2, code, problems)
 	x.table("NAMESPACE QUEUES PARTITIONS TOTAL PENDING\nshop 1 1 1 1", "namespace", "list")
 	x.table("TASK QUEUES PARTITIONS TOTAL PENDING\nmail 1 1 1 1", "task", "list")
@@ -267,7 +269,8 @@ func write(t *testing.T, text string) string {
 func groupCommands(x *terminal) {
 	rows := x.json("group", "list")
 	require.NotEmpty(x.t, rows)
-	x.json("group", "get", "g")
+	x.table("QUEUE PARTITION LAG LAG-SECONDS LEASED CONSUMED LAST-CONSUMED\nlines x 0 0 no 2 AGE", "group", "get", "g")
+	require.Equal(x.t, "x", member(x.json("group", "get", "g"), "lines", "partitions", 0, "partition"))
 	x.json("group", "lag", "--min-seconds", "1")
 	x.json("lag", "--min-seconds", "1")
 	x.table("GROUP QUEUE PARTITION MOVED UPDATED\ng lines - 1 -", "group", "seek", "g", "lines", "--to-beginning", "--yes")

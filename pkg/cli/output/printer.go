@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -233,8 +235,13 @@ func Member(value any, path string) any {
 	return value
 }
 
-// listOf returns the list at path, or a list of the one value there.
+// listOf returns the list at path, or a list of the one value there. The path *queue.partitions is for an object of
+// objects: it joins the lists at "partitions" of all members, and puts the name of the member into each row as "queue".
 func listOf(value any, path string) []any {
+	name, rest, _ := strings.Cut(path, ".")
+	if name, found := strings.CutPrefix(name, "*"); found {
+		return joined(value, name, rest)
+	}
 	switch found := Member(value, path).(type) {
 	case []any:
 		return found
@@ -243,6 +250,19 @@ func listOf(value any, path string) []any {
 	default:
 		return []any{found}
 	}
+}
+
+func joined(value any, name, path string) (rows []any) {
+	members, _ := value.(map[string]any) // without members there are no rows
+	for _, key := range slices.Sorted(maps.Keys(members)) {
+		for _, row := range listOf(members[key], path) {
+			if object, isObject := row.(map[string]any); isObject {
+				object[name] = key
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // Plain returns a value for people: a text as it is, a boolean as yes or no, and others as JSON.
