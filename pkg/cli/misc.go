@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/progress"
 )
 
 // input reads a file, or standard input for "-".
@@ -116,7 +116,12 @@ func newDeadLetterExport() *cobra.Command {
 }
 
 func (s *session) exportDeadLetters(query url.Values) error {
-	total := 0
+	total := int64(0)
+	var shown *progress.Progress
+	if !isTerminal(s.cmd.OutOrStdout()) {
+		shown = s.newProgress("dead letters")
+	}
+	defer shown.End()
 	for {
 		var page struct {
 			Messages   []json.RawMessage `json:"messages"`
@@ -132,12 +137,12 @@ func (s *session) exportDeadLetters(query url.Values) error {
 				return err
 			}
 		}
-		total += len(page.Messages)
+		total += int64(len(page.Messages))
 		if page.Pagination.Next == nil {
 			return nil
 		}
 		query.Set("cursor", *page.Pagination.Next)
-		s.progress(fmt.Sprintf("%d dead letters", total))
+		shown.Show(total, -1, time.Now())
 	}
 }
 

@@ -11,10 +11,13 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/payload"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -31,6 +34,8 @@ type pushed struct {
 	Duplicate int64 `json:"duplicate"`
 	Buffered  int64 `json:"buffered"`
 }
+
+func (p *pushed) sum() int64 { return p.Queued + p.Duplicate + p.Buffered }
 
 var pushedColumns = []output.Column{
 	{Title: "STATUS", Path: "status"}, {Title: "QUEUE", Path: "queueName"}, {Title: "TRANSACTION-ID", Path: "transaction_id"}, {Title: "MESSAGE-ID", Path: "message_id"},
@@ -118,14 +123,14 @@ func (o *pushOptions) run(s *session, args []string) error {
 }
 
 // builder returns what makes an item of a payload.
-func (o *pushOptions) builder(queueName string) (func(payload []byte) (client.Item, error), error) {
-	partition, err := newKey("--partition-key", o.partitionKey)
+func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, error), error) {
+	partition, err := payload.NewKey("--partition-key", o.partitionKey)
 	if err != nil {
-		return nil, err
+		return nil, usageError(err.Error())
 	}
-	transaction, err := newKey("--transaction-key", o.key)
+	transaction, err := payload.NewKey("--transaction-key", o.key)
 	if err != nil {
-		return nil, err
+		return nil, usageError(err.Error())
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
 	if o.delay != "" {
@@ -133,18 +138,18 @@ func (o *pushOptions) builder(queueName string) (func(payload []byte) (client.It
 			return nil, usageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
 		}
 	}
-	return func(payload []byte) (client.Item, error) {
+	return func(text []byte) (client.Item, error) {
 		item := template
-		if !json.Valid(payload) {
+		if !json.Valid(text) {
 			return item, errors.New("is not JSON")
 		}
-		item.Payload = json.RawMessage(payload)
+		item.Payload = json.RawMessage(text)
 		var err error
 		if partition != nil {
-			item.Partition, err = partition.of(payload)
+			item.Partition, err = partition.Of(text)
 		}
 		if err == nil && transaction != nil {
-			item.TransactionID, err = transaction.of(payload)
+			item.TransactionID, err = transaction.Of(text)
 		}
 		return item, err
 	}, nil
@@ -173,6 +178,9 @@ func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error
 	defer cancel(nil)
 	var counts pushed
 	var counting sync.Mutex
+	source := newSource(in)
+	shown := s.newProgress("messages")
+	defer shown.End()
 	count := func(results []client.Stored) {
 		counting.Lock()
 		defer counting.Unlock()
@@ -186,7 +194,7 @@ func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error
 				counts.Queued++
 			}
 		}
-		s.progress(fmt.Sprintf("%d messages", counts.Queued+counts.Duplicate+counts.Buffered))
+		shown.Show(counts.sum(), source.share(), time.Now())
 	}
 	var sending sync.WaitGroup
 	var queue [lanes]chan []client.Item
@@ -203,7 +211,7 @@ func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error
 			}
 		})
 	}
-	err := readLines(ctx, in, build, batch, &queue)
+	err := readLines(ctx, source, build, batch, &queue)
 	for i := range queue {
 		close(queue[i])
 	}
@@ -213,9 +221,43 @@ func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error
 	}
 	if err != nil {
 		return fmt.Errorf("%w (%d messages are stored; push them again with --transaction-key to store each once)",
-			err, counts.Queued+counts.Duplicate+counts.Buffered)
+			err, counts.sum())
 	}
+	shown.End()
 	return s.value(counts, "", pushedCounts)
+}
+
+// source counts what is read of an input.
+type source struct {
+	io.Reader
+	read atomic.Int64
+	// size is that of a file, or 0.
+	size int64
+}
+
+func newSource(in io.Reader) *source {
+	s := &source{Reader: in}
+	if f, isFile := in.(*os.File); isFile {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			s.size = info.Size()
+		}
+	}
+	return s
+}
+
+// Read implements io.Reader.
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	s.read.Add(int64(n))
+	return n, err
+}
+
+// share returns how much of a file is read, from 0 to 1. It is -1 if the size is not known.
+func (s *source) share() float64 {
+	if s.size == 0 {
+		return -1
+	}
+	return float64(s.read.Load()) / float64(s.size)
 }
 
 // readLines sends the lines to the lanes of their partitions, in batches.

@@ -154,6 +154,8 @@ func (v *verb) run(in *input) error {
 // send sends the request, and repeats it if the verb says so.
 func (v *verb) send(in *input, request client.Request) (answer []byte, err error) {
 	sums := map[string]int64{}
+	shown := in.newProgress("messages")
+	defer shown.End()
 	for {
 		if err := in.client.Do(in.cmd.Context(), request, &answer); err != nil || v.repeat == nil {
 			return answer, err
@@ -175,7 +177,8 @@ func (v *verb) send(in *input, request client.Request) (answer []byte, err error
 		if in.dryRun || number(members["remaining"]) == 0 || did == 0 {
 			return json.Marshal(members)
 		}
-		in.progress(fmt.Sprintf("%d done, %s remaining", sums[v.repeat[0]], output.Plain(members["remaining"])))
+		done := sums[v.repeat[0]]
+		shown.Show(done, float64(done)/float64(done+number(members["remaining"])), time.Now())
 	}
 }
 
@@ -183,13 +186,6 @@ func number(value any) int64 {
 	n, _ := value.(json.Number) // 0 for anything else
 	whole, _ := n.Int64()
 	return whole
-}
-
-// progress shows on a terminal how far a long command is.
-func (s *session) progress(text string) {
-	if out := s.cmd.ErrOrStderr(); !s.Quiet && isTerminal(out) {
-		_, _ = fmt.Fprintf(out, "\r\x1b[K%s", text)
-	}
 }
 
 func insertArgs(text string, args []string) string {

@@ -1,4 +1,7 @@
-package cli
+// Package payload reads what messages are pushed with from their payloads.
+//
+// It may import no other package of Belfry.
+package payload
 
 import (
 	"bytes"
@@ -11,8 +14,8 @@ import (
 	"github.com/theory/jsonpath/spec"
 )
 
-// key reads a text or a number of a payload at a JSONPath.
-type key struct {
+// Key reads a text or a number of a payload at a JSONPath.
+type Key struct {
 	path *jsonpath.Path
 	// members are the names that the path follows, if it is as simple as $.customer.id. Then only as much of a payload is
 	// decoded as is needed: one message costs half.
@@ -21,16 +24,16 @@ type key struct {
 	decoder *jsontext.Decoder
 }
 
-// newKey returns the key of a flag, or nil for an empty text.
-func newKey(flag, text string) (*key, error) {
+// NewKey returns the key of a flag, or nil for an empty text.
+func NewKey(flag, text string) (*Key, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // no key is no error
 	}
 	path, err := jsonpath.Parse(text)
 	if err != nil {
-		return nil, usageError(flag + ": " + err.Error())
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	k := &key{path: path, decoder: jsontext.NewDecoder(bytes.NewReader(nil))}
+	k := &Key{path: path, decoder: jsontext.NewDecoder(bytes.NewReader(nil))}
 	for _, segment := range path.Query().Segments() {
 		name, isName := segment.Selectors()[0].(spec.Name)
 		if !isName || len(segment.Selectors()) > 1 || segment.IsDescendant() {
@@ -42,8 +45,8 @@ func newKey(flag, text string) (*key, error) {
 	return k, nil
 }
 
-// of returns the one value at the path as text. The payload is valid JSON.
-func (k *key) of(payload []byte) (string, error) {
+// Of returns the one value at the path as text. The payload is valid JSON.
+func (k *Key) Of(payload []byte) (string, error) {
 	if k.members != nil {
 		return k.follow(payload)
 	}
@@ -67,7 +70,7 @@ func (k *key) of(payload []byte) (string, error) {
 }
 
 // follow reads the payload as far as the value.
-func (k *key) follow(payload []byte) (string, error) {
+func (k *Key) follow(payload []byte) (string, error) {
 	k.reader.Reset(payload)
 	k.decoder.Reset(&k.reader, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for _, member := range k.members {
@@ -90,7 +93,7 @@ func (k *key) follow(payload []byte) (string, error) {
 }
 
 // enter moves the decoder to the value of a member of the next value.
-func (k *key) enter(member string) (found bool, err error) {
+func (k *Key) enter(member string) (found bool, err error) {
 	if k.decoder.PeekKind() != '{' {
 		return false, nil
 	}

@@ -1,4 +1,4 @@
-package cli
+package payload
 
 import (
 	"testing"
@@ -13,15 +13,15 @@ func TestSimpleKeysFindWhatOthersFind(t *testing.T) {
 		`{"a":{"b":"text"}}`, `{"x":{"a":{"b":1}},"a":{"c":[1,{"b":2}],"b":18446744073709551616}}`, `{"a":{"b":"\u00e9\n"}}`,
 		`{}`, `{"a":1}`, `{"a":{}}`, `{"a":{"b":null}}`, `{"a":{"b":[1]}}`, `[1]`, `"a"`, `null`, ` {"a" : {"b" : -1.5e3 } } `,
 	} {
-		simple, err := newKey("--key", "$.a.b")
+		simple, err := NewKey("--key", "$.a.b")
 		require.NoError(t, err)
 		require.NotNil(t, simple.members)
-		other, err := newKey("--key", "$.a[?@ == @]")
+		other, err := NewKey("--key", "$.a[?@ == @]")
 		require.NoError(t, err)
 		require.Nil(t, other.members)
 		other.path = simple.path
-		want, wantErr := other.of([]byte(payload))
-		got, err := simple.of([]byte(payload))
+		want, wantErr := other.Of([]byte(payload))
+		got, err := simple.Of([]byte(payload))
 		require.Equal(t, want, got, payload)
 		require.Equal(t, wantErr, err, payload)
 	}
