@@ -2,7 +2,7 @@
 //
 // The package only handles flags, signals and exit codes; pkg/app wires the rooms. No
 // package imports it. Exit codes: 0 after a clean stop, 1 when the work failed, 2 when the
-// command line was wrong. See pkg/cli for those of the commands that speak to a server.
+// command line was wrong. pkg/cli has more codes for the commands that speak to a server.
 package main
 
 import (

@@ -36,7 +36,7 @@ func addFlags(cmd *cobra.Command) {
 	flags.String("server", "", "URLs of the servers, with commas (env BELFRY_SERVER; else the context; else "+defaultServer+")")
 	flags.String("token", "", "token for the server (env BELFRY_TOKEN; else the context)")
 	flags.String("context", "", "the context to use instead of the current one (env BELFRY_CONTEXT)")
-	flags.String("ca-file", "", "PEM file with the CA of an https server, instead of those of this machine (env BELFRY_CA_FILE)")
+	flags.String("ca-file", "", "PEM file with the CA of an https server (default: the CAs of this machine) (env BELFRY_CA_FILE)")
 	flags.StringP("output", "o", "table", "output: "+strings.Join(output.Formats, ", ")+" or jsonpath=EXPRESSION")
 	flags.BoolP("quiet", "q", false, "print nothing but errors")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats, cobra.ShellCompDirectiveNoFileComp))

@@ -33,7 +33,8 @@ type Request struct {
 // Do sends a request and decodes the JSON of the answer into into. A nil into discards the answer, and a *[]byte gets it as
 // it is. An empty answer, such as 204, leaves into unchanged. Any status but 2xx is an *Error.
 //
-// Names in the JSON must match those of into exactly, in upper and lower case. Do repeats GET, HEAD, PUT and DELETE as the package says. It repeats other methods only after 429 and 503, and if the server
+// The names in the JSON and in into must be equal, in upper and lower case. Do repeats GET, HEAD, PUT and DELETE as the
+// package says. It repeats other methods only after 429 and 503, and if the server
 // was not reached. It blocks until there is an answer, until RetryFor has passed, or until ctx ends.
 func (c *Client) Do(ctx context.Context, request Request, into any) error {
 	call, err := newCall(request)

@@ -109,7 +109,7 @@ func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step
 	return steps, nil
 }
 
-// steps returns what changes a queue from what it is now.
+// steps returns the changes that a queue needs.
 func (q *namedQueue) steps(now Settings, found bool) (steps []Step) {
 	settings, tagged := now, found
 	settings.Options = maps.Clone(now.Options)
