@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
@@ -35,6 +36,7 @@ type Config struct {
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
 	Auth       token.Config          `mapstructure:"auth"`
+	Dashboard  dashboard.Config      `mapstructure:"dashboard"`
 	Log        Log                   `mapstructure:"log"`
 
 	// sources maps each key that is not a default to its source. Load writes it, Print reads
@@ -89,6 +91,7 @@ func Default() Config {
 		Spool:     spool.DefaultConfig(),
 		History:   history.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
+		Dashboard: dashboard.DefaultConfig(),
 		Log:       DefaultLog(),
 	}
 }

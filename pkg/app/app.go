@@ -156,6 +156,9 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	case <-peersFailed.Done():
 	}
 	p.dispatcher.Stop()
+	if p.dashboard != nil {
+		p.dashboard.Close()
+	}
 	endSQLWaiting()
 	stopping := errors.Join(p.server.Shutdown(context.WithoutCancel(ctx)), p.drain(ctx))
 	endBackground()

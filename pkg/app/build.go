@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -53,6 +54,8 @@ type parts struct {
 	listener   *listen.Listener
 	sender     *listen.Sender
 	server     *httpapi.Server
+	// dashboard is nil if dashboard.enabled is false.
+	dashboard *dashboard.Dashboard
 	// api is what the server uses once it is open.
 	api        httpapi.Deps
 	drainDelay time.Duration
@@ -149,7 +152,7 @@ func (b builder) build(ctx context.Context) error {
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool),
 		Listener: b.listenerState, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
-	return nil
+	return b.buildDashboard(auth)
 }
 
 // authenticator returns what verifies tokens, or nil if auth.enabled is false.
