@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -82,6 +83,8 @@ type builder struct {
 	log  *zap.Logger
 	// counts are what this instance did, for the history.
 	counts *history.Recorder
+	// changes say when the figures of the dashboard may have changed.
+	changes *source.Changes
 	// addr is where the server listens.
 	addr net.Addr
 }

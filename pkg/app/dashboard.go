@@ -13,10 +13,9 @@ func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
 	if !b.cfg.Dashboard.Enabled {
 		return nil
 	}
-	changes := &source.Changes{}
-	b.bus.Subscribe(dashboardEvents{changes: changes})
+	b.bus.Subscribe(dashboardEvents{changes: b.changes})
 	b.parts.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
-		API: b.server.Handler(), Auth: auth, Changes: changes, Version: Version(), Log: b.log,
+		API: b.server.Handler(), Auth: auth, Changes: b.changes, Version: Version(), Log: b.log,
 	})
 	b.api.Dashboard = b.parts.dashboard
 	return err

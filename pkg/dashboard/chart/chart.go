@@ -27,12 +27,8 @@ type Line struct {
 	Points      []Point
 }
 
-// The size of a chart in units of its view box, and the room for its labels.
-const (
-	width, height = 720.0, 180.0
-	left, bottom  = 44.0, 20.0
-	top, right    = 8.0, 4.0
-)
+// The size of a chart in units of its view box. The style sheet stretches it to the width of the page.
+const width, height = 1000.0, 160.0
 
 // Span is the time that a chart shows.
 type Span struct {
@@ -51,27 +47,24 @@ func Lines(title, unit string, span Span, lines []Line) template.HTML {
 	}
 	most = ceiling(most)
 	b := &strings.Builder{}
-	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" role="img" aria-label="%s" data-chart data-from="%d" data-to="%d" data-left="%g" data-right="%g" data-unit="%s">`,
-		width, height, html.EscapeString(title+": "+Summary(unit, lines)), span.From.Unix(), span.To.Unix(), left, width-right, html.EscapeString(unit))
+	fmt.Fprintf(b, `<div class="plot"><div class="rises" aria-hidden="true"><span>%s</span><span>%s</span><span>0</span></div>`, Short(most), Short(most/2))
+	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-label="%s" data-chart data-from="%d" data-to="%d" data-unit="%s">`,
+		width, height, html.EscapeString(title+": "+Summary(unit, lines)), span.From.Unix(), span.To.Unix(), html.EscapeString(unit))
 	for i := range 3 {
-		y := top + (height-top-bottom)*float64(i)/2
-		fmt.Fprintf(b, `<line class="grid" x1="%g" x2="%g" y1="%.1f" y2="%.1f"/><text class="axis" x="%g" y="%.1f" text-anchor="end">%s</text>`,
-			left, width-right, y, y, left-6, y+4, Short(most*float64(2-i)/2))
-	}
-	for i := range 5 {
-		at := span.From.Add(span.To.Sub(span.From) * time.Duration(i) / 4)
-		x, anchor := left+(width-left-right)*float64(i)/4, "middle"
-		if i == 4 {
-			anchor = "end"
-		}
-		fmt.Fprintf(b, `<text class="axis" x="%.1f" y="%g" text-anchor="%s" data-clock="%d">%s</text>`, x, height-4, anchor, at.Unix(), clock(at, span))
+		y := height * float64(i) / 2
+		fmt.Fprintf(b, `<line class="grid" x1="0" x2="%g" y1="%g" y2="%g"/>`, width, y, y)
 	}
 	for _, line := range lines {
 		values := fill(span, line.Points)
 		fmt.Fprintf(b, `<path class="line %s" d="%s" data-name="%s" data-values="%s"/>`,
 			line.Class, path(values, most), html.EscapeString(line.Name), joined(values))
 	}
-	b.WriteString(`</svg>`)
+	b.WriteString(`</svg><div class="times" aria-hidden="true">`)
+	for i := range 5 {
+		at := span.From.Add(span.To.Sub(span.From) * time.Duration(i) / 4)
+		fmt.Fprintf(b, `<span data-clock="%d">%s</span>`, at.Unix(), clock(at, span))
+	}
+	b.WriteString(`</div></div>`)
 	return template.HTML(b.String()) //nolint:gosec // every text is escaped
 }
 
@@ -86,8 +79,8 @@ func clock(at time.Time, span Span) string {
 func path(values []float64, most float64) string {
 	b := &strings.Builder{}
 	for i, v := range values {
-		x := left + (width-left-right)*float64(i)/float64(max(1, len(values)-1))
-		y := height - bottom - (height-top-bottom)*v/most
+		x := width * float64(i) / float64(max(1, len(values)-1))
+		y := height - height*v/most
 		fmt.Fprintf(b, "%c%.1f %.1f", "ML"[min(i, 1)], x, y)
 	}
 	return b.String()

@@ -45,6 +45,9 @@ func (a *answer) fresh(now time.Time, count uint64, strict bool) bool {
 type answers struct {
 	mu   sync.Mutex
 	kept map[string]*answer
+	// least is the number of changes that every used answer has seen. A caller that has changed something
+	// raises it, to see what it did.
+	least uint64
 }
 
 // get returns the answer that is kept for a key, if it is being read or fresh. Otherwise it returns a new
@@ -55,7 +58,7 @@ func (a *answers) get(key string, count uint64, strict bool) (found *answer, min
 	if found := a.kept[key]; found != nil {
 		select {
 		case <-found.done:
-			if found.fresh(time.Now(), count, strict) {
+			if found.count >= a.least && found.fresh(time.Now(), count, strict) {
 				return found, false
 			}
 		default:
@@ -68,6 +71,13 @@ func (a *answers) get(key string, count uint64, strict bool) (found *answer, min
 	found = &answer{done: make(chan struct{}), asked: time.Now(), count: count}
 	a.kept[key] = found
 	return found, true
+}
+
+// expire makes sure that no answer is used that was asked for before count changes.
+func (a *answers) expire(count uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.least = max(a.least, count)
 }
 
 // forgetOldest expects the lock.

@@ -72,7 +72,10 @@ func New(api http.Handler, changes *Changes) *Client {
 // Do sends a request that changes something, and decodes the answer into out unless out is nil.
 // Errors: *Error.
 func (c *Client) Do(caller *Caller, method, path string, body, out any) error {
-	defer c.changes.Changed()
+	defer func() {
+		c.changes.Changed()
+		c.answers.expire(c.changes.Count())
+	}()
 	return c.send(caller.Request.Context(), caller, call{method, path, body}, out)
 }
 

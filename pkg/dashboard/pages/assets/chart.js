@@ -11,9 +11,7 @@ function hide() {
 
 function show(chart, event) {
   const box = chart.getBoundingClientRect();
-  const scale = chart.viewBox.baseVal.width / box.width;
-  const left = Number(chart.dataset.left), right = Number(chart.dataset.right);
-  const part = ((event.clientX - box.left) * scale - left) / (right - left);
+  const part = (event.clientX - box.left) / box.width;
   if (part < 0 || part > 1) return hide();
   const from = Number(chart.dataset.from), to = Number(chart.dataset.to);
   let text = clock(new Date((from + (to - from) * part) * 1000));
@@ -31,11 +29,11 @@ function show(chart, event) {
     mark?.remove();
     mark = document.createElementNS("http://www.w3.org/2000/svg", "line");
     mark.setAttribute("class", "cursor");
-    mark.setAttribute("y1", 8);
-    mark.setAttribute("y2", chart.viewBox.baseVal.height - 20);
+    mark.setAttribute("y1", 0);
+    mark.setAttribute("y2", chart.viewBox.baseVal.height);
     chart.append(mark);
   }
-  const x = left + (right - left) * part;
+  const x = chart.viewBox.baseVal.width * part;
   mark.setAttribute("x1", x);
   mark.setAttribute("x2", x);
   tip.textContent = text;

@@ -31,7 +31,7 @@ export function showTimes(root = document) {
     const at = new Date(time.dateTime);
     time.textContent = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}:${two(at.getSeconds())}`;
   }
-  for (const label of root.querySelectorAll("text[data-clock]")) {
+  for (const label of root.querySelectorAll("[data-clock]")) {
     if (label.textContent.includes(":")) label.textContent = clock(new Date(label.dataset.clock * 1000));
   }
 }

@@ -49,7 +49,7 @@ async function read() {
 
 function connect(button) {
   stream = new EventSource("live");
-  stream.addEventListener("open", () => button.classList.remove("lost"));
+  stream.addEventListener("open", () => { button.classList.remove("lost"); button.dataset.open = ""; });
   stream.addEventListener("error", () => { button.classList.add("lost"); missed = true; });
   stream.addEventListener("open", () => { if (missed) { missed = false; read(); } });
   stream.addEventListener("change", read);
@@ -70,6 +70,7 @@ export function startLive() {
     } else if (!wanted && stream) {
       stream.close();
       stream = undefined;
+      delete button.dataset.open;
       missed = true;
     }
   };
