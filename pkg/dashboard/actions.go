@@ -190,7 +190,7 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 		back = "./"
 	}
 	wanted, err := action(f)
-	var answer map[string]any
+	var answer any
 	if err == nil {
 		err = d.client.Do(caller, wanted.method, wanted.path, wanted.body, &answer)
 	}
@@ -211,12 +211,13 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 }
 
 // counted says how many an action has changed, if its answer has numbers.
-func counted(answer map[string]any) string {
+func counted(answer any) string {
+	members, _ := answer.(map[string]any)
 	text := ""
 	for _, field := range []struct{ name, text string }{
 		{"redriven", "redriven"}, {"purged", "deleted"}, {"skipped", "skipped"}, {"partitionsUpdated", "partitions"}, {"remaining", "remain: do it again"},
 	} {
-		if n, ok := answer[field.name].(float64); ok && (n > 0 || text == "" && field.name != "remaining" && field.name != "skipped") {
+		if n, ok := members[field.name].(float64); ok && (n > 0 || text == "" && field.name != "remaining" && field.name != "skipped") {
 			text += fmt.Sprintf(" %.0f %s.", n, field.text)
 		}
 	}

@@ -118,6 +118,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 		d.toSignIn(w, r, err)
 		return
 	}
+	caller.Fresh = r.Header.Get("X-Live") == ""
 	view := d.view(caller, r)
 	view.Page = d.pages.Find(r.PathValue("page"))
 	if r.Header.Get("X-Live") == "" {

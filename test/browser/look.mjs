@@ -15,7 +15,7 @@ export function watch(page) {
   const complaints = [];
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) complaints.push(message.text()); });
   page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("requestfailed", (request) => { if (!request.url().endsWith("/live")) complaints.push(`failed: ${request.url()}`); });
+  page.on("requestfailed", (request) => { if (request.failure().errorText !== "net::ERR_ABORTED") complaints.push(`failed: ${request.url()}`); });
   return complaints;
 }
 

@@ -20,6 +20,9 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
 });
 
+// No button of the tests takes longer.
+const patience = 10_000;
+
 // tests run one after the other, because they share the data.
 const tests = {
   async "every page without data"() { await look(browser, open.url, emptyPages, "empty"); },
@@ -48,6 +51,7 @@ const tests = {
 
   async "every action does what it says"() {
     const page = await browser.newPage();
+    page.setDefaultTimeout(patience);
     const complaints = watch(page);
     const visit = (path) => page.goto(`${open.url}/ui/${path}`);
     const press = (name) => page.getByRole("button", { name, exact: true }).click();
@@ -110,7 +114,7 @@ const tests = {
     await done("resumed");
     assert.equal((await group()).paused, false);
 
-    await page.getByText("Move the group").click(); // seek with a preview
+    await page.locator("summary", { hasText: "Move the group" }).click(); // seek with a preview
     await page.getByLabel("at the end").check();
     await press("Show what would happen");
     await page.getByText("will not be delivered").waitFor();

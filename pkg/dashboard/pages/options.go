@@ -111,8 +111,13 @@ func options(r *Request) (*Content, error) {
 
 // compare sets the changes, and the options to send in kept.
 func (d *optionsData) compare(r *Request, kept map[string]any) {
+	// The form names every option but flags that are false. Another link may name only some.
+	whole := r.Query.Has("whole")
 	for i := range d.Options {
 		o := &d.Options[i]
+		if !whole && !r.Query.Has(o.Name) {
+			continue
+		}
 		value := r.Query.Get(o.Name)
 		if o.Flag && value == "" {
 			value = "false"
@@ -142,7 +147,7 @@ func (d *optionsData) compare(r *Request, kept map[string]any) {
 		name string
 		to   *string
 	}{{"namespace", &d.Namespace}, {"task", &d.Task}} {
-		if value := r.Query.Get(tag.name); value != *tag.to {
+		if value := r.Query.Get(tag.name); r.Query.Has(tag.name) && value != *tag.to {
 			d.Changes = append(d.Changes, Change{tag.name, *tag.to, value})
 			*tag.to = value
 		}

@@ -101,7 +101,7 @@ func groupProblems(groups []source.Group) (found []Problem) {
 				Level: level(g.MaxTimeLag >= veryLate), Kind: "Lag", Name: name, Link: to, size: g.MaxTimeLag,
 				Text: plural(g.TotalLag, "message", "messages") + " in " + plural(g.PartitionsWithLag, "partition", "partitions") +
 					", the oldest for " + span(time.Duration(g.MaxTimeLag)*time.Second) + ".",
-				Advice: "See which partitions wait, and why",
+				Advice: "See what waits, and why",
 			})
 		}
 	}

@@ -93,7 +93,7 @@ func (a *answers) forgetOldest() {
 
 // Read returns the answer to GET path as a *T, which must not be changed. Errors: *Error, and that of ctx.
 func Read[T any](ctx context.Context, c *Client, caller *Caller, path string) (*T, error) {
-	count, strict := c.changes.Count(), false
+	count, strict := c.changes.Count(), caller.Fresh
 	for {
 		one, mine := c.answers.get(caller.key()+" "+path, count, strict)
 		waited := !mine && !one.isDone()

@@ -24,6 +24,9 @@ type Caller struct {
 	Token string
 	// Principal is who the token belongs to. Nil: the server needs no tokens.
 	Principal *identity.Principal
+	// Fresh asks for answers that have seen every change so far. A person who loads a page wants that; the
+	// refreshes of an open page do without.
+	Fresh bool
 }
 
 // key names what the caller may see. Callers with equal keys get equal answers.
