@@ -14,10 +14,10 @@ func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
 		return nil
 	}
 	b.bus.Subscribe(dashboardEvents{changes: b.changes})
-	b.parts.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
+	b.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
 		API: b.server.Handler(), Auth: auth, Changes: b.changes, Version: Version(), Log: b.log,
 	})
-	b.api.Dashboard = b.parts.dashboard
+	b.api.Dashboard = b.dashboard
 	return err
 }
 

@@ -124,7 +124,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("X-Live") == "" {
 		view.Notice, view.Failed = takeNotice(w, r)
 	}
-	status := http.StatusOK
+	var status int
 	if view.Page == nil {
 		status, view.Failure = http.StatusNotFound, &pages.Failure{Title: "No such page", Text: "There is no page at this address.", Advice: "Choose a page above."}
 		view.Content = &pages.Content{Title: "No such page"}

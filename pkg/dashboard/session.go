@@ -29,7 +29,7 @@ const (
 var errNoToken = errors.New("sign in to see this page")
 
 // caller returns who makes a request: the principal of the token in its cookie, or else that of its client
-// certificate. An error says why there is none.
+// certificate. An error says why the request has no caller.
 func (d *Dashboard) caller(r *http.Request) (*source.Caller, error) {
 	c := &source.Caller{Request: r, Principal: identity.From(r.Context())}
 	if d.deps.Auth == nil {

@@ -2,6 +2,8 @@ package pages
 
 import (
 	"html/template"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -17,8 +19,6 @@ type deadData struct {
 	Errors []errorCount
 	Next   template.URL
 	Back   template.URL
-	// Matched is the number that a redrive or a purge would take, after a preview.
-	Preview bool
 }
 
 type errorCount struct {
@@ -33,7 +33,12 @@ func deadLetters(r *Request) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	data.DeadLetters = found
+	shown := *found
+	shown.Messages = slices.Clone(found.Messages)
+	for i := range shown.Messages {
+		shown.Messages[i].ErrorMessage = clipText(shown.Messages[i].ErrorMessage)
+	}
+	data.DeadLetters, found = &shown, &shown
 	at := map[string]int{}
 	for i := range found.Messages {
 		text := found.Messages[i].ErrorMessage
@@ -61,4 +66,19 @@ func deadLetters(r *Request) (*Content, error) {
 			append([]string{"dlq", "redrive", data.Queue, "--all"}, cliGroup(data.Group)...)))
 	}
 	return content, nil
+}
+
+// maxError is the most bytes that a list shows of an error text.
+const maxError = 400
+
+// clipText returns the beginning of a text that is long.
+func clipText(text string) string {
+	if len(text) <= maxError {
+		return text
+	}
+	end := maxError
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
 }

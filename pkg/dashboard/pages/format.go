@@ -49,7 +49,7 @@ func span(d time.Duration) string {
 		}
 		text := fmt.Sprintf("%d %s", n, unit.name)
 		if i+1 < len(units) && n < 10 {
-			if rest := (d - n*unit.size) / units[i+1].size; rest > 0 {
+			if rest := d % unit.size / units[i+1].size; rest > 0 {
 				text += fmt.Sprintf(" %d %s", rest, units[i+1].name)
 			}
 		}

@@ -86,8 +86,12 @@ func (d *groupData) list(found source.Places) {
 			d.Leases++
 		}
 	}
-	d.More, d.Truncated = max(0, len(all)-placesShown), found.Truncated
-	d.Places = all[:len(all)-d.More]
+	shown, size := 0, 0
+	for shown < min(len(all), placesShown) && size < maxCells {
+		size += 2*len(link("group", "q", d.Queue, "g", d.Name, "p", all[shown].Partition)) + len(all[shown].Partition)
+		shown++
+	}
+	d.Places, d.More, d.Truncated = all[:shown], len(all)-shown, found.Truncated
 }
 
 // previewSeek counts what a seek of the group would deliver again or skip.

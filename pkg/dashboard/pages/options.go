@@ -64,7 +64,7 @@ type optionsData struct {
 	Name    string
 	Exists  bool
 	Options []option
-	// Namespace and Task are those of the form.
+	// Namespace and Task are the values in the form.
 	Namespace, Task string
 	// Changes are what the form changes, once it was sent for a preview. Body is the request that does it.
 	Preview bool

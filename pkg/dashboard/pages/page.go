@@ -59,10 +59,10 @@ type Page struct {
 	parsed      *template.Template
 }
 
-// Load reads what the page shows. Errors: source.Error and those of the context.
+// Load reads what the page shows. Errors: *source.Error, and ctx.Err() when the browser leaves.
 func (p *Page) Load(r *Request) (*Content, error) { return p.load(r) }
 
-// List are the pages, those of the navigation in its order.
+// List returns the pages. The pages of the navigation come in its order.
 func List() []*Page {
 	return []*Page{
 		{Path: "", Name: "Overview", template: "overview", load: overview},

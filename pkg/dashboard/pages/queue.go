@@ -12,6 +12,9 @@ import (
 // cellsPage is how many partitions one page of the heat map shows.
 const cellsPage = "500"
 
+// maxCells is about the most bytes of names in the list of a page.
+const maxCells = 150_000
+
 type queueData struct {
 	*source.QueueStatus
 	Name   string
@@ -73,7 +76,7 @@ func queue(r *Request) (*Content, error) {
 	if err := data.explain(r); err != nil {
 		return nil, err
 	}
-	if next := status.Pagination.Next; next != nil {
+	if next := status.Pagination.Next; next != nil && data.Next == "" {
 		data.Next = link("queue", "q", name, "by", data.By, "after", *next)
 	}
 	if r.Query.Has("after") {
@@ -111,6 +114,7 @@ func (d *queueData) colorCells(r *Request, chosen string) {
 	for i := range d.Partitions {
 		most = max(most, value(&d.Partitions[i]))
 	}
+	size := 0
 	for i := range d.Partitions {
 		p := &d.Partitions[i]
 		if p.Name == chosen && r.Query.Has("p") {
@@ -120,10 +124,15 @@ func (d *queueData) colorCells(r *Request, chosen string) {
 		if v := value(p); v > 0 {
 			heat = 1 + min(4, int(v/most*5))
 		}
-		d.Cells = append(d.Cells, cell{
+		one := cell{
 			Name: p.Name, Heat: heat, Paused: p.Paused, Link: with(r, "queue", "p", p.Name) + "#partition",
 			Label: p.Name + ": " + num(p.Messages.Pending) + " pending, " + num(p.Messages.DeadLetter) + " dead",
-		})
+		}
+		if size += len(one.Link) + 2*len(one.Label); size > maxCells {
+			d.Next = link("queue", "q", d.Name, "by", d.By, "after", d.Partitions[i-1].Name)
+			break
+		}
+		d.Cells = append(d.Cells, one)
 	}
 }
 

@@ -47,7 +47,7 @@ func (a *api) count(path string) int {
 }
 
 func caller(role identity.Role, read ...string) *source.Caller {
-	c := &source.Caller{Request: httptest.NewRequest(http.MethodGet, "/", http.NoBody), Token: string(role.String())}
+	c := &source.Caller{Request: httptest.NewRequest(http.MethodGet, "/", http.NoBody), Token: role.String()}
 	c.Principal = &identity.Principal{Role: role}
 	if read != nil {
 		c.Principal.Grants = &identity.Grants{Read: read}
