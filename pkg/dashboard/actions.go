@@ -57,8 +57,15 @@ var actions = map[string]func(f form) (change, error){
 			done: "The group is deleted in this queue.", back: "queue?" + url.Values{"q": {f.queue()}}.Encode(),
 		}, f.confirmed(f.queue())
 	},
-	"seek":    seek,
-	"redrive": redrive,
+	"seek":                seek,
+	"redrive":             redrive,
+	"retry-message":       retryMessage,
+	"dead-letter-message": deadLetterMessage,
+	"delete-message":      deleteMessage,
+	"delete-stream":       deleteStream,
+	"maintenance":         turnMaintenance,
+	"retry-rejected":      retryRejected,
+	"discard-rejected":    discardRejected,
 	"purge": func(f form) (change, error) {
 		query := url.Values{"queue": {f.queue()}}
 		for name, field := range map[string]string{"consumerGroup": "group", "partition": "partition"} {
@@ -215,7 +222,7 @@ func counted(answer any) string {
 	members, _ := answer.(map[string]any)
 	text := ""
 	for _, field := range []struct{ name, text string }{
-		{"redriven", "redriven"}, {"purged", "deleted"}, {"skipped", "skipped"}, {"partitionsUpdated", "partitions"}, {"remaining", "remain: do it again"},
+		{"redriven", "redriven"}, {"purged", "deleted"}, {"messages", "messages"}, {"skipped", "skipped"}, {"partitionsUpdated", "partitions"}, {"remaining", "remain: do it again"},
 	} {
 		if n, ok := members[field.name].(float64); ok && (n > 0 || text == "" && field.name != "remaining" && field.name != "skipped") {
 			text += fmt.Sprintf(" %.0f %s.", n, field.text)

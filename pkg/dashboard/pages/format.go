@@ -17,6 +17,7 @@ var functions = template.FuncMap{
 	"secs":  func(f float64) string { return span(time.Duration(f * float64(time.Second))) },
 	"short": chart.Short, "ms": millis, "link": link, "groupName": groupName, "plural": plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
 	"ptr": func(at time.Time) *time.Time { return &at }, "optional": optional, "dict": dict,
+	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "oneLine": oneLine,
 }
 
 // num writes a number with its thousands apart.

@@ -1,0 +1,63 @@
+package dashboard
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// onMessage is a change of one message.
+func onMessage(f form, method, suffix, done string) change {
+	return change{method: method, path: path("/api/v1/messages/%s/%s", f.Get("partition"), f.Get("transaction")) + suffix, done: done}
+}
+
+// retryMessage delivers a dead letter to one group again.
+func retryMessage(f form) (change, error) {
+	c := onMessage(f, http.MethodPost, "/retry", "The message is delivered again.")
+	c.body = map[string]string{"consumerGroup": f.Get("group")}
+	return c, nil
+}
+
+// deadLetterMessage makes a message a dead letter of one group.
+func deadLetterMessage(f form) (change, error) {
+	c := onMessage(f, http.MethodPost, "/dlq", "The message is a dead letter.")
+	body := map[string]string{"consumerGroup": f.Get("group")}
+	if text := f.Get("error"); text != "" {
+		body["error"] = text
+	}
+	c.body = body
+	return c, nil
+}
+
+func deleteMessage(f form) (change, error) {
+	c := onMessage(f, http.MethodDelete, "", "The message is deleted.")
+	c.back = "messages?" + url.Values{"q": {f.queue()}}.Encode()
+	return c, f.confirmed(f.Get("transaction"))
+}
+
+func deleteStream(f form) (change, error) {
+	return change{method: http.MethodDelete, path: path("/api/v1/streams/%s", f.Get("id")), done: "The query and its state are deleted."}, f.confirmed(f.Get("name"))
+}
+
+// turnMaintenance turns a switch for maintenance. Only its beginning needs the word.
+func turnMaintenance(f form) (change, error) {
+	on, suffix, what := f.Get("to") == "on", "", "Push"
+	if f.Get("switch") == "pop" {
+		suffix, what = "/pop", "Pop"
+	}
+	c := change{
+		method: http.MethodPost, path: "/api/v1/system/maintenance" + suffix, body: map[string]bool{"enabled": on}, done: what + " maintenance is off.",
+	}
+	if !on {
+		return c, nil
+	}
+	c.done = what + " maintenance is on."
+	return c, f.confirmed("maintenance")
+}
+
+func retryRejected(form) (change, error) {
+	return change{method: http.MethodPost, path: "/api/v1/system/maintenance/rejected/retry", done: "The rejected messages are in the spool again."}, nil
+}
+
+func discardRejected(f form) (change, error) {
+	return change{method: http.MethodDelete, path: "/api/v1/system/maintenance/rejected", done: "The rejected messages are removed."}, f.confirmed("remove")
+}

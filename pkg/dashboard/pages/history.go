@@ -1,0 +1,121 @@
+package pages
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+type historyData struct {
+	Queue, Group, Namespace, Task, Span string
+	Choices                             []choice
+	*source.Series
+	Swept *source.Retention
+	// The charts.
+	Rates, Latency, Failures, Sweeps any
+	// Queues are those with the most deliveries.
+	Queues []busyQueue
+	Empty  bool
+}
+
+// history shows what happened over a longer time.
+func history(r *Request) (*Content, error) {
+	q := r.Query
+	d := &historyData{
+		Queue: q.Get("q"), Group: q.Get("g"), Namespace: q.Get("namespace"), Task: q.Get("task"), Span: q.Get("span"),
+		Choices: []choice{{"1h", "last hour"}, {"6h", "last 6 hours"}, {"1d", "last day"}, {"7d", "last 7 days"}},
+	}
+	if spans[d.Span] == 0 {
+		d.Span = "1h"
+	}
+	from := r.Now.Add(-spans[d.Span]).Truncate(time.Minute).UTC().Format(time.RFC3339)
+	path := func(name string) string {
+		return string(link("/api/v1/analytics/"+name, "from", from, "queue", d.Queue, "consumerGroup", d.Group, "namespace", d.Namespace, "task", d.Task))
+	}
+	var err error
+	if d.Series, err = source.Read[source.Series](r.Ctx, r.Client, r.Caller, path("worker-metrics")); err != nil {
+		return nil, err
+	}
+	latencies, err := source.Read[source.Latencies](r.Ctx, r.Client, r.Caller, path("queue-lag"))
+	if err != nil {
+		return nil, err
+	}
+	d.Swept, err = source.Read[source.Retention](r.Ctx, r.Client, r.Caller, path("retention"))
+	if err != nil && !source.IsStatus(err, http.StatusBadRequest) { // it has no groups
+		return nil, err
+	}
+	step := time.Duration(max(1, d.BucketMinutes)) * time.Minute
+	to := r.Now.Truncate(step)
+	d.draw(chart.Span{From: to.Add(-spans[d.Span]), To: to, Step: step}, *latencies)
+	d.Empty = len(d.TimeSeries) == 0 && len(*latencies) == 0
+	cli := []string{"history", "--from", d.Span}
+	if d.Queue != "" {
+		cli = append(cli, "--queue", d.Queue)
+	}
+	return &Content{Title: "History", Data: d, Commands: []Command{r.get("What each queue did", path("queue-ops"), cli...)}}, nil
+}
+
+// draw makes the charts of a span.
+func (d *historyData) draw(span chart.Span, latencies source.Latencies) {
+	line := func(name, class string) *chart.Line { return &chart.Line{Name: name, Class: class} }
+	pushed, delivered, acked := line("pushed", "a"), line("delivered", "b"), line("acknowledged", "c")
+	failed, dead, faults := line("failed", "b"), line("dead letters", "d"), line("errors of the database", "a")
+	for i := range slices.Backward(d.TimeSeries) {
+		p := &d.TimeSeries[i]
+		add := func(l *chart.Line, v float64) { l.Points = append(l.Points, chart.Point{At: p.Timestamp, Value: v}) }
+		add(pushed, p.PushPerSecond)
+		add(delivered, p.PopPerSecond)
+		add(acked, p.AckPerSecond)
+		add(failed, p.AckFailed)
+		add(dead, p.DLQCount)
+		add(faults, p.DBErrors)
+	}
+	d.Rates = chart.Lines("Messages per second", "/s", span, []chart.Line{*pushed, *delivered, *acked})
+	d.Failures = chart.Lines("Failures", "", span, []chart.Line{*failed, *dead, *faults})
+	d.drawLatency(span, latencies)
+	if d.Swept != nil {
+		old, done, unread := line("by age", "a"), line("consumed", "c"), line("not consumed in time", "b")
+		for i := range slices.Backward(d.Swept.Series) {
+			p := &d.Swept.Series[i]
+			old.Points = append(old.Points, chart.Point{At: p.Bucket, Value: p.RetentionMsgs})
+			done.Points = append(done.Points, chart.Point{At: p.Bucket, Value: p.CompletedRetentionMsgs})
+			unread.Points = append(unread.Points, chart.Point{At: p.Bucket, Value: p.EvictionMsgs})
+		}
+		d.Sweeps = chart.Lines("Messages that sweeps deleted", "", span, []chart.Line{*old, *done, *unread})
+	}
+}
+
+// drawLatency draws the queue that was slowest in each interval, and lists the busiest queues.
+func (d *historyData) drawLatency(span chart.Span, latencies source.Latencies) {
+	worst, queues := map[time.Time][2]float64{}, map[string]*busyQueue{}
+	for i := range latencies {
+		l := &latencies[i]
+		at := worst[l.BucketTime]
+		worst[l.BucketTime] = [2]float64{max(at[0], l.P50Ms), max(at[1], l.P99Ms)}
+		one := queues[l.QueueName]
+		if one == nil {
+			one = &busyQueue{Name: l.QueueName}
+			queues[l.QueueName] = one
+		}
+		one.Pops += l.PopCount
+		one.P50, one.P95, one.P99 = max(one.P50, l.P50Ms), max(one.P95, l.P95Ms), max(one.P99, l.P99Ms)
+	}
+	middle, slow := chart.Line{Name: "p50", Class: "c"}, chart.Line{Name: "p99", Class: "b"}
+	for at, ms := range worst {
+		middle.Points = append(middle.Points, chart.Point{At: at, Value: ms[0]})
+		slow.Points = append(slow.Points, chart.Point{At: at, Value: ms[1]})
+	}
+	for _, l := range []*chart.Line{&middle, &slow} {
+		slices.SortFunc(l.Points, func(a, b chart.Point) int { return a.At.Compare(b.At) })
+	}
+	d.Latency = chart.Lines("Milliseconds from the commit to the delivery, of the slowest queue", " ms", span, []chart.Line{middle, slow})
+	for _, one := range queues {
+		d.Queues = append(d.Queues, *one)
+	}
+	slices.SortFunc(d.Queues, func(a, b busyQueue) int { return cmp.Or(cmp.Compare(b.Pops, a.Pops), cmp.Compare(a.Name, b.Name)) })
+	d.Queues = d.Queues[:min(len(d.Queues), busiest*2)]
+}

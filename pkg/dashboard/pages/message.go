@@ -1,0 +1,146 @@
+package pages
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+const (
+	// maxReaders is how many groups of a message are explained.
+	maxReaders = 20
+	// maxSteps is how many steps the history of a message shows.
+	maxSteps = 200
+)
+
+type messageData struct {
+	*source.StoredMessage
+	// Self is the path of the page.
+	Self    string
+	Viewer  payloadView
+	Readers []messageReader
+	// More is how many groups are not listed.
+	More  int
+	Steps []step
+}
+
+// messageReader is what a group does with a message.
+type messageReader struct {
+	Name string
+	// Level and State are the short state, and Why says more.
+	Level, State string
+	Why          *source.Explanation
+	Dead         *source.DeadLetter
+	LeaseEnd     *time.Time
+	// First says that Why.Failures and Why.Deliveries are of this message.
+	First bool
+}
+
+// step is something that happened to a message.
+type step struct {
+	At                time.Time
+	Level, What, Text string
+	Group             string
+	Data              *payloadView
+	// Partition is the id of the partition and Place its name with the queue, in lists of several messages.
+	Partition, Place string
+}
+
+// message shows one message.
+func message(r *Request) (*Content, error) {
+	partition, transaction := r.Query.Get("partition"), r.Query.Get("t")
+	path := "/api/v1/messages/" + esc(partition) + "/" + esc(transaction)
+	found, err := source.Read[source.StoredMessage](r.Ctx, r.Client, r.Caller, path)
+	if err != nil {
+		return nil, err
+	}
+	d := &messageData{StoredMessage: found, Self: string(link("message", "partition", partition, "t", transaction)), Viewer: viewPayload(found.Payload)}
+	dead, err := source.Read[source.DeadLetters](r.Ctx, r.Client, r.Caller,
+		string(link("/api/v1/dlq", "queue", found.Queue, "partition", found.Partition, "transactionId", transaction, "limit", "100")))
+	if err != nil {
+		return nil, err
+	}
+	if err := d.read(r, dead.Messages); err != nil {
+		return nil, err
+	}
+	traces, err := source.Read[source.Traces](r.Ctx, r.Client, r.Caller, "/api/v1/traces/"+esc(partition)+"/"+esc(transaction))
+	if err != nil {
+		return nil, err
+	}
+	d.tell(dead.Messages, traces.Traces)
+	return &Content{Title: "Message " + transaction, Data: d, Commands: d.commands(r, path)}, nil
+}
+
+// read asks for each group what it does with the message.
+func (d *messageData) read(r *Request, dead []source.DeadLetter) error {
+	groups := slices.Clone(d.ConsumerGroups)
+	if d.Mode.HasQueueMode || len(groups) == 0 {
+		groups = append([]source.MessageGroup{{Name: queueMode, Consumed: optional(d.QueueStatus) == "completed"}}, groups...)
+	}
+	d.More = max(0, len(groups)-maxReaders)
+	for _, g := range groups[:len(groups)-d.More] {
+		one := messageReader{Name: g.Name, LeaseEnd: g.LeaseExpiresAt, Level: "off", State: "pending"}
+		if i := slices.IndexFunc(dead, func(l source.DeadLetter) bool { return l.ConsumerGroup == g.Name }); i >= 0 {
+			one.Dead = &dead[i]
+		}
+		why, err := source.Read[source.Explanation](r.Ctx, r.Client, r.Caller, string(link("/api/v1/explain",
+			"queue", d.Queue, "partition", d.Partition, "consumerGroup", g.Name, "transactionId", d.TransactionID)))
+		if err != nil {
+			return err
+		}
+		one.Why, one.First = why, optional(why.NextTransactionID) == d.TransactionID
+		one.Level, one.State = stateOf(one, g.Consumed)
+		d.Readers = append(d.Readers, one)
+	}
+	return nil
+}
+
+// stateOf returns the short state of a message for a group.
+func stateOf(one messageReader, consumed bool) (level, text string) {
+	switch {
+	case one.Dead != nil:
+		return "bad", "dead letter"
+	case consumed || one.Why.Code == "acknowledged":
+		return "good", "consumed"
+	case one.Why.Code == "leased":
+		return "warn", "in delivery"
+	}
+	return "off", strings.ReplaceAll(one.Why.Code, "_", " ")
+}
+
+// tell makes the history of the message: when it was stored, its failures and its traces.
+func (d *messageData) tell(dead []source.DeadLetter, traces []source.Trace) {
+	stored := step{At: d.CreatedAt, Level: "good", What: "Stored"}
+	if by := optional(d.ProducerSub); by != "" {
+		stored.Text = "by " + by
+	}
+	d.Steps = append(d.Steps, stored)
+	for i := range dead {
+		d.Steps = append(d.Steps, step{
+			At: dead[i].FailedAt, Level: "bad", What: "Dead letter", Group: dead[i].ConsumerGroup,
+			Text: "after " + plural(dead[i].RetryCount+1, "attempt", "attempts") + ": " + clipText(dead[i].ErrorMessage),
+		})
+	}
+	for i := range traces[:min(len(traces), maxSteps)] {
+		t := &traces[i]
+		data := viewPayload(t.Data)
+		d.Steps = append(d.Steps, step{At: t.CreatedAt, Level: "off", What: "Trace: " + t.EventType, Group: t.ConsumerGroup, Text: strings.Join(t.Names, ", "), Data: &data})
+	}
+	slices.SortStableFunc(d.Steps, func(a, b step) int { return a.At.Compare(b.At) })
+}
+
+func (d *messageData) commands(r *Request, path string) []Command {
+	key := []string{d.PartitionID, d.TransactionID}
+	all := []Command{
+		r.get("Show the message", path, append([]string{"messages", "get"}, key...)...),
+		r.get("Explain why it is not delivered", string(link("/api/v1/explain", "queue", d.Queue, "partition", d.Partition, "transactionId", d.TransactionID)),
+			"explain", "--queue", d.Queue, "--partition", d.Partition, "--transaction-id", d.TransactionID),
+	}
+	if d.Status == "dead_letter" {
+		all = append(all, r.command("Deliver it again", http.MethodPost, path+"/retry", "", append([]string{"messages", "retry"}, key...)))
+	}
+	return append(all, r.command("Delete it", http.MethodDelete, path, "", append([]string{"messages", "delete"}, key...)))
+}

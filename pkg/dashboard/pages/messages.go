@@ -1,0 +1,133 @@
+package pages
+
+import (
+	"html/template"
+	"strconv"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+const (
+	// messagesShown is how many messages the list shows at once.
+	messagesShown = 50
+	// A search by transaction id or trace reads at most scanPages pages of scanPage messages, then it
+	// offers to continue. There is no index for it.
+	scanPage, scanPages = 1000, 5
+)
+
+// since are the ages of the list.
+var since = []choice{{"1h", "last hour"}, {"1d", "last day"}, {"7d", "last 7 days"}, {"all", "all"}}
+
+// choice is a value of a list of choices with its text.
+type choice struct{ Value, Text string }
+
+// spans are the durations of the choices of a time.
+var spans = map[string]time.Duration{"1h": time.Hour, "6h": 6 * time.Hour, "1d": 24 * time.Hour, "7d": 7 * 24 * time.Hour}
+
+type messagesData struct {
+	Queue, Partition, Transaction, Trace, Status, Since, Until string
+	Choices                                                    []choice
+	Statuses                                                   []string
+	Messages                                                   []source.Message
+	// Scanned is how many messages a search has read, and Back the instant of the last of them.
+	Searching bool
+	Scanned   int
+	Back      time.Time
+	Next      template.URL
+	First     template.URL
+	Error     string
+	Base      string
+}
+
+// messages lists the newest messages that match, or searches for one.
+func messages(r *Request) (*Content, error) {
+	q := r.Query
+	d := &messagesData{
+		Queue: q.Get("q"), Partition: q.Get("p"), Transaction: q.Get("t"), Trace: q.Get("trace"), Status: q.Get("status"), Since: q.Get("since"), Until: q.Get("until"),
+		Choices: since, Statuses: []string{"pending", "processing", "completed", "dead_letter"}, Base: r.Base,
+	}
+	d.Searching = d.Transaction != "" || d.Trace != ""
+	if d.Since == "" {
+		d.Since = "1h"
+		if d.Searching {
+			d.Since = "all"
+		}
+	}
+	path := d.path(r)
+	if d.Error == "" {
+		if err := d.read(r, path, q.Get("after")); err != nil {
+			return nil, err
+		}
+	}
+	if q.Has("after") {
+		d.First = d.link("")
+	}
+	list := []string{"messages", "list"}
+	for _, flag := range [][2]string{{"--queue", d.Queue}, {"--partition", d.Partition}, {"--status", d.Status}} {
+		if flag[1] != "" {
+			list = append(list, flag[0], flag[1])
+		}
+	}
+	return &Content{Title: "Messages", Data: d, Commands: []Command{r.get("List the messages", path, list...)}}, nil
+}
+
+// path returns the request of the API for the filters, or sets the error of one that cannot be used.
+func (d *messagesData) path(r *Request) string {
+	from, until := "1970-01-01T00:00:00Z", ""
+	if span := spans[d.Since]; span > 0 {
+		from = r.Now.Add(-span).Truncate(time.Minute).UTC().Format(time.RFC3339)
+	}
+	if d.Until != "" {
+		at, ok := parseInstant(d.Until)
+		if !ok {
+			d.Error = "The instant cannot be read: write it like 2026-05-16T08:41:27Z."
+			return ""
+		}
+		until = at.UTC().Format(time.RFC3339)
+	}
+	limit := messagesShown
+	if d.Searching {
+		limit = scanPage
+	}
+	return string(link("/api/v1/messages", "queue", d.Queue, "partition", d.Partition, "status", d.Status, "from", from, "to", until, "limit", strconv.Itoa(limit)))
+}
+
+// read reads pages of the list until the shown page is full, the list ends or the search has read enough.
+func (d *messagesData) read(r *Request, path, cursor string) error {
+	for range scanPages {
+		at := path
+		if cursor != "" {
+			at += "&" + string(link("", "cursor", cursor))[len("./?"):]
+		}
+		found, err := source.Read[source.Messages](r.Ctx, r.Client, r.Caller, at)
+		if err != nil {
+			return err
+		}
+		d.Scanned += len(found.Messages)
+		for i := range found.Messages {
+			d.Back = found.Messages[i].CreatedAt
+			if d.matches(&found.Messages[i]) {
+				d.Messages = append(d.Messages, found.Messages[i])
+			}
+		}
+		if found.Pagination.Next == nil {
+			return nil
+		}
+		cursor = *found.Pagination.Next
+		if !d.Searching || len(d.Messages) > 0 {
+			break
+		}
+	}
+	d.Next = d.link(cursor)
+	return nil
+}
+
+func (d *messagesData) matches(m *source.Message) bool {
+	return (d.Transaction == "" || m.TransactionID == d.Transaction) && (d.Trace == "" || optional(m.TraceID) == d.Trace)
+}
+
+// link returns the URL of the page that begins at a cursor.
+func (d *messagesData) link(cursor string) template.URL {
+	return link("messages", "q", d.Queue, "p", d.Partition, "t", d.Transaction, "trace", d.Trace, "status", d.Status, "since", d.Since, "until", d.Until, "after", cursor)
+}

@@ -1,0 +1,272 @@
+package pages
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+// maxTables is how many tables of Postgres are listed.
+const maxTables = 30
+
+type systemData struct {
+	// Doctor is nil for a caller who may not examine the server, or if the server has no such route.
+	Doctor    *source.Examination
+	Instances []instance
+	// Postgres is nil for a caller with grants.
+	Postgres *source.Postgres
+	Tables   []table
+}
+
+// instance is a process of the last hour.
+type instance struct {
+	Host      string
+	PID, Port int64
+	// CPU is the percentage of one core.
+	CPU                           float64
+	Memory, Connections, PoolSize int64
+	LastSeen                      time.Time
+}
+
+// table is a table of Postgres.
+type table struct {
+	Name              string
+	Bytes, IndexBytes int64
+	Live, Dead        int64
+	// Hot is the percentage of updates that touched no index; -1: there was no update.
+	Hot      float64
+	Vacuumed *time.Time
+}
+
+// DeadShare returns how many of 100 rows are dead.
+func (t *table) DeadShare() int64 {
+	if t.Live+t.Dead == 0 {
+		return 0
+	}
+	return t.Dead * 100 / (t.Live + t.Dead)
+}
+
+// may reads an answer that the caller may not be allowed to see, or that another version does not have.
+func may[T any](r *Request, path string) (*T, error) {
+	found, err := source.Read[T](r.Ctx, r.Client, r.Caller, path)
+	if source.IsStatus(err, http.StatusForbidden) || source.IsStatus(err, http.StatusNotFound) {
+		return nil, nil //nolint:nilnil // nil: there is none for this caller
+	}
+	return found, err
+}
+
+// system shows the instances, Postgres and what the doctor finds. It is not live, because the doctor
+// examines the database each time.
+func system(r *Request) (*Content, error) {
+	d := &systemData{}
+	var err error
+	if r.Can.SeeAdmin() {
+		if d.Doctor, err = may[source.Examination](r, "/api/v1/doctor"); err != nil {
+			return nil, err
+		}
+	}
+	processes, err := may[source.Processes](r, "/api/v1/analytics/system-metrics")
+	if err != nil {
+		return nil, err
+	}
+	if d.Postgres, err = may[source.Postgres](r, "/api/v1/analytics/postgres-stats"); err != nil {
+		return nil, err
+	}
+	d.listInstances(processes)
+	d.listTables()
+	return &Content{Title: "Instances and Postgres", Data: d, Commands: []Command{
+		r.get("Examine the server and the database", "/api/v1/doctor", "doctor"),
+		r.get("What Postgres counts", "/api/v1/analytics/postgres-stats"),
+	}}, nil
+}
+
+// Findings returns what the doctor found, the worst first, without what is right.
+func (d *systemData) Findings() []source.Finding {
+	rank := map[string]int{"wrong": 3, "warning": 2, "unknown": 1}
+	found := slices.DeleteFunc(slices.Clone(d.Doctor.Checks), func(f source.Finding) bool { return f.Result == "ok" })
+	slices.SortStableFunc(found, func(a, b source.Finding) int { return cmp.Compare(rank[b.Result], rank[a.Result]) })
+	return found
+}
+
+// Fine returns the checks that found nothing.
+func (d *systemData) Fine() []source.Finding {
+	return slices.DeleteFunc(slices.Clone(d.Doctor.Checks), func(f source.Finding) bool { return f.Result != "ok" })
+}
+
+func (d *systemData) listInstances(found *source.Processes) {
+	if found == nil {
+		return
+	}
+	for i := range found.Replicas {
+		p := &found.Replicas[i]
+		one := instance{Host: p.Hostname, PID: p.WorkerID, Port: p.Port}
+		for j := range p.TimeSeries {
+			at := &p.TimeSeries[j]
+			if at.Timestamp.After(one.LastSeen) {
+				m := &at.Metrics
+				one.LastSeen, one.CPU, one.Memory = at.Timestamp, (m.CPU.User.Avg+m.CPU.System.Avg)/100, int64(m.Memory.RSS.Last)
+				one.Connections, one.PoolSize = int64(m.Database.Active.Max), int64(m.Database.Size.Last)
+			}
+		}
+		d.Instances = append(d.Instances, one)
+	}
+	slices.SortFunc(d.Instances, func(a, b instance) int { return b.LastSeen.Compare(a.LastSeen) })
+	d.Instances = d.Instances[:min(len(d.Instances), maxTables)]
+}
+
+func (d *systemData) listTables() {
+	if d.Postgres == nil {
+		return
+	}
+	all := map[string]*table{}
+	of := func(name string) *table {
+		if all[name] == nil {
+			all[name] = &table{Name: name, Hot: -1}
+		}
+		return all[name]
+	}
+	for _, t := range d.Postgres.TableSizes {
+		of(t.Table).Bytes, of(t.Table).IndexBytes = t.TotalBytes, t.IndexBytes
+	}
+	for _, t := range d.Postgres.DeadTuples {
+		of(t.Table).Live, of(t.Table).Dead = t.Live, t.Dead
+	}
+	for _, t := range d.Postgres.HotUpdates {
+		if t.Updates > 0 {
+			of(t.Table).Hot = float64(t.HotUpdates) * 100 / float64(t.Updates)
+		}
+	}
+	for _, t := range d.Postgres.AutovacuumStatus {
+		of(t.Table).Vacuumed = t.LastAutovacuum
+	}
+	for _, t := range all {
+		d.Tables = append(d.Tables, *t)
+	}
+	slices.SortFunc(d.Tables, func(a, b table) int { return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name)) })
+	d.Tables = d.Tables[:min(len(d.Tables), maxTables)]
+}
+
+type producersData struct{ *source.Dispatcher }
+
+// producers shows what the server knows of producers that write with SQL.
+func producers(r *Request) (*Content, error) {
+	found, err := source.Read[source.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
+	if err != nil {
+		return nil, err
+	}
+	return &Content{Title: "Producers in SQL", Data: &producersData{found}, Commands: []Command{
+		r.get("Show the inbox", "/api/v1/status/dispatcher", "waiting"),
+	}}, nil
+}
+
+type streamsData struct {
+	*source.Streams
+	Next template.URL
+}
+
+func streams(r *Request) (*Content, error) {
+	found, err := source.Read[source.Streams](r.Ctx, r.Client, r.Caller, string(link("/api/v1/streams", "limit", "50", "cursor", r.Query.Get("after"))))
+	if err != nil {
+		return nil, err
+	}
+	d := &streamsData{Streams: found}
+	if next := found.Pagination.Next; next != nil {
+		d.Next = link("streams", "after", *next)
+	}
+	return &Content{Title: "Streams", Data: d, Commands: []Command{r.get("List the queries", "/api/v1/streams", "streams", "list")}}, nil
+}
+
+type maintenanceData struct {
+	*source.Maintenance
+	Rejected *source.Rejected
+}
+
+// maintenance shows the switches and the spools.
+func maintenance(r *Request) (*Content, error) {
+	found, err := source.Read[source.Maintenance](r.Ctx, r.Client, r.Caller, "/api/v1/system/maintenance")
+	if err != nil {
+		return nil, err
+	}
+	rejected, err := source.Read[source.Rejected](r.Ctx, r.Client, r.Caller, "/api/v1/system/maintenance/rejected?limit=50")
+	if err != nil {
+		return nil, err
+	}
+	return &Content{Title: "Maintenance", Data: &maintenanceData{found, rejected}, Commands: []Command{
+		r.get("Show the switches", "/api/v1/system/maintenance", "maintenance", "show"),
+		r.command("Begin push maintenance", http.MethodPost, "/api/v1/system/maintenance", `{"enabled": true}`, []string{"maintenance", "push-on"}),
+		r.command("End push maintenance", http.MethodPost, "/api/v1/system/maintenance", `{"enabled": false}`, []string{"maintenance", "push-off"}),
+		r.command("Begin pop maintenance", http.MethodPost, "/api/v1/system/maintenance/pop", `{"enabled": true}`, []string{"maintenance", "pop-on"}),
+		r.command("End pop maintenance", http.MethodPost, "/api/v1/system/maintenance/pop", `{"enabled": false}`, []string{"maintenance", "pop-off"}),
+	}}, nil
+}
+
+type auditData struct {
+	*source.Audit
+	Action, Queue, Group, Subject string
+	Actions                       []string
+	Next, First                   template.URL
+}
+
+// auditActions are the actions that the audit knows.
+var auditActions = strings.Fields("queue.configure queue.delete group.delete group.subscription group.seek dead_letters.redrive dead_letters.purge " +
+	"message.delete message.dead_letter message.retry delivery.pause delivery.resume stream.delete maintenance.push maintenance.pop maintenance.retry " +
+	"maintenance.discard token.revoke grant.give grant.revoke")
+
+// auditLog lists the changes of operators.
+func auditLog(r *Request) (*Content, error) {
+	q := r.Query
+	d := &auditData{Action: q.Get("action"), Queue: q.Get("q"), Group: q.Get("g"), Subject: q.Get("subject"), Actions: auditActions}
+	path := string(link("/api/v1/audit", "action", d.Action, "queue", d.Queue, "consumerGroup", d.Group, "subject", d.Subject, "limit", "100", "cursor", q.Get("after")))
+	found, err := source.Read[source.Audit](r.Ctx, r.Client, r.Caller, path)
+	if err != nil {
+		return nil, err
+	}
+	d.Audit = found
+	if next := found.Pagination.Next; next != nil {
+		d.Next = link("audit", "action", d.Action, "q", d.Queue, "g", d.Group, "subject", d.Subject, "after", *next)
+	}
+	if q.Has("after") {
+		d.First = link("audit", "action", d.Action, "q", d.Queue, "g", d.Group, "subject", d.Subject)
+	}
+	return &Content{Title: "Audit", Data: d, Commands: []Command{r.get("List the changes", path, "audit")}}, nil
+}
+
+// size writes a number of bytes.
+func size(count int64) string {
+	n := float64(count)
+	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
+		if n < 1024 {
+			return strconv.FormatFloat(n, 'f', map[bool]int{true: 0, false: 1}[unit == "B" || n >= 100], 64) + " " + unit
+		}
+		n /= 1024
+	}
+	return strconv.FormatFloat(n, 'f', 1, 64) + " TiB"
+}
+
+// oneLine writes the members of a JSON object in one line. It returns nothing for null and for no member.
+func oneLine(value json.RawMessage) string {
+	b := &bytes.Buffer{}
+	if json.Compact(b, value) != nil || b.String() == "null" || b.String() == "{}" {
+		return ""
+	}
+	return clipText(strings.Trim(b.String(), "{}"))
+}
+
+// statusText writes the status of a message for people.
+func statusText(status string) string {
+	switch status {
+	case "dead_letter":
+		return "dead letter"
+	case "processing":
+		return "in delivery"
+	}
+	return status
+}

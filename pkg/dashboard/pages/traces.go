@@ -1,0 +1,55 @@
+package pages
+
+import (
+	"html/template"
+	"slices"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+type tracesData struct {
+	Name string
+	// Names is set without a name, and Found with one.
+	Names *source.TraceNames
+	Found *source.Traces
+	Views []payloadView
+	Next  template.URL
+}
+
+// traces lists the names of traces, or the traces of one name.
+func traces(r *Request) (*Content, error) {
+	d := &tracesData{Name: r.Query.Get("name")}
+	var err error
+	if d.Name == "" {
+		d.Names, err = source.Read[source.TraceNames](r.Ctx, r.Client, r.Caller, "/api/v1/traces/names?limit=100")
+		return &Content{Title: "Traces", Data: d, Commands: []Command{r.get("List the names of traces", "/api/v1/traces/names", "trace", "names")}}, err
+	}
+	path := "/api/v1/traces/by-name/" + esc(d.Name)
+	found, err := source.Read[source.Traces](r.Ctx, r.Client, r.Caller, string(link(path, "limit", "50", "cursor", r.Query.Get("after"))))
+	if err != nil {
+		return nil, err
+	}
+	d.Found = found
+	size := 0
+	for i := range found.Traces {
+		view := viewPayload(found.Traces[i].Data)
+		if size += len(view.Tree); size > maxTree {
+			view.Tree, view.Cut = "", true
+		}
+		d.Views = append(d.Views, view)
+	}
+	if next := found.Pagination.Next; next != nil {
+		d.Next = link("traces", "name", d.Name, "after", *next)
+	}
+	return &Content{Title: "Traces " + d.Name, Data: d, Commands: []Command{r.get("Show the traces", path, "trace", "show", d.Name)}}, nil
+}
+
+// Story returns the traces with the oldest first.
+func (d *tracesData) Story() []step {
+	steps := make([]step, 0, len(d.Found.Traces))
+	for i := range slices.Backward(d.Found.Traces) {
+		t := &d.Found.Traces[i]
+		steps = append(steps, step{At: t.CreatedAt, Level: "off", What: t.EventType, Group: t.ConsumerGroup, Text: t.TransactionID, Partition: t.PartitionID, Place: t.Queue + " / " + t.Partition, Data: &d.Views[i]})
+	}
+	return steps
+}
