@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, watch } from "./look.mjs";
+import * as system from "./system.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
 const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
@@ -25,11 +26,12 @@ const patience = 10_000;
 
 // tests run one after the other, because they share the data.
 const tests = {
-  async "every page without data"() { await look(browser, open.url, emptyPages, "empty"); },
+  async "every page without data"() { await look(browser, open.url, [...emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
 
   async "every page with data"() {
     await seed(open);
-    await look(browser, open.url, fullPages, "data");
+    open.partition = await system.seedMessages(open);
+    await look(browser, open.url, [...fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
 
   async "a figure moves within a second, unless the page is paused"() {
@@ -165,8 +167,11 @@ const tests = {
     await page.close();
   },
 
+  async "every action on messages and on the system does what it says"() { await system.press(browser, open, patience); },
+
   async "without a token only the sign-in page is served"() {
     await seed(closed);
+    closed.partition = await system.seedMessages(closed);
     const context = await browser.newContext();
     const page = await context.newPage();
     for (const path of fullPages) {
@@ -185,7 +190,7 @@ const tests = {
 
   async "a read-only token can press nothing"() {
     const { context, page } = await signIn(process.env.BELFRY_READER);
-    await pressesNothing(context, page, closed.url);
+    await pressesNothing(context, page, closed);
     assert.ok((await page.locator("header").textContent()).includes("reader"));
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
@@ -195,8 +200,9 @@ const tests = {
 
   async "nobody changes anything with dashboard.read_only"() {
     await seed(readOnly);
+    readOnly.partition = await system.seedMessages(readOnly);
     const context = await browser.newContext();
-    await pressesNothing(context, await context.newPage(), readOnly.url);
+    await pressesNothing(context, await context.newPage(), readOnly);
     await context.close();
   },
 
@@ -244,14 +250,14 @@ async function signIn(token) {
 }
 
 // pressesNothing fails if a page offers an action, or if the server takes one.
-async function pressesNothing(context, page, url) {
-  for (const path of fullPages) {
+async function pressesNothing(context, page, { url, partition }) {
+  for (const path of [...fullPages, ...system.fullPages(partition)]) {
     const answer = await page.goto(`${url}/ui/${path}`);
     assert.equal(answer.status(), 200, path);
     assert.equal(await page.locator('form[action="do"]').count(), 0, path);
   }
   const fields = { queue: "shop.orders", group: "billing", partition: "customer-03", confirm: "shop.orders", to: "end", payload: "1", body: '{"queue": "x"}' };
-  for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge"]) {
+  for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge", ...system.actions]) {
     const answer = await context.request.post(`${url}/ui/do`, { form: { action, ...fields }, maxRedirects: 0 });
     assert.equal(answer.status(), 403, action);
   }
