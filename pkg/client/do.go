@@ -60,6 +60,8 @@ type call struct {
 	wait time.Duration
 	// endless calls are repeated until the context ends.
 	endless bool
+	// hasty calls are not repeated after 429.
+	hasty bool
 }
 
 func newCall(r Request) (call, error) {
@@ -121,7 +123,7 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 			renewed = true
 			continue
 		}
-		if !failure.temporary(made.repeatable) {
+		if !failure.temporary(made.repeatable) || made.hasty && failure.Status == http.StatusTooManyRequests {
 			return nil, err
 		}
 		pause := c.pause(failure, number, attempt)
