@@ -60,7 +60,7 @@ var statuses = map[int]error{
 
 // Error is an answer that is no success, or a request without an answer.
 type Error struct {
-	// Method and Path name the request. URL is the server.
+	// Method and Path name the request. URL is the server, without user and password.
 	Method, Path, URL string
 	// Status is the HTTP status, or 0 if there was no answer.
 	Status int

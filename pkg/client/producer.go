@@ -29,8 +29,8 @@ type ProducerOptions struct {
 
 // Producer collects messages of many goroutines and pushes them in few requests. It sends one request at a time, as soon
 // as there is a message; the messages that arrive meanwhile share the next request. So messages of one goroutine to one
-// queue are stored in order. While messages wait for a full queue, those that arrive later wait too, also those of other
-// queues, until there is room or RetryFor has passed. To prevent that, use a producer for each queue.
+// queue are stored in order. While messages wait for a full queue, later messages wait too, even for other queues. The wait ends
+// when there is room or RetryFor has passed. To prevent it, use a producer for each queue.
 // Messages that are not stored are lost when the process ends: call Close before. It is safe for concurrent use.
 type Producer struct {
 	client  *Client
@@ -216,7 +216,7 @@ func (p *Producer) takeLocked() []pendingPush {
 	return batch
 }
 
-// push sends messages. The messages of a full queue are repeated last, so that they do not delay those of other queues.
+// push sends messages. The messages of a full queue are repeated last, so that they do not delay the other queues.
 func (p *Producer) push(batch []pendingPush) {
 	for _, full := range p.attempt(batch, true) {
 		pauseFor(p.ctx, full.pause)

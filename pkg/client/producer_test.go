@@ -75,7 +75,7 @@ func TestOneInvalidMessageFailsAlone(t *testing.T) {
 	t.Parallel()
 	b := newBroker()
 	b.intercept = func(_ *http.Request, body []byte) (int, http.Header, string) {
-		if strings.Contains(string(body), "bad") {
+		if strings.Contains(string(body), `"payload":"bad"`) {
 			return 400, nil, `{"error":"bad"}`
 		}
 		return 0, nil, ""
@@ -98,7 +98,7 @@ func TestOneInvalidMessageFailsAlone(t *testing.T) {
 	require.Len(t, b.partitions[0].messages, 49)
 }
 
-// What cannot be encoded is refused before it shares a request with the messages of others.
+// An item that cannot be encoded is refused before it shares a request with other messages.
 func TestPayloadsThatAreNotJSONAreRefusedAlone(t *testing.T) {
 	t.Parallel()
 	b := newBroker()
@@ -118,7 +118,7 @@ func TestPayloadsThatAreNotJSONAreRefusedAlone(t *testing.T) {
 	require.Len(t, b.partitions[0].messages, 4)
 }
 
-// Messages of a full queue wait and fail without those of other queues of the same request. Messages of one queue stay in order.
+// A full queue does not delay or fail the other queues of the same request. Messages of one queue stay in order.
 func TestAFullQueueFailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, retryFor := range []time.Duration{-1, 30 * time.Second} {

@@ -149,7 +149,7 @@ func newTransactionID() (string, error) {
 // encodePayload encodes a payload without changing the characters <, > and &.
 func encodePayload(payload any) (jsontext.Value, error) {
 	if raw, ok := payload.(stdjson.RawMessage); ok && raw != nil {
-		// Invalid JSON would fail all messages of the request, also those of other callers.
+		// Invalid JSON would fail the whole request, which may have messages of other callers.
 		if value := jsontext.Value(raw); value.IsValid(lenient) {
 			return value, nil
 		}
