@@ -39,10 +39,10 @@ type submission struct {
 // wasRefused reports whether the answer has arrived and an acknowledgment was refused.
 func (s *submission) wasRefused() bool { return s.refused.Load() }
 
-// certain blocks until the acknowledgments are answered or given up. It reports whether the server applied all of them.
-func (s *submission) certain() bool {
+// answered blocks until the acknowledgments are answered or given up. It reports whether the server answered all of them.
+func (s *submission) answered() bool {
 	<-s.done
-	return !s.failed.Load() && !s.refused.Load()
+	return !s.failed.Load()
 }
 
 // acker sends the acknowledgments of all workers of a consumer. Acknowledgments

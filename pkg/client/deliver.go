@@ -62,8 +62,8 @@ func (d *delivery) one(message *Raw, rest []*Raw) {
 		d.finished = append(d.finished, ackItem{Ack: message.Ack(status, err)})
 		d.submit()
 		// If a later message is completed before this is certain, also by its handler, the cursor passes this message
-		// and it is lost.
-		if !d.sent.certain() {
+		// and it is lost. After a refusal, nothing more of the delivery is handled; see lost.
+		if !d.sent.answered() {
 			d.release(message)
 			pauseFor(ctx, afterError) // otherwise a server that always fails gets the message again and again without a pause
 		}
