@@ -3,6 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -30,6 +33,9 @@ func newConfigure() *cobra.Command {
 				if err := json.Unmarshal([]byte(options), &changes); err != nil {
 					return usageError("--options must be a JSON object: " + err.Error())
 				}
+				if changes == nil {
+					return usageError("--options must be a JSON object, not null")
+				}
 			}
 			for _, pair := range pairs {
 				name, value, err := optionOf(pair)
@@ -37,6 +43,11 @@ func newConfigure() *cobra.Command {
 					return err
 				}
 				changes[name] = value
+			}
+			for name := range changes {
+				if err := manifest.CheckOption(name); err != nil {
+					return usageError(err.Error())
+				}
 			}
 			settings, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
 			if err != nil {
@@ -52,7 +63,7 @@ func newConfigure() *cobra.Command {
 				settings.Task = task
 			}
 			tagged := found || cmd.Flags().Changed("namespace") || cmd.Flags().Changed("task")
-			return s.configure(manifest.ConfigureRequest(args[0], settings, tagged))
+			return s.configure(manifest.ConfigureRequest(args[0], settings, tagged), changes)
 		},
 	}
 	addFlags(cmd)
@@ -65,7 +76,7 @@ func newConfigure() *cobra.Command {
 	return cmd
 }
 
-func (s *session) configure(request client.Request) error {
+func (s *session) configure(request client.Request, changes map[string]any) error {
 	if s.dryRun {
 		return s.showRequest(request)
 	}
@@ -73,12 +84,12 @@ func (s *session) configure(request client.Request) error {
 	if err := s.client.Do(s.cmd.Context(), request, &answer); err != nil {
 		return err
 	}
-	s.warn(answer)
+	s.warn(answer, changes)
 	return s.Answer(answer, "", configuredColumns)
 }
 
-// warn prints the warnings of an answer.
-func (s *session) warn(answer []byte) {
+// warn prints the warnings of an answer that are about the changed options.
+func (s *session) warn(answer []byte, changes map[string]any) {
 	var read struct {
 		Warnings []string `json:"warnings"`
 	}
@@ -86,6 +97,10 @@ func (s *session) warn(answer []byte) {
 		return // Answer says so
 	}
 	for _, warning := range read.Warnings {
+		about := func(name string) bool { return strings.Contains(warning, "options."+name) }
+		if s.Quiet || !slices.ContainsFunc(slices.Collect(maps.Keys(changes)), about) {
+			continue
+		}
 		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "warning: "+warning)
 	}
 }

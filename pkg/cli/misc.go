@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -14,12 +16,36 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/progress"
 )
 
-// input reads a file, or standard input for "-".
+// input reads a file, or standard input for "-". It returns when the context ends, also while nothing comes.
 func (s *session) input(file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(s.cmd.InOrStdin())
+	if file != "-" {
+		return os.ReadFile(file)
 	}
-	return os.ReadFile(file)
+	in := s.cmd.InOrStdin()
+	if isTerminal(in) {
+		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "reading standard input until Ctrl-D")
+	}
+	return interruptible(s.cmd.Context(), func() ([]byte, error) { return io.ReadAll(in) })
+}
+
+// interruptible calls read, and returns at once when ctx ends. Then read goes on until the process ends.
+func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		value, err := read()
+		ended <- outcome{value, err}
+	}()
+	select {
+	case o := <-ended:
+		return o.value, o.err
+	case <-ctx.Done():
+		var none T
+		return none, &exitError{code: 1, text: "interrupted: nothing was changed"}
+	}
 }
 
 func newPing() *cobra.Command {
@@ -30,6 +56,9 @@ func newPing() *cobra.Command {
 			s, err := newSession(cmd)
 			if err != nil {
 				return err
+			}
+			if count < 1 {
+				return usageError("--count must be at least 1")
 			}
 			for i := range count {
 				began := time.Now()
@@ -83,7 +112,7 @@ func newMetrics() *cobra.Command {
 			return nil
 		},
 	}
-	addFlags(cmd)
+	addServerFlags(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "only lines with this text")
 	return cmd
 }
@@ -96,7 +125,7 @@ func newDeadLetterExport() *cobra.Command {
 		Use: "export", Short: "Print all dead letters with their payloads, one as JSON in each line", Args: cobra.NoArgs,
 		Example: `  belfry dlq export --queue orders > dead.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -109,7 +138,7 @@ func newDeadLetterExport() *cobra.Command {
 			return s.exportDeadLetters(query)
 		},
 	}
-	addFlags(cmd)
+	addServerFlags(cmd)
 	cmd.Flags().String("queue", "", "only of this queue")
 	deadLetterFilter(cmd.Flags())
 	return cmd
@@ -164,7 +193,7 @@ Change
   belfry queue configure orders --option retryLimit=5
   belfry queue pause orders                           and queue resume
   belfry dlq redrive orders --group billing --all     deliver dead letters again
-  belfry replay orders --group billing --to 15m       deliver the last 15 minutes again
+  belfry replay orders --group billing --to 15m       go back by 15 minutes
 
 Other servers
   belfry context add production --server https://belfry.example.com --token "$TOKEN"

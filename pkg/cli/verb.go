@@ -33,6 +33,8 @@ type verb struct {
 	change, serverDryRun bool
 	// ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
 	ask string
+	// one verbs show something by its name. The exit code is ExitEmpty if the answer has no row.
+	one bool
 	// repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
 	repeat []string
 	// complete completes the arguments.
@@ -111,7 +113,11 @@ func (v *verb) command() *cobra.Command {
 		Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: cobra.ExactArgs(len(names)),
 		ValidArgsFunction: completeWith(v.complete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			open := newSession
+			if v.repeat != nil {
+				open = newPatientSession
+			}
+			s, err := open(cmd)
 			if err != nil {
 				return err
 			}
@@ -147,6 +153,9 @@ func (v *verb) run(in *input) error {
 	answer, err := v.send(in, request)
 	if err != nil {
 		return err
+	}
+	if v.one && output.Rows(answer, v.rows) == 0 {
+		return &exitError{code: ExitEmpty, text: "not found: " + strings.Join(in.args, " ")}
 	}
 	return in.Answer(answer, v.rows, v.columns)
 }
@@ -222,7 +231,13 @@ func (s *session) confirm(question string) error {
 		return usageError(question + " Add --yes to confirm.")
 	}
 	_, _ = fmt.Fprint(s.cmd.ErrOrStderr(), question+" [y/N] ")
-	line, _ := bufio.NewReader(in).ReadString('\n')
+	line, err := interruptible(s.cmd.Context(), func() (string, error) {
+		line, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is no yes
+		return line, nil
+	})
+	if err != nil {
+		return err
+	}
 	if given := strings.ToLower(strings.TrimSpace(line)); given != "y" && given != "yes" {
 		return &exitError{code: 1, text: "nothing was changed"}
 	}
