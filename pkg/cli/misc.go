@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -176,29 +177,9 @@ func (s *session) exportDeadLetters(query url.Values) error {
 }
 
 // cheats are the commands that most people need.
-const cheats = `Push and receive
-  belfry push orders '{"id": 1}'                      one message
-  belfry push orders --file orders.ndjson             one for each line
-  belfry pop orders --auto-ack                        receive one
-  belfry tail -f orders --group debug-$USER           watch messages come
-
-Look
-  belfry status                                       counts of everything
-  belfry queue list                                   queues and what waits
-  belfry lag --min-seconds 60                         who is late
-  belfry explain --queue orders --group billing       why nothing comes
-  belfry dlq list --queue orders                      what failed
-
-Change
-  belfry queue configure orders --option retryLimit=5
-  belfry queue pause orders                           and queue resume
-  belfry dlq redrive orders --group billing --all     deliver dead letters again
-  belfry replay orders --group billing --to 15m       go back by 15 minutes
-
-Other servers
-  belfry context add production --server https://belfry.example.com --token "$TOKEN"
-  belfry context use production
-`
+//
+//go:embed cheat.txt
+var cheats string
 
 func newCheat() *cobra.Command {
 	return &cobra.Command{

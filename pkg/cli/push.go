@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/instant"
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/payload"
+	"github.com/belfry-mq/belfry/pkg/cli/pusher"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -19,15 +21,6 @@ const (
 	// maxLine bounds a line of NDJSON.
 	maxLine = 64 << 20
 )
-
-// pushed are the counts of a push.
-type pushed struct {
-	Queued    int64 `json:"queued"`
-	Duplicate int64 `json:"duplicate"`
-	Buffered  int64 `json:"buffered"`
-}
-
-func (p *pushed) sum() int64 { return p.Queued + p.Duplicate + p.Buffered }
 
 var pushedColumns = []output.Column{
 	{Title: "STATUS", Path: "status"}, {Title: "QUEUE", Path: "queueName"}, {Title: "TRANSACTION-ID", Path: "transaction_id"}, {Title: "MESSAGE-ID", Path: "message_id"},
@@ -126,7 +119,7 @@ func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, erro
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
 	if o.delay != "" {
-		if template.Delay, err = parseDuration(o.delay); err != nil {
+		if template.Delay, err = instant.Duration(o.delay); err != nil {
 			return nil, usageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
 		}
 	}
@@ -170,12 +163,12 @@ func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error
 	shown := s.newProgress("messages")
 	defer shown.End()
 	lines := payload.ReadLines(in, maxLine)
-	p := newPusher(s.cmd.Context(), s.client, batch)
-	p.stored = func(sum int64) { shown.Show(sum, lines.Share(), time.Now()) }
-	err := p.run(s.cmd.Context(), lines, build)
+	p := pusher.New(s.cmd.Context(), s.client, batch, func(sum int64) { shown.Show(sum, lines.Share(), time.Now()) })
+	err := p.Run(s.cmd.Context(), lines, build)
+	counts := p.Counts()
 	if err != nil {
-		return fmt.Errorf("%w (at least %d messages are stored; push them again with --transaction-key to store each once)", err, p.counts.sum())
+		return fmt.Errorf("%w (at least %d messages are stored; push them again with --transaction-key to store each once)", err, counts.Sum())
 	}
 	shown.End()
-	return s.value(p.counts, "", pushedCounts)
+	return s.value(counts, "", pushedCounts)
 }

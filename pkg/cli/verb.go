@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/instant"
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
@@ -76,34 +77,11 @@ func (in *input) instant(flag string) string {
 	if given == "" {
 		return ""
 	}
-	at, err := parseInstant(given, time.Now())
+	at, err := instant.Parse(given, time.Now())
 	if err != nil && in.err == nil {
 		in.err = usageError("--" + flag + " " + err.Error())
 	}
 	return at.UTC().Format(time.RFC3339Nano)
-}
-
-func parseInstant(text string, now time.Time) (time.Time, error) {
-	if text == "now" {
-		return now, nil
-	}
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at, nil
-	}
-	ago, err := parseDuration(strings.TrimSpace(strings.TrimSuffix(text, "ago")))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("is %q: it must be an instant such as 2026-05-16T08:41:27Z, or a time before now such as 15m or 2d", text)
-	}
-	return now.Add(-ago), nil
-}
-
-// parseDuration is time.ParseDuration with days.
-func parseDuration(text string) (time.Duration, error) {
-	if days, found := strings.CutSuffix(text, "d"); found {
-		n, err := strconv.Atoi(days)
-		return time.Duration(n) * 24 * time.Hour, err
-	}
-	return time.ParseDuration(text)
 }
 
 // command returns the command of a verb.

@@ -1,4 +1,7 @@
-package cli
+// Package pusher pushes lines of an input in batches, many at a time, and keeps the order of each partition.
+//
+// It may import pkg/client and pkg/cli/payload.
+package pusher
 
 import (
 	"context"
@@ -29,11 +32,10 @@ const (
 	maxAge  = time.Second
 )
 
-// pusher pushes lines in batches.
-type pusher struct {
+// Pusher pushes lines in batches.
+type Pusher struct {
 	client *client.Client
 	batch  int
-	// stored is called with the number of messages whose push was answered.
 	stored func(sum int64)
 
 	// sending is the context of pushes. It ends at the first error, not at an interrupt.
@@ -45,8 +47,21 @@ type pusher struct {
 	oldest  time.Time // of the lines that wait
 
 	mutex  sync.Mutex
-	counts pushed
+	counts Counts
 }
+
+// Counts are what became of the messages.
+type Counts struct {
+	Queued    int64 `json:"queued"`
+	Duplicate int64 `json:"duplicate"`
+	Buffered  int64 `json:"buffered"`
+}
+
+// Sum counts all messages that are stored.
+func (c *Counts) Sum() int64 { return c.Queued + c.Duplicate + c.Buffered }
+
+// Counts returns what became of the messages. Call it after Run.
+func (p *Pusher) Counts() Counts { return p.counts }
 
 // batch is what one request pushes.
 type batch struct {
@@ -55,14 +70,15 @@ type batch struct {
 	partitions map[string]struct{}
 }
 
-func newPusher(ctx context.Context, c *client.Client, size int) *pusher {
-	p := &pusher{client: c, batch: size, room: semaphore.NewWeighted(maxUnsent)}
+// New returns a Pusher with batches of size messages. stored is called with the number of messages whose push was answered.
+func New(ctx context.Context, c *client.Client, size int, stored func(sum int64)) *Pusher {
+	p := &Pusher{client: c, batch: size, stored: stored, room: semaphore.NewWeighted(maxUnsent)}
 	p.sending, p.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	return p
 }
 
-// run pushes the lines until they end, a push fails, or ctx ends. It blocks until the lines that were read are pushed.
-func (p *pusher) run(ctx context.Context, lines *payload.Lines, build func([]byte) (client.Item, error)) error {
+// Run pushes the lines until they end, a push fails, or ctx ends. It blocks until the lines that were read are pushed.
+func (p *Pusher) Run(ctx context.Context, lines *payload.Lines, build func([]byte) (client.Item, error)) error {
 	defer p.fail(nil)
 	var pushing sync.WaitGroup
 	for i := range p.queues {
@@ -82,7 +98,7 @@ func (p *pusher) run(ctx context.Context, lines *payload.Lines, build func([]byt
 }
 
 // read puts lines into batches, until they end or ctx ends.
-func (p *pusher) read(ctx context.Context, lines *payload.Lines, build func([]byte) (client.Item, error)) error {
+func (p *Pusher) read(ctx context.Context, lines *payload.Lines, build func([]byte) (client.Item, error)) error {
 	timer := time.NewTimer(silence)
 	defer timer.Stop()
 	for ctx.Err() == nil && p.sending.Err() == nil {
@@ -116,7 +132,7 @@ func (p *pusher) read(ctx context.Context, lines *payload.Lines, build func([]by
 }
 
 // add puts an item into the batch of its lane, and hands over what is due.
-func (p *pusher) add(item client.Item, size int64) {
+func (p *Pusher) add(item client.Item, size int64) {
 	hash := fnv.New32a()
 	_, _ = io.WriteString(hash, item.Partition)
 	lane := int(hash.Sum32() % lanes)
@@ -139,7 +155,7 @@ func (p *pusher) add(item client.Item, size int64) {
 }
 
 // flush hands all batches over.
-func (p *pusher) flush() {
+func (p *Pusher) flush() {
 	for lane := range p.waiting {
 		p.hand(lane)
 	}
@@ -147,7 +163,7 @@ func (p *pusher) flush() {
 }
 
 // hand gives the batch of a lane to its goroutine. It blocks while too much is not stored yet.
-func (p *pusher) hand(lane int) {
+func (p *Pusher) hand(lane int) {
 	b := p.waiting[lane]
 	p.waiting[lane] = batch{}
 	if len(b.items) == 0 {
@@ -165,7 +181,7 @@ func (p *pusher) hand(lane int) {
 }
 
 // push pushes the batches of a lane, one after the other.
-func (p *pusher) push(queue <-chan batch) {
+func (p *Pusher) push(queue <-chan batch) {
 	for b := range queue {
 		if p.sending.Err() == nil {
 			results, err := p.client.PushMany(p.sending, b.items)
@@ -178,7 +194,7 @@ func (p *pusher) push(queue <-chan batch) {
 	}
 }
 
-func (p *pusher) count(results []client.Stored) {
+func (p *Pusher) count(results []client.Stored) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for i := range results {
@@ -191,5 +207,5 @@ func (p *pusher) count(results []client.Stored) {
 			p.counts.Queued++
 		}
 	}
-	p.stored(p.counts.sum())
+	p.stored(p.counts.Sum())
 }
