@@ -156,6 +156,8 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	case <-peersFailed.Done():
 	}
 	p.dispatcher.Stop()
+	p.hub.Stop()
+	p.server.EndStreams()
 	endSQLWaiting()
 	stopping := errors.Join(p.server.Shutdown(context.WithoutCancel(ctx)), p.drain(ctx))
 	endBackground()

@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -27,7 +28,20 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes())
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes(), s.streamRoutes())
+}
+
+// streamRoutes answer with Server-Sent Events.
+func (s *Server) streamRoutes() []Route {
+	happens := &liveplane.Handlers{Events: s.deps.Events, Streams: s.streams(), SeesAudit: s.seesAudit}
+	return []Route{
+		{get, "/api/v1/events", Read | Granted, happens.Watch},
+	}
+}
+
+// streams are what all streams share.
+func (s *Server) streams() wire.Streams {
+	return wire.Streams{Ending: s.ending, Valid: s.stillValid, WriteTimeout: s.cfg.WriteTimeout}
 }
 
 // clientRoutes are the routes of producers and consumers.
