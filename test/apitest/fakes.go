@@ -30,6 +30,8 @@ type Fakes struct {
 	Seek      func(call GroupCall) (catalog.PartitionSeek, int64, error)
 	Ping      func(ctx context.Context) error
 	Metrics   *httpapi.Metrics
+	// Streaming: streams go on. Otherwise they end at their start.
+	Streaming bool
 
 	Groups      []stats.Group
 	GroupQueues []stats.QueueProgress

@@ -50,17 +50,14 @@ func (h *Handlers) Watch(c echo.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-h.Streams.Ending:
+			_, err := send(stream, watcher)
+			return err
 		case <-watcher.Ready():
 			if h.Streams.Valid(ctx) != nil {
 				return h.end(stream)
 			}
-			events, open := watcher.Take()
-			for i := range events {
-				if err := stream.AppendJSON(string(events[i].Type), events[i].ID, fields(&events[i])); err != nil {
-					return err
-				}
-			}
-			if err := stream.Flush(); err != nil || !open {
+			if open, err := send(stream, watcher); err != nil || !open {
 				return err
 			}
 			beat.Reset(wire.KeepAlive)
@@ -73,6 +70,17 @@ func (h *Handlers) Watch(c echo.Context) error {
 			}
 		}
 	}
+}
+
+// send sends the events that a watcher has.
+func send(stream *wire.EventStream, watcher *live.Watcher) (open bool, err error) {
+	events, open := watcher.Take()
+	for i := range events {
+		if err := stream.AppendJSON(string(events[i].Type), events[i].ID, fields(&events[i])); err != nil {
+			return false, err
+		}
+	}
+	return open, stream.Flush()
 }
 
 // end sends the last event of a stream whose token is not valid any more.
