@@ -178,7 +178,7 @@ type Audit struct {
 
 // Closing says why the stream ends.
 type Closing struct {
-	// Reason is shutdown: the server stops; or unauthorized: the token expired or was revoked.
+	// Reason is shutdown: the server stops; unauthorized: the token expired or was revoked; or timeout.
 	Reason string `json:"reason"`
 }
 

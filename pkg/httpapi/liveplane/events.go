@@ -46,6 +46,8 @@ func (h *Handlers) Watch(c echo.Context) error {
 	}
 	beat := time.NewTicker(wire.KeepAlive)
 	defer beat.Stop()
+	end := wire.End(c)
+	defer end.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,9 +55,11 @@ func (h *Handlers) Watch(c echo.Context) error {
 		case <-h.Streams.Ending:
 			_, err := send(stream, watcher)
 			return err
+		case <-end.C:
+			return sendClosing(stream, h.Streams.ReasonOf(ctx))
 		case <-watcher.Ready():
 			if h.Streams.Valid(ctx) != nil {
-				return h.end(stream)
+				return sendClosing(stream, wire.EndUnauthorized)
 			}
 			if open, err := send(stream, watcher); err != nil || !open {
 				return err
@@ -63,7 +67,7 @@ func (h *Handlers) Watch(c echo.Context) error {
 			beat.Reset(wire.KeepAlive)
 		case <-beat.C:
 			if h.Streams.Valid(ctx) != nil {
-				return h.end(stream)
+				return sendClosing(stream, wire.EndUnauthorized)
 			}
 			if err := stream.KeepAlive(); err != nil {
 				return err
@@ -83,9 +87,9 @@ func send(stream *wire.EventStream, watcher *live.Watcher) (open bool, err error
 	return open, stream.Flush()
 }
 
-// end sends the last event of a stream whose token is not valid any more.
-func (h *Handlers) end(stream *wire.EventStream) error {
-	e := live.Event{Type: live.TypeClosing, At: time.Now(), Data: live.Closing{Reason: "unauthorized"}}
+// sendClosing sends the last event of a stream that ends before the server stops.
+func sendClosing(stream *wire.EventStream, reason string) error {
+	e := live.Event{Type: live.TypeClosing, At: time.Now(), Data: live.Closing{Reason: reason}}
 	if err := stream.AppendJSON(string(e.Type), "", fields(&e)); err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/identity"
 )
 
 const (
@@ -37,6 +39,38 @@ func (s Streams) IsEnding() bool {
 	default:
 		return false
 	}
+}
+
+// End returns a channel that delivers when a stream must end by itself: after its parameter timeout in
+// milliseconds, or when its token expires. The caller stops the timer.
+func End(c echo.Context) *time.Timer {
+	end := maxStream
+	if millis := LeadingInt(c.QueryParam("timeout"), 0); millis > 0 {
+		end = min(end, time.Duration(min(millis, int(maxStream/time.Millisecond)))*time.Millisecond)
+	}
+	if p := identity.From(c.Request().Context()); p != nil && !p.ExpiresAt.IsZero() {
+		end = max(0, min(end, time.Until(p.ExpiresAt)))
+	}
+	return time.NewTimer(end)
+}
+
+// maxStream is the longest a stream lasts. Its client then connects again.
+const maxStream = 24 * time.Hour
+
+// The reasons for which a stream ends, as its last event names them.
+const (
+	EndShutdown     = "shutdown"     // the server stops
+	EndUnauthorized = "unauthorized" // the token expired or was revoked
+	EndTimeout      = "timeout"      // the parameter timeout, or 24 hours
+	EndError        = "error"        // the member error of the event says what failed
+)
+
+// ReasonOf returns why a stream ends whose timer of End has fired.
+func (s Streams) ReasonOf(ctx context.Context) string {
+	if s.Valid(ctx) != nil {
+		return EndUnauthorized
+	}
+	return EndTimeout
 }
 
 // EventStream is the answer of a request with Server-Sent Events. It is used by the goroutine of its
