@@ -155,9 +155,9 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	case <-workFailed.Done():
 	case <-peersFailed.Done():
 	}
-	p.dispatcher.Stop()
 	p.hub.Stop()
-	p.server.EndStreams()
+	p.server.EndStreams() // before the waits of their pops end
+	p.dispatcher.Stop()
 	endSQLWaiting()
 	stopping := errors.Join(p.server.Shutdown(context.WithoutCancel(ctx)), p.drain(ctx))
 	endBackground()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/inflight"
 )
@@ -35,6 +36,8 @@ type Server struct {
 	connections *connections
 	statistics  statisticsLimit
 	queues      queueMetrics
+	// sent are the messages that streams have sent.
+	sent *dataplane.InFlight
 	// document is what GET /openapi.json answers.
 	document document
 	// draining is closed by Drain, ending by EndStreams.
@@ -49,6 +52,7 @@ func New(cfg Config, start StartDeps) *Server {
 		database:    databaseCheck{ping: start.Ping},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
+		sent:        &dataplane.InFlight{},
 		inflight:    inflight.NewBudget(cfg.inflightBytes()),
 	}
 	if s.origins.any() {

@@ -47,7 +47,7 @@ func (s *Server) currentPhase() Phase { return *s.phase.Load() }
 // Open makes the server answer every route. It is called once.
 func (s *Server) Open(deps Deps) {
 	s.deps = deps
-	s.start.Metrics.also = []dataplane.Meter{deps.Events}
+	s.start.Metrics.also = []dataplane.Meter{deps.Events, s.sent}
 	s.serveRoutes(s.routeTable(), s.internalRoutes(), s.handleError)
 	s.SetPhase(serving)
 }

@@ -199,3 +199,75 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 		require.NotEqual(t, "audit", e.kind)
 	}
 }
+
+func streamOf(queue, query string) call { return get("/api/v1/sse/queue/" + queue + "?" + query) }
+
+// messageOf returns the message of an event.
+func (s *stream) message() (m message) {
+	s.t.Helper()
+	require.NoError(s.t, json.Unmarshal(s.until("message").data, &m))
+	return m
+}
+
+// quiet fails if a message comes within a time.
+func (s *stream) quiet(d time.Duration) {
+	s.t.Helper()
+	select {
+	case e := <-s.events:
+		require.FailNow(s.t, "an event came", "%s %s", e.kind, e.data)
+	case <-time.After(d):
+	}
+}
+
+// A stream delivers with leases, up to max_in_flight. Acks at this server and at another one free places.
+// When the client goes, its leases are released and the attempt does not count.
+func TestAStreamOfMessages(t *testing.T) {
+	t.Parallel()
+	here := start(t, proven)
+	there := startOn(t, here.dsn, proven)
+	here.untilProven(t, 0)
+	there.untilProven(t, 0)
+	c, other := here.client(t), there.client(t)
+	known(c, "q")
+	one := here.openStream(t, streamOf("q", "consumerGroup=g&max_in_flight=2"))
+	c.untilWaiting(1)
+	for i := range 6 {
+		other.pushIDs("q", fmt.Sprint("p", i), fmt.Sprint(i))
+	}
+	first, second := one.message(), one.message()
+	one.quiet(200 * time.Millisecond)
+	ack := func(c client, m message) {
+		got := c.ack(ackItem{TransactionID: m.TransactionID, PartitionID: m.PartitionID, LeaseID: m.LeaseID, ConsumerGroup: "g", Status: "completed"}).ok(http.StatusOK)
+		require.True(t, got[0].Success, got[0].reason())
+	}
+	ack(c, first)
+	third := one.message()
+	ack(other, second)
+	fourth := one.message()
+	one.close()
+	one.untilEnd()
+	seen := map[string]int{}
+	for len(seen) < 4 { // the release is after the end of the request
+		got := other.pop("q", "consumerGroup=g&wait=true&timeout=1000")
+		if got.Status == http.StatusOK {
+			m := got.ok(http.StatusOK).Messages[0]
+			seen[m.TransactionID] = m.Attempt
+		}
+	}
+	require.Equal(t, 1, seen[third.TransactionID])
+	require.Equal(t, 1, seen[fourth.TransactionID])
+
+	// A paused group and a stop of the server.
+	two := here.openStream(t, streamOf("q", "consumerGroup=h&subscriptionMode=new&batch=2"))
+	c.untilWaiting(1)
+	c.send1(post("/api/v1/consumer-groups/h/queues/q/pause", ""))
+	c.pushIDs("q", "p9", "paused")
+	two.quiet(300 * time.Millisecond)
+	c.send1(post("/api/v1/consumer-groups/h/queues/q/resume", ""))
+	require.Equal(t, "paused", two.message().TransactionID)
+	began := time.Now()
+	require.NoError(t, here.stop(t))
+	rest := two.untilEnd()
+	require.Equal(t, `{"reason":"shutdown"}`, string(rest[len(rest)-1].data))
+	require.Less(t, time.Since(began), 5*time.Second)
+}
