@@ -37,7 +37,7 @@ type queueStream struct {
 	most   int // max_in_flight
 	sent   *flightStream
 	stream *wire.EventStream // nil until the answer begins
-	end    *time.Timer
+	end    time.Time
 }
 
 // StreamQueue serves GET /api/v1/sse/queue/:queue. Queen MQ does not have it. It pops in a loop, with the
@@ -48,7 +48,6 @@ type queueStream struct {
 func (h *Handlers) StreamQueue(c echo.Context) error {
 	p := &wire.Params{Context: c}
 	s := &queueStream{Handlers: h, c: p, req: *h.popRequest(p), sent: h.InFlight.stream(), end: wire.End(c)}
-	defer s.end.Stop()
 	s.req.Queue = p.PathName("queue")
 	if s.req.Partition = p.Name("partition"); s.req.Partition != nil {
 		s.req.Partitions = 1
@@ -95,7 +94,7 @@ func (s *queueStream) deliver(wait time.Duration) error {
 	memory := s.Bodies.Budget.Reservation()
 	defer memory.End()
 	req := s.req
-	req.Wait, req.Batch, req.Memory = wait, min(req.Batch, s.most-s.sent.count()), memory
+	req.Wait, req.Batch, req.Memory = max(firstWait, min(wait, time.Until(s.end))), min(req.Batch, s.most-s.sent.count()), memory
 	if memory.AnswerBytesLeft() == 0 {
 		return queue.MemoryFull()
 	}
@@ -146,9 +145,10 @@ func (s *queueStream) over() error {
 		return errLeft
 	case <-s.Streams.Ending:
 		return streamEnd(wire.EndShutdown)
-	case <-s.end.C:
-		return streamEnd(s.Streams.ReasonOf(s.c.Ctx()))
 	default:
+	}
+	if !time.Now().Before(s.end) {
+		return streamEnd(s.Streams.ReasonOf(s.c.Ctx()))
 	}
 	if s.Streams.Valid(s.c.Ctx()) != nil {
 		return streamEnd(wire.EndUnauthorized)
@@ -160,18 +160,18 @@ func (s *queueStream) over() error {
 // free places at once. For those elsewhere, and for leases that end, it asks the database.
 func (s *queueStream) waitForPlace() error {
 	check := firstCheck
-	var timer, beat *time.Timer
+	var timer, beat, end *time.Timer
 	for s.sent.count() >= s.most {
 		if timer == nil {
-			timer, beat = time.NewTimer(check), time.NewTimer(wire.KeepAlive)
+			timer, beat, end = time.NewTimer(check), time.NewTimer(wire.KeepAlive), time.NewTimer(time.Until(s.end))
+			defer end.Stop()
 			defer timer.Stop()
 			defer beat.Stop()
 		}
 		select {
 		case <-s.c.Ctx().Done():
 		case <-s.Streams.Ending:
-		case <-s.end.C:
-			return streamEnd(s.Streams.ReasonOf(s.c.Ctx()))
+		case <-end.C:
 		case <-s.sent.freed:
 		case <-beat.C:
 			if s.stream.KeepAlive() != nil {

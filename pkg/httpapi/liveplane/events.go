@@ -46,7 +46,7 @@ func (h *Handlers) Watch(c echo.Context) error {
 	}
 	beat := time.NewTicker(wire.KeepAlive)
 	defer beat.Stop()
-	end := wire.End(c)
+	end := time.NewTimer(time.Until(wire.End(c)))
 	defer end.Stop()
 	for {
 		select {

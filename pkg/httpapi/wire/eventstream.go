@@ -41,9 +41,9 @@ func (s Streams) IsEnding() bool {
 	}
 }
 
-// End returns a channel that delivers when a stream must end by itself: after its parameter timeout in
-// milliseconds, or when its token expires. The caller stops the timer.
-func End(c echo.Context) *time.Timer {
+// End returns when a stream must end by itself: after its parameter timeout in milliseconds, or when its
+// token expires.
+func End(c echo.Context) time.Time {
 	end := maxStream
 	if millis := LeadingInt(c.QueryParam("timeout"), 0); millis > 0 {
 		end = min(end, time.Duration(min(millis, int(maxStream/time.Millisecond)))*time.Millisecond)
@@ -51,7 +51,7 @@ func End(c echo.Context) *time.Timer {
 	if p := identity.From(c.Request().Context()); p != nil && !p.ExpiresAt.IsZero() {
 		end = max(0, min(end, time.Until(p.ExpiresAt)))
 	}
-	return time.NewTimer(end)
+	return time.Now().Add(end)
 }
 
 // maxStream is the longest a stream lasts. Its client then connects again.
@@ -65,7 +65,7 @@ const (
 	EndError        = "error"        // the member error of the event says what failed
 )
 
-// ReasonOf returns why a stream ends whose timer of End has fired.
+// ReasonOf returns why a stream ends at the instant of End.
 func (s Streams) ReasonOf(ctx context.Context) string {
 	if s.Valid(ctx) != nil {
 		return EndUnauthorized
