@@ -26,7 +26,7 @@ func TestTopDrawsTheFiguresOfTheServer(t *testing.T) {
 
 	top.waitFor(func() bool { return top.row("orders") == "orders 0 0 0 0 0 1 0 -" })
 	require.Equal(t, 1.0, member(x.json("queue", "get", "orders"), "totals", "messages", "pending"))
-	require.Contains(t, top.row("instances 1:"), "listener proven")
+	top.waitFor(func() bool { return strings.Contains(top.row("instances 1:"), "listener proven") })
 
 	answered := make(chan struct{})
 	go func() {
