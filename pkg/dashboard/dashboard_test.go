@@ -182,6 +182,47 @@ func TestEveryPageIsStrictAndRelative(t *testing.T) {
 	require.Equal(t, "ui/", s.send(t, http.MethodGet, "/", "").Header().Get("Location"))
 }
 
+// The events of other instances are watched while a page is open, once however many there are.
+func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
+	t.Parallel()
+	began, ended := make(chan func(), 10), make(chan struct{}, 10)
+	d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{
+		API: &api{}, Changes: &source.Changes{}, Log: zaptest.NewLogger(t),
+		Watch: func(ctx context.Context, changed func()) error {
+			began <- changed
+			<-ctx.Done()
+			ended <- struct{}{}
+			return nil
+		},
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(d)
+	defer server.Close()
+	open := func() (lines *bufio.Scanner, leave func()) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/ui/live", http.NoBody)
+		require.NoError(t, err)
+		answer, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		return bufio.NewScanner(answer.Body), func() { _ = answer.Body.Close() }
+	}
+	first, leaveFirst := open()
+	second, leaveSecond := open()
+	changed := <-began
+	require.True(t, first.Scan() && second.Scan())
+	changed()
+	for _, lines := range []*bufio.Scanner{first, second} {
+		for lines.Scan() && lines.Text() == "" {
+		}
+		require.Equal(t, "event: change", lines.Text())
+	}
+	require.Empty(t, began)
+	leaveFirst()
+	leaveSecond()
+	<-ended
+	d.Close()
+	require.Empty(t, began)
+}
+
 // The stream says when something has changed, and reads nothing while nothing does. Close ends it.
 func TestTheStreamOfChanges(t *testing.T) {
 	t.Parallel()
