@@ -102,6 +102,9 @@ func TestWithoutATokenOnlySignInIsServed(t *testing.T) {
 	}
 	require.Zero(t, s.api.calls.Load())
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/sign-in", "").Code)
+	notice := s.send(t, http.MethodGet, "/ui/", "", with("bad")).Result().Cookies()[0]
+	w := s.send(t, http.MethodGet, "/ui/sign-in", "", func(r *http.Request) { r.AddCookie(notice) })
+	require.Contains(t, w.Body.String(), "Token has expired", "the page says why")
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/assets/style.css", "").Code)
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/", "", with("good")).Code)
 	require.Equal(t, "Bearer good", s.api.token.Load())
@@ -207,6 +210,8 @@ func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
 	}
 	first, leaveFirst := open()
 	second, leaveSecond := open()
+	defer leaveFirst()
+	defer leaveSecond()
 	changed := <-began
 	require.True(t, first.Scan() && second.Scan())
 	changed()
