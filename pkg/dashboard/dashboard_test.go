@@ -201,17 +201,8 @@ func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
 	require.NoError(t, err)
 	server := httptest.NewServer(d)
 	defer server.Close()
-	open := func() (lines *bufio.Scanner, leave func()) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/ui/live", http.NoBody)
-		require.NoError(t, err)
-		answer, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
-		return bufio.NewScanner(answer.Body), func() { _ = answer.Body.Close() }
-	}
-	first, leaveFirst := open()
-	second, leaveSecond := open()
-	defer leaveFirst()
-	defer leaveSecond()
+	first, leaveFirst := open(t, server.URL)
+	second, leaveSecond := open(t, server.URL)
 	changed := <-began
 	require.True(t, first.Scan() && second.Scan())
 	changed()
@@ -228,18 +219,26 @@ func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
 	require.Empty(t, began)
 }
 
+// open opens the stream of changes until leave is called.
+func open(t *testing.T, base string) (lines *bufio.Scanner, leave func()) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/live", http.NoBody)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return bufio.NewScanner(answer.Body), leave
+}
+
 // The stream says when something has changed, and reads nothing while nothing does. Close ends it.
 func TestTheStreamOfChanges(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), nil)
 	server := httptest.NewServer(s)
 	defer server.Close()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/ui/live", http.NoBody)
-	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
-	lines := bufio.NewScanner(answer.Body)
+	lines, leave := open(t, server.URL)
+	defer leave()
 	require.True(t, lines.Scan())
 	require.Equal(t, "retry: 2000", lines.Text())
 	s.changes.Changed()
