@@ -203,6 +203,8 @@ func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
 	defer server.Close()
 	first, leaveFirst := open(t, server.URL)
 	second, leaveSecond := open(t, server.URL)
+	defer leaveFirst()
+	defer leaveSecond()
 	changed := <-began
 	require.True(t, first.Scan() && second.Scan())
 	changed()
