@@ -158,6 +158,8 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	case <-workFailed.Done():
 	case <-peersFailed.Done():
 	}
+	p.hub.Stop()
+	p.server.EndStreams() // before the waits of their pops end
 	p.dispatcher.Stop()
 	if p.dashboard != nil {
 		p.dashboard.Close()

@@ -1,10 +1,13 @@
 package app
 
 import (
+	"context"
+
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -15,10 +18,23 @@ func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
 	}
 	b.bus.Subscribe(dashboardEvents{changes: b.changes})
 	b.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
-		API: b.server.Handler(), Auth: auth, Changes: b.changes, Version: Version(), Log: b.log,
+		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: b.watchEvents, Version: Version(), Log: b.log,
 	})
 	b.api.Dashboard = b.dashboard
 	return err
+}
+
+// watchEvents calls changed for each event, until ctx ends or the server stops.
+func (p *parts) watchEvents(ctx context.Context, changed func()) error {
+	w, err := p.hub.Watch(live.Filter{Audit: true}, "")
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for range w.Events(ctx) {
+		changed()
+	}
+	return nil
 }
 
 // dashboardEvents passes on to the dashboard that figures may have changed.

@@ -44,7 +44,7 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
   belfry explain --queue orders --transaction-id order-1 --watch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -117,9 +117,9 @@ func (s *session) text(text string) error {
 
 // tree shows an explanation as a sentence and what it is about.
 func (e *explanation) tree(now time.Time) string {
-	lines := []string{e.Sentence, "queue " + e.Queue}
+	lines := []string{output.Clean(e.Sentence), "queue " + output.Clean(e.Queue)}
 	add := func(depth int, format string, args ...any) {
-		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+fmt.Sprintf(format, args...))
+		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+output.Clean(fmt.Sprintf(format, args...)))
 	}
 	add(0, "partition %s", e.Partition)
 	add(1, "group %s: %d messages to come, %d requests wait here", e.ConsumerGroup, e.Lag, e.Waiting)

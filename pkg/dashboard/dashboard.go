@@ -38,6 +38,10 @@ type Deps struct {
 	Auth Authenticator
 	// Changes says when figures may have changed.
 	Changes *source.Changes
+	// Watch calls changed for each event of this and of the other instances, until ctx ends. It runs while a
+	// page is open. It returns an error if it cannot watch, or no longer; it is then called again. Nil:
+	// there are no events but Changes.
+	Watch   func(ctx context.Context, changed func()) error
 	Version string
 	Log     *zap.Logger
 }
@@ -53,6 +57,7 @@ type Dashboard struct {
 	// closed is closed by Close.
 	closed chan struct{}
 	close  sync.Once
+	watch  watch
 }
 
 // New returns a Dashboard. An error means that a template is invalid.
@@ -77,8 +82,16 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	return d, nil
 }
 
-// Close ends the streams of open pages, so that the server can stop. They come back to another instance.
-func (d *Dashboard) Close() { d.close.Do(func() { close(d.closed) }) }
+// Close ends the streams of open pages, so that the server can stop. They come back to another instance. It
+// waits until nothing is watched any more.
+func (d *Dashboard) Close() {
+	d.close.Do(func() {
+		d.watch.mu.Lock() // so that no watch begins after it
+		defer d.watch.mu.Unlock()
+		close(d.closed)
+	})
+	d.watch.work.Wait()
+}
 
 // ServeHTTP answers a request for a page, an asset, an action or the stream of changes.
 func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -102,6 +102,9 @@ func TestWithoutATokenOnlySignInIsServed(t *testing.T) {
 	}
 	require.Zero(t, s.api.calls.Load())
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/sign-in", "").Code)
+	notice := s.send(t, http.MethodGet, "/ui/", "", with("bad")).Result().Cookies()[0]
+	w := s.send(t, http.MethodGet, "/ui/sign-in", "", func(r *http.Request) { r.AddCookie(notice) })
+	require.Contains(t, w.Body.String(), "Token has expired", "the page says why")
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/assets/style.css", "").Code)
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/", "", with("good")).Code)
 	require.Equal(t, "Bearer good", s.api.token.Load())
@@ -182,18 +185,62 @@ func TestEveryPageIsStrictAndRelative(t *testing.T) {
 	require.Equal(t, "ui/", s.send(t, http.MethodGet, "/", "").Header().Get("Location"))
 }
 
+// The events of other instances are watched while a page is open, once however many there are.
+func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
+	t.Parallel()
+	began, ended := make(chan func(), 10), make(chan struct{}, 10)
+	d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{
+		API: &api{}, Changes: &source.Changes{}, Log: zaptest.NewLogger(t),
+		Watch: func(ctx context.Context, changed func()) error {
+			began <- changed
+			<-ctx.Done()
+			ended <- struct{}{}
+			return nil
+		},
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(d)
+	defer server.Close()
+	first, leaveFirst := open(t, server.URL)
+	second, leaveSecond := open(t, server.URL)
+	defer leaveFirst()
+	defer leaveSecond()
+	changed := <-began
+	require.True(t, first.Scan() && second.Scan())
+	changed()
+	for _, lines := range []*bufio.Scanner{first, second} {
+		for lines.Scan() && lines.Text() == "" {
+		}
+		require.Equal(t, "event: change", lines.Text())
+	}
+	require.Empty(t, began)
+	leaveFirst()
+	leaveSecond()
+	<-ended
+	d.Close()
+	require.Empty(t, began)
+}
+
+// open opens the stream of changes until leave is called.
+func open(t *testing.T, base string) (lines *bufio.Scanner, leave func()) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/live", http.NoBody)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return bufio.NewScanner(answer.Body), leave
+}
+
 // The stream says when something has changed, and reads nothing while nothing does. Close ends it.
 func TestTheStreamOfChanges(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), nil)
 	server := httptest.NewServer(s)
 	defer server.Close()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/ui/live", http.NoBody)
-	require.NoError(t, err)
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer func() { _ = answer.Body.Close() }()
-	lines := bufio.NewScanner(answer.Body)
+	lines, leave := open(t, server.URL)
+	defer leave()
 	require.True(t, lines.Scan())
 	require.Equal(t, "retry: 2000", lines.Text())
 	s.changes.Changed()

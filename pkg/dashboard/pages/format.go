@@ -13,8 +13,7 @@ import (
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{
-	"num": num, "ago": ago, "moment": moment, "seconds": func(n int64) string { return span(time.Duration(n) * time.Second) },
-	"secs":  func(f float64) string { return span(time.Duration(f * float64(time.Second))) },
+	"num": num, "ago": ago, "age": func(n int64) template.HTML { return age(float64(n)) }, "agef": age, "moment": moment, "secs": func(f float64) string { return span(time.Duration(f * float64(time.Second))) },
 	"short": chart.Short, "ms": millis, "link": link, "groupName": groupName, "plural": plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
 	"ptr": func(at time.Time) *time.Time { return &at }, "optional": optional, "dict": dict,
 	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "oneLine": oneLine,
@@ -76,6 +75,12 @@ func ago(at *time.Time) template.HTML {
 		return `<span class="none">never</span>`
 	}
 	return stamp(*at, "data-ago", span(time.Since(*at).Truncate(time.Second))+" ago")
+}
+
+// age writes how old something is that was so many seconds old when it was read. A script keeps it current.
+func age(seconds float64) template.HTML {
+	old := time.Duration(seconds * float64(time.Second))
+	return stamp(time.Now().Add(-old), "data-age", span(old))
 }
 
 // moment writes an instant.

@@ -13,7 +13,9 @@ type Problem struct {
 	Level string
 	// Kind is one word for what is wrong. Name is what has the problem, and Text says more.
 	Kind, Name, Text string
-	Link             template.URL
+	// Age is that of the oldest message in seconds, or 0.
+	Age  int64
+	Link template.URL
 	// Advice says what to do.
 	Advice string
 	size   int64
@@ -72,13 +74,13 @@ func queueProblems(queues []source.Queue) (found []Problem) {
 		if n := q.Messages.DeadLetter; n > 0 {
 			found = append(found, Problem{
 				Level: "warn", Kind: "Dead letters", Name: q.Name, Link: link("dead", "q", q.Name), size: n,
-				Text: plural(n, "message", "messages") + " failed too often.", Advice: "Look at the errors, then redrive",
+				Text: plural(n, "message", "messages") + " failed too often", Advice: "Look at the errors, then redrive",
 			})
 		}
 		if q.Paused {
 			found = append(found, Problem{
 				Level: "warn", Kind: "Paused", Name: q.Name, Link: link("queue", "q", q.Name), size: q.Messages.Pending,
-				Text: plural(q.Messages.Pending, "message waits", "messages wait") + ".", Advice: "Resume the queue",
+				Text: plural(q.Messages.Pending, "message waits", "messages wait"), Advice: "Resume the queue",
 			})
 		}
 	}
@@ -94,14 +96,13 @@ func groupProblems(groups []source.Group) (found []Problem) {
 		case g.Paused:
 			found = append(found, Problem{
 				Level: "warn", Kind: "Paused", Name: name, Link: to, size: g.TotalLag,
-				Text: plural(g.TotalLag, "message waits", "messages wait") + " for the group.", Advice: "Resume the group",
+				Text: plural(g.TotalLag, "message waits", "messages wait") + " for the group", Advice: "Resume the group",
 			})
 		case g.MaxTimeLag >= lateAfter:
 			found = append(found, Problem{
 				Level: level(g.MaxTimeLag >= veryLate), Kind: "Lag", Name: name, Link: to, size: g.MaxTimeLag,
-				Text: plural(g.TotalLag, "message", "messages") + " in " + plural(g.PartitionsWithLag, "partition", "partitions") +
-					", the oldest for " + span(time.Duration(g.MaxTimeLag)*time.Second) + ".",
-				Advice: "See what waits, and why",
+				Text: plural(g.TotalLag, "message", "messages") + " in " + plural(g.PartitionsWithLag, "partition", "partitions"),
+				Age:  g.MaxTimeLag, Advice: "See what waits, and why",
 			})
 		}
 	}

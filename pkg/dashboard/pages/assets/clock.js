@@ -2,7 +2,8 @@
 
 const units = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
 
-export function ago(seconds) {
+// age writes a duration with its two largest units.
+export function age(seconds) {
   for (let i = 0; i < units.length; i++) {
     const n = Math.floor(seconds / units[i][0]);
     if (n === 0) continue;
@@ -11,9 +12,9 @@ export function ago(seconds) {
       const rest = Math.floor((seconds - n * units[i][0]) / units[i + 1][0]);
       if (rest > 0) text += ` ${rest} ${units[i + 1][1]}`;
     }
-    return `${text} ago`;
+    return text;
   }
-  return "now";
+  return "0 s";
 }
 
 const two = (n) => String(n).padStart(2, "0");
@@ -23,8 +24,8 @@ export function clock(at) {
 }
 
 export function showTimes(root = document) {
-  for (const time of root.querySelectorAll("time[data-ago]")) {
-    const text = ago(Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000));
+  for (const time of root.querySelectorAll("time[data-ago], time[data-age]")) {
+    const text = age(Math.max(0, (Date.now() - Date.parse(time.dateTime)) / 1000)) + ("ago" in time.dataset ? " ago" : "");
     if (time.textContent !== text) time.textContent = text;
   }
   for (const time of root.querySelectorAll("time[data-at]")) {
