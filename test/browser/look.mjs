@@ -41,11 +41,11 @@ export async function look(browser, url, paths, label) {
         assert.ok((await answer.body()).length < 300 * 1024, `${name}: the page is larger than 300 KiB`);
         const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
         assert.ok(over <= 0, `${name}: the page is ${over} pixels wider than the window`);
-        for (const details of await page.locator("main details:not(.menu)").all()) await details.evaluate((one) => { one.open = true; });
+        for (const details of await page.locator("main details:not(.menu)").all()) await details.evaluate((one) => { one.dataset.was = one.open; one.open = true; });
         await inspect(page, name);
         assert.deepEqual(complaints, [], name);
         if (shots) {
-          for (const details of await page.locator("main details").all()) await details.evaluate((one) => { one.open = false; });
+          for (const details of await page.locator("main details").all()) await details.evaluate((one) => { one.open = one.dataset.was === "true"; });
           await page.screenshot({ path: `${shots}/${name.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: width === 1440 });
         }
       }

@@ -32,7 +32,7 @@ func history(r *Request) (*Content, error) {
 	if spans[d.Span] == 0 {
 		d.Span = "1h"
 	}
-	from := r.Now.Add(-spans[d.Span]).Truncate(time.Minute).UTC().Format(time.RFC3339)
+	from := r.Now.Add(time.Minute - spans[d.Span]).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	path := func(name string) string {
 		return string(link("/api/v1/analytics/"+name, "from", from, "queue", d.Queue, "consumerGroup", d.Group, "namespace", d.Namespace, "task", d.Task))
 	}

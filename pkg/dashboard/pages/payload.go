@@ -85,7 +85,7 @@ func (t *tree) value(name string, depth int) bool {
 	}
 	t.cut = t.cut || depth >= maxDepth
 	folded := !t.cut
-	t.write("<details" + state + "><summary>" + label + `<span class="dim">` + open.String() + " " + closing + `</span></summary><ul>`)
+	t.write("<details" + state + "><summary>" + label + `<span class="dim">` + open.String() + "…" + closing + `</span></summary><ul>`)
 	ok := t.members(open, depth)
 	if folded {
 		t.out.WriteString("</ul></details>")
