@@ -17,7 +17,7 @@ import (
 func Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		newPush(), newPop(), newTail(), newAck(), newExtend(), newTransaction(), newExplain(), newPing(), newMetrics(),
-		newApply(), newExport(), newContext(), newCheat(), newTop(),
+		newApply(), newExport(), newContext(), newCheat(), newTop(), newDemo(),
 		noun("queue", "Create, show and change queues", queueVerbs, newConfigure()),
 		noun("partition", "Show, pause and resume partitions", partitionVerbs),
 		noun("group", "Show, move and change consumer groups", groupVerbs),

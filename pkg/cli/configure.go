@@ -28,9 +28,9 @@ func newConfigure() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			changes, err := changesOf(options, pairs)
+			changes, err := manifest.ReadOptions(options, pairs)
 			if err != nil {
-				return err
+				return usageError(err.Error())
 			}
 			settings, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
 			if err != nil {
@@ -57,32 +57,6 @@ func newConfigure() *cobra.Command {
 	f.StringVar(&task, "task", "", "task instead of the second part of the name")
 	f.Bool("dry-run", false, "change nothing: show what would be done")
 	return cmd
-}
-
-// changesOf returns the options of --options and --option.
-func changesOf(options string, pairs []string) (map[string]any, error) {
-	changes := map[string]any{}
-	if options != "" {
-		if err := json.Unmarshal([]byte(options), &changes); err != nil {
-			return nil, usageError("--options must be a JSON object: " + err.Error())
-		}
-		if changes == nil {
-			return nil, usageError("--options must be a JSON object, not null")
-		}
-	}
-	for _, pair := range pairs {
-		name, value, err := optionOf(pair)
-		if err != nil {
-			return nil, err
-		}
-		changes[name] = value
-	}
-	for name := range changes {
-		if err := manifest.CheckOption(name); err != nil {
-			return nil, usageError(err.Error())
-		}
-	}
-	return changes, nil
 }
 
 func (s *session) configure(request client.Request, changes map[string]any) error {

@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
-	"strings"
-
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
@@ -115,16 +111,4 @@ var partitionVerbs = []*verb{
 
 var explainColumns = []output.Column{
 	{Title: "CODE", Path: "code"}, {Title: "LAG", Path: "lag"}, {Title: "NEXT-CHANGE", Path: "nextChangeAt", Show: output.Age}, {Title: "SENTENCE", Path: "sentence"},
-}
-
-// optionOf reads NAME=VALUE. A value that is no JSON is a text.
-func optionOf(pair string) (name string, value any, err error) {
-	name, text, found := strings.Cut(pair, "=")
-	if !found || name == "" {
-		return "", nil, usageError(fmt.Sprintf("--option is %q: it must be NAME=VALUE", pair))
-	}
-	if json.Unmarshal([]byte(text), &value) != nil {
-		value = text
-	}
-	return name, value, nil
 }

@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,4 +28,35 @@ func CheckOption(name string) error {
 
 func distance(a, b string) int {
 	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
+}
+
+// ReadOptions returns the options of a JSON object, which may be empty, and of pairs NAME=VALUE. A value that is no JSON is
+// a text. The pairs win.
+func ReadOptions(object string, pairs []string) (map[string]any, error) {
+	options := map[string]any{}
+	if object != "" {
+		if err := json.Unmarshal([]byte(object), &options); err != nil {
+			return nil, fmt.Errorf("--options must be a JSON object: %w", err)
+		}
+		if options == nil {
+			return nil, errors.New("--options must be a JSON object, not null")
+		}
+	}
+	for _, pair := range pairs {
+		name, text, found := strings.Cut(pair, "=")
+		if !found || name == "" {
+			return nil, fmt.Errorf("--option is %q: it must be NAME=VALUE", pair)
+		}
+		var value any
+		if json.Unmarshal([]byte(text), &value) != nil {
+			value = text
+		}
+		options[name] = value
+	}
+	for name := range options {
+		if err := CheckOption(name); err != nil {
+			return nil, err
+		}
+	}
+	return options, nil
 }

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/demo"
+)
+
+func newDemo() *cobra.Command {
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use: "demo", Short: "Run a small shop on the server, to look at", Args: cobra.NoArgs,
+		Long: `Run a small shop on the server until Ctrl-C: orders that come all the time, a group that is too slow, one that fails now and
+then, and dead letters that wait for a redrive. Its queues are demo.orders and demo.invoices. They stay; belfry queue
+delete removes them.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if every <= 0 {
+				return usageError("--every must be more than 0")
+			}
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			return demo.Run(cmd.Context(), s.client, every, cmd.OutOrStdout())
+		},
+	}
+	addServerFlags(cmd)
+	cmd.Flags().DurationVar(&every, "every", 200*time.Millisecond, "the time between two orders")
+	return cmd
+}
