@@ -51,6 +51,7 @@ type Deps struct {
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
 	Explainer   adminplane.Explainer
+	Doctor      adminplane.Doctor
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// ErrNoDatabase means that no database is configured.
+var ErrNoDatabase = errors.New("no database is configured")
+
+// ExamineFunc examines the configured database without a server and returns the answer of GET
+// /api/v1/doctor, or ErrNoDatabase. noServer says why no server is asked. wanted: the user named a server.
+type ExamineFunc func(cmd *cobra.Command, noServer string, wanted bool) ([]byte, error)
+
+// report is the part of the answer that the text shows.
+type report struct {
+	Version  string    `json:"version"`
+	Healthy  bool      `json:"healthy"`
+	Wrong    int       `json:"wrong"`
+	Warnings int       `json:"warnings"`
+	Unknown  int       `json:"unknown"`
+	Checks   []finding `json:"checks"`
+}
+
+type finding struct {
+	Code    string   `json:"code"`
+	Result  string   `json:"result"`
+	Found   string   `json:"found"`
+	Why     string   `json:"why"`
+	Do      []string `json:"do"`
+	Runbook string   `json:"runbook"`
+}
+
+// NewDoctor returns the command doctor. It asks a server, or calls examine.
+func NewDoctor(examine ExamineFunc) *cobra.Command {
+	var strict bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Say what is wrong with the server and its database, and what to do", Args: cobra.NoArgs, GroupID: GroupID,
+		Long: `Examine the server and its database: versions, LISTEN, long transactions, connections, replication, rights, settings that
+lose data, keys, the sequencer, rejected messages, late groups and more. Problems come first, each with why it matters and what
+to do. docs/runbook.md has a section for each check.
+
+With --database-url the database alone is examined. So it is if the server does not answer and a database is configured. The
+checks of the server itself are then unknown.
+
+The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count only with --strict.`,
+		Example: `  belfry doctor
+  belfry doctor --database-url postgres://user@db/app --strict -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			return s.doctor(examine, strict)
+		},
+	}
+	addFlags(cmd)
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 for warnings too")
+	return cmd
+}
+
+func (s *session) doctor(examine ExamineFunc, strict bool) error {
+	answer, err := s.examine(examine)
+	if err != nil {
+		return err
+	}
+	var found report
+	if err := json.Unmarshal(answer, &found); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if s.IsTable() {
+		err = s.text(found.text())
+	} else {
+		err = s.Answer(answer, "checks", nil)
+	}
+	if err == nil && (!found.Healthy || strict && found.Warnings > 0) {
+		return &exitError{code: 1}
+	}
+	return err
+}
+
+// examine returns the report of the server, or that of examine.
+func (s *session) examine(examine ExamineFunc) (answer []byte, err error) {
+	flags := s.cmd.Flags()
+	if url := flags.Lookup("database-url"); url != nil && url.Changed {
+		return examine(s.cmd, "--database-url names a database", false)
+	}
+	err = s.client.Do(s.cmd.Context(), get("/api/v1/doctor", nil), &answer)
+	if err == nil || s.cmd.Context().Err() != nil || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) {
+		return answer, err
+	}
+	answer, direct := examine(s.cmd, "the server at "+s.server+" gave no answer: "+err.Error(), s.server != defaultServer)
+	if errors.Is(direct, ErrNoDatabase) {
+		return nil, err
+	}
+	return answer, direct
+}
+
+// results are the results in the order of the text. The first ones are shown with why and what to do.
+var results = []struct {
+	name   string
+	detail bool
+}{{"wrong", true}, {"warning", true}, {"unknown", true}, {"ok", false}}
+
+// text shows the problems first.
+func (r *report) text() string {
+	var b strings.Builder
+	for _, result := range results {
+		for i := range r.Checks {
+			f := &r.Checks[i]
+			if f.Result != result.name {
+				continue
+			}
+			fmt.Fprintf(&b, "%-8s %-20s %s\n", strings.ToUpper(f.Result), f.Code, f.Found)
+			if !result.detail {
+				continue
+			}
+			const indent = "         "
+			fmt.Fprintf(&b, "%swhy: %s\n", indent, f.Why)
+			for _, step := range f.Do {
+				fmt.Fprintf(&b, "%sdo:  %s\n", indent, step)
+			}
+			fmt.Fprintf(&b, "%ssee: %s\n\n", indent, f.Runbook)
+		}
+	}
+	verdict := "Nothing is wrong"
+	if !r.Healthy {
+		verdict = "Something is wrong"
+	}
+	fmt.Fprintf(&b, "\n%s: %d checks, %d wrong, %d warnings, %d unknown.", verdict, len(r.Checks), r.Wrong, r.Warnings, r.Unknown)
+	return b.String()
+}
