@@ -11,8 +11,8 @@ import (
 )
 
 // spareConnections are the connections of an instance beyond its pools: the listener, the sender, the
-// health check, the sleeping sequencer, and two short ones of migrations and checks.
-const spareConnections = 6
+// health check, the sleeping sequencer, and a short one of migrations and checks.
+const spareConnections = 5
 
 // DoctorConfig returns what a doctor examines with these settings, without a server.
 func DoctorConfig(cfg config.Config, sealer *seal.Sealer) doctor.Config {

@@ -95,6 +95,7 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/traces/{partitionId}/{transactionId}": {get("/api/v1/traces/" + path)},
 		"GET /api/v1/audit":                                {get("/api/v1/audit"), get("/api/v1/audit?queue=" + o.queue), get("/api/v1/audit?consumerGroup=" + o.group)},
 		"GET /api/v1/system/shared-state":                  {get("/api/v1/system/shared-state")},
+		"GET /api/v1/doctor":                               {get("/api/v1/doctor")},
 		"GET /api/v1/status":                               {get("/api/v1/status"), get("/api/v1/status?queue=" + o.queue), get("/api/v1/status?namespace=" + o.namespace)},
 		"GET /api/v1/status/analytics":                     {get("/api/v1/status/analytics"), get("/api/v1/status/analytics?queue=" + o.queue), get("/api/v1/status/analytics?task=" + o.namespace)},
 		"GET /api/v1/analytics/system-metrics":             {get("/api/v1/analytics/system-metrics")},
