@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/answer"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -17,25 +17,6 @@ var ErrNoDatabase = errors.New("no database is configured")
 // ExamineFunc examines the configured database without a server and returns the answer of GET
 // /api/v1/doctor, or ErrNoDatabase. noServer says why no server is asked. wanted: the user named a server.
 type ExamineFunc func(cmd *cobra.Command, noServer string, wanted bool) ([]byte, error)
-
-// report is the part of the answer that the text shows.
-type report struct {
-	Version  string    `json:"version"`
-	Healthy  bool      `json:"healthy"`
-	Wrong    int       `json:"wrong"`
-	Warnings int       `json:"warnings"`
-	Unknown  int       `json:"unknown"`
-	Checks   []finding `json:"checks"`
-}
-
-type finding struct {
-	Code    string   `json:"code"`
-	Result  string   `json:"result"`
-	Found   string   `json:"found"`
-	Why     string   `json:"why"`
-	Do      []string `json:"do"`
-	Runbook string   `json:"runbook"`
-}
 
 // NewDoctor returns the command doctor. It asks a server, or calls examine.
 func NewDoctor(examine ExamineFunc) *cobra.Command {
@@ -66,18 +47,18 @@ The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count on
 }
 
 func (s *session) doctor(examine ExamineFunc, strict bool) error {
-	answer, err := s.examine(examine)
+	raw, err := s.examine(examine)
 	if err != nil {
 		return err
 	}
-	var found report
-	if err := json.Unmarshal(answer, &found); err != nil {
+	var found answer.Report
+	if err := json.Unmarshal(raw, &found); err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	if s.IsTable() {
-		err = s.text(found.text())
+		err = s.text(found.Text())
 	} else {
-		err = s.Answer(answer, "checks", nil)
+		err = s.Answer(raw, "checks", nil)
 	}
 	if err == nil && (!found.Healthy || strict && found.Warnings > 0) {
 		return &exitError{code: 1}
@@ -86,53 +67,18 @@ func (s *session) doctor(examine ExamineFunc, strict bool) error {
 }
 
 // examine returns the report of the server, or that of examine.
-func (s *session) examine(examine ExamineFunc) (answer []byte, err error) {
+func (s *session) examine(examine ExamineFunc) (raw []byte, err error) {
 	flags := s.cmd.Flags()
 	if url := flags.Lookup("database-url"); url != nil && url.Changed {
 		return examine(s.cmd, "--database-url names a database", false)
 	}
-	err = s.client.Do(s.cmd.Context(), get("/api/v1/doctor", nil), &answer)
+	err = s.client.Do(s.cmd.Context(), get("/api/v1/doctor", nil), &raw)
 	if err == nil || s.cmd.Context().Err() != nil || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) {
-		return answer, err
+		return raw, err
 	}
-	answer, direct := examine(s.cmd, "the server at "+s.server+" gave no answer: "+err.Error(), s.server != defaultServer)
+	raw, direct := examine(s.cmd, "the server at "+s.server+" gave no answer: "+err.Error(), s.server != defaultServer)
 	if errors.Is(direct, ErrNoDatabase) {
 		return nil, err
 	}
-	return answer, direct
-}
-
-// results are the results in the order of the text. The first ones are shown with why and what to do.
-var results = []struct {
-	name   string
-	detail bool
-}{{"wrong", true}, {"warning", true}, {"unknown", true}, {"ok", false}}
-
-// text shows the problems first.
-func (r *report) text() string {
-	var b strings.Builder
-	for _, result := range results {
-		for i := range r.Checks {
-			f := &r.Checks[i]
-			if f.Result != result.name {
-				continue
-			}
-			fmt.Fprintf(&b, "%-8s %-20s %s\n", strings.ToUpper(f.Result), f.Code, f.Found)
-			if !result.detail {
-				continue
-			}
-			const indent = "         "
-			fmt.Fprintf(&b, "%swhy: %s\n", indent, f.Why)
-			for _, step := range f.Do {
-				fmt.Fprintf(&b, "%sdo:  %s\n", indent, step)
-			}
-			fmt.Fprintf(&b, "%ssee: %s\n\n", indent, f.Runbook)
-		}
-	}
-	verdict := "Nothing is wrong"
-	if !r.Healthy {
-		verdict = "Something is wrong"
-	}
-	fmt.Fprintf(&b, "\n%s: %d checks, %d wrong, %d warnings, %d unknown.", verdict, len(r.Checks), r.Wrong, r.Warnings, r.Unknown)
-	return b.String()
+	return raw, direct
 }
