@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -49,7 +50,7 @@ A group is made by its first pop. So the file can only pause or resume a group t
 			return s.apply(wanted, prune)
 		},
 	}
-	addFlags(cmd)
+	addServerFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&file, "file", "f", "", "YAML file; - is standard input")
 	f.BoolVar(&prune, "prune", false, "delete the queues that the file does not name")
@@ -64,29 +65,31 @@ func (s *session) apply(wanted manifest.Manifest, prune bool) error {
 		return err
 	}
 	if prune {
+		if len(wanted.Queues) == 0 {
+			return usageError("--prune would delete every queue, because the file names none")
+		}
 		deletions, err := manifest.Deletions(s.cmd.Context(), s.client, wanted)
 		if err != nil {
 			return err
 		}
 		if len(deletions) > 0 && !s.dryRun {
-			if err := s.confirm(fmt.Sprintf("Delete %d queues that the file does not name, with all their messages?", len(deletions))); err != nil {
+			if err := s.confirm(fmt.Sprintf("Delete %d queues that the file does not name, with all their messages: %s?", len(deletions), namesOf(deletions))); err != nil {
 				return err
 			}
 		}
 		steps = append(steps, deletions...)
 	}
 	for _, one := range steps {
+		if !s.dryRun {
+			var answer []byte
+			if err := s.client.Do(s.cmd.Context(), one.Request, &answer); err != nil {
+				return err
+			}
+			s.warn(answer, one.Options)
+		}
 		if err := s.text(one.Text); err != nil {
 			return err
 		}
-		if s.dryRun {
-			continue
-		}
-		var answer []byte
-		if err := s.client.Do(s.cmd.Context(), one.Request, &answer); err != nil {
-			return err
-		}
-		s.warn(answer)
 	}
 	if len(steps) == 0 {
 		return s.text("nothing to change")
@@ -95,6 +98,20 @@ func (s *session) apply(wanted manifest.Manifest, prune bool) error {
 		return &exitError{code: ExitUsage}
 	}
 	return nil
+}
+
+// namesOf lists the queues of deletions.
+func namesOf(deletions []manifest.Step) string {
+	const most = 10
+	var names []string
+	for _, one := range deletions {
+		if len(names) == most {
+			names = append(names, "and others")
+			break
+		}
+		names = append(names, one.Queue)
+	}
+	return strings.Join(names, ", ")
 }
 
 func newExport() *cobra.Command {
@@ -109,6 +126,9 @@ func newExport() *cobra.Command {
 			all, err := manifest.Current(cmd.Context(), s.client)
 			if err != nil {
 				return err
+			}
+			if !s.IsTable() {
+				return s.value(all, "queues", nil)
 			}
 			text, err := yaml.Marshal(all)
 			if err != nil {

@@ -3,6 +3,9 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,18 +28,9 @@ func newConfigure() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			changes := map[string]any{}
-			if options != "" {
-				if err := json.Unmarshal([]byte(options), &changes); err != nil {
-					return usageError("--options must be a JSON object: " + err.Error())
-				}
-			}
-			for _, pair := range pairs {
-				name, value, err := optionOf(pair)
-				if err != nil {
-					return err
-				}
-				changes[name] = value
+			changes, err := changesOf(options, pairs)
+			if err != nil {
+				return err
 			}
 			settings, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
 			if err != nil {
@@ -52,7 +46,7 @@ func newConfigure() *cobra.Command {
 				settings.Task = task
 			}
 			tagged := found || cmd.Flags().Changed("namespace") || cmd.Flags().Changed("task")
-			return s.configure(manifest.ConfigureRequest(args[0], settings, tagged))
+			return s.configure(manifest.ConfigureRequest(args[0], settings, tagged), changes)
 		},
 	}
 	addFlags(cmd)
@@ -65,7 +59,33 @@ func newConfigure() *cobra.Command {
 	return cmd
 }
 
-func (s *session) configure(request client.Request) error {
+// changesOf returns the options of --options and --option.
+func changesOf(options string, pairs []string) (map[string]any, error) {
+	changes := map[string]any{}
+	if options != "" {
+		if err := json.Unmarshal([]byte(options), &changes); err != nil {
+			return nil, usageError("--options must be a JSON object: " + err.Error())
+		}
+		if changes == nil {
+			return nil, usageError("--options must be a JSON object, not null")
+		}
+	}
+	for _, pair := range pairs {
+		name, value, err := optionOf(pair)
+		if err != nil {
+			return nil, err
+		}
+		changes[name] = value
+	}
+	for name := range changes {
+		if err := manifest.CheckOption(name); err != nil {
+			return nil, usageError(err.Error())
+		}
+	}
+	return changes, nil
+}
+
+func (s *session) configure(request client.Request, changes map[string]any) error {
 	if s.dryRun {
 		return s.showRequest(request)
 	}
@@ -73,12 +93,12 @@ func (s *session) configure(request client.Request) error {
 	if err := s.client.Do(s.cmd.Context(), request, &answer); err != nil {
 		return err
 	}
-	s.warn(answer)
+	s.warn(answer, changes)
 	return s.Answer(answer, "", configuredColumns)
 }
 
-// warn prints the warnings of an answer.
-func (s *session) warn(answer []byte) {
+// warn prints the warnings of an answer that are about the changed options.
+func (s *session) warn(answer []byte, changes map[string]any) {
 	var read struct {
 		Warnings []string `json:"warnings"`
 	}
@@ -86,6 +106,10 @@ func (s *session) warn(answer []byte) {
 		return // Answer says so
 	}
 	for _, warning := range read.Warnings {
+		about := func(name string) bool { return strings.Contains(warning, "options."+name) }
+		if s.Quiet || !slices.ContainsFunc(slices.Collect(maps.Keys(changes)), about) {
+			continue
+		}
 		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "warning: "+warning)
 	}
 }

@@ -2,10 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -30,31 +26,68 @@ type session struct {
 	yes, dryRun bool
 }
 
-// addFlags adds the flags that all commands have.
+// Whether requests are repeated while no server is available. Commands that a person looks at answer at once.
+const (
+	noRetry  time.Duration = -1
+	patience               = 30 * time.Second
+)
+
+// addFlags adds the flags that most commands have.
 func addFlags(cmd *cobra.Command) {
+	addServerFlags(cmd)
+	addOutputFlags(cmd)
+}
+
+// addServerFlags adds the flags that choose a server.
+func addServerFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.String("server", "", "URLs of the servers, with commas (env BELFRY_SERVER; else the context; else "+defaultServer+")")
 	flags.String("token", "", "token for the server (env BELFRY_TOKEN; else the context)")
 	flags.String("context", "", "the context to use instead of the current one (env BELFRY_CONTEXT)")
 	flags.String("ca-file", "", "PEM file with the CA of an https server (default: the CAs of this machine) (env BELFRY_CA_FILE)")
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts)
+}
+
+// addOutputFlags adds the flags that choose the output.
+func addOutputFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
 	flags.StringP("output", "o", "table", "output: "+strings.Join(output.Formats, ", ")+" or jsonpath=EXPRESSION")
 	flags.BoolP("quiet", "q", false, "print nothing but errors")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// printerOf reads the flags of addOutputFlags.
+func printerOf(cmd *cobra.Command) (*output.Printer, error) {
+	format, err := cmd.Flags().GetString("output")
+	if err != nil {
+		format = "table" // the command has one form of output
+	}
+	quiet, _ := cmd.Flags().GetBool("quiet") // false without the flag
+	out, err := output.New(cmd.OutOrStdout(), format, quiet, isTerminal(cmd.OutOrStdout()))
+	if err != nil {
+		return nil, usageError(err.Error())
+	}
+	return out, nil
+}
+
 // newSession reads the flags that all commands have.
-func newSession(cmd *cobra.Command) (*session, error) {
+func newSession(cmd *cobra.Command) (*session, error) { return openSession(cmd, noRetry) }
+
+// newPatientSession is newSession for commands that run for long: their requests are repeated.
+func newPatientSession(cmd *cobra.Command) (*session, error) { return openSession(cmd, patience) }
+
+func openSession(cmd *cobra.Command, retryFor time.Duration) (*session, error) {
 	text := func(flag string) string {
-		value, _ := cmd.Flags().GetString(flag) // addFlags added it
+		value, _ := cmd.Flags().GetString(flag) // addServerFlags added it
 		return value
 	}
 	is := func(flag string) bool {
 		value, err := cmd.Flags().GetBool(flag)
 		return err == nil && value
 	}
-	out, err := output.New(cmd.OutOrStdout(), text("output"), is("quiet"), isTerminal(cmd.OutOrStdout()))
+	out, err := printerOf(cmd)
 	if err != nil {
-		return nil, usageError(err.Error())
+		return nil, err
 	}
 	s := &session{cmd: cmd, Printer: out, yes: is("yes"), dryRun: is("dry-run")}
 	saved, err := contexts.Load()
@@ -71,27 +104,21 @@ func newSession(cmd *cobra.Command) (*session, error) {
 	if token == "" && s.server == cmp.Or(chosen.Server, s.server) {
 		token = chosen.Token // a token is for the server of its context only
 	}
-	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile))
+	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor)
 	return s, err
 }
 
-func newClient(servers, token, caFile string) (*client.Client, error) {
-	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: -1}
+func newClient(servers, token, caFile string, retryFor time.Duration) (*client.Client, error) {
+	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: retryFor}
 	if token != "" {
 		config.Token = client.StaticToken(token)
 	}
 	if caFile != "" {
-		pem, err := os.ReadFile(caFile) //nolint:gosec // the user names the file
+		trusting, err := contexts.Trust(caFile)
 		if err != nil {
 			return nil, err
 		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, errors.New("--ca-file has no certificate: " + caFile)
-		}
-		config.HTTPClient = &http.Client{Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		}}
+		config.HTTPClient = trusting
 	}
 	made, err := client.New(config)
 	if err != nil {

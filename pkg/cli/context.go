@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"cmp"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/contexts"
@@ -52,16 +55,21 @@ func newContextAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add NAME", Short: "Add a context, or change it", Args: cobra.ExactArgs(1),
 		Example: `  belfry context add production --server https://belfry.example.com --token "$TOKEN"`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if added.Server == "" {
-				return usageError("--server is missing")
-			}
-			if _, err := newClient(added.Server, added.Token, added.CAFile); err != nil {
-				return err
-			}
+		Long:    "Add a context, or change it. What is not named keeps its value. A token is removed with its server.",
+		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeContexts(func(c *contexts.File) error {
 				added.Name = args[0]
-				if i := c.Index(args[0]); i >= 0 {
+				i := c.Index(args[0])
+				if i >= 0 {
+					keep(cmd, &added, c.Contexts[i])
+				}
+				if added.Server == "" {
+					return usageError("--server is missing")
+				}
+				if _, err := newClient(added.Server, added.Token, added.CAFile, noRetry); err != nil {
+					return err
+				}
+				if i >= 0 {
 					c.Contexts[i] = added
 				} else {
 					c.Contexts = append(c.Contexts, added)
@@ -79,14 +87,27 @@ func newContextAdd() *cobra.Command {
 	return cmd
 }
 
+// keep gives an added context what was there before and is not named.
+func keep(cmd *cobra.Command, added *contexts.Context, before contexts.Context) {
+	added.Server, added.CAFile = cmp.Or(added.Server, before.Server), cmp.Or(added.CAFile, before.CAFile)
+	switch {
+	case added.Token != "" || before.Token == "":
+	case added.Server == before.Server:
+		added.Token = before.Token
+	default:
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "the token was removed, because it is for "+before.Server)
+	}
+}
+
 func newContextList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the contexts, without their tokens", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			printer, err := printerOf(cmd)
 			if err != nil {
 				return err
 			}
+			s := &session{cmd: cmd, Printer: printer}
 			saved, err := contexts.Load()
 			if err != nil {
 				return err
@@ -100,7 +121,7 @@ func newContextList() *cobra.Command {
 			})
 		},
 	}
-	addFlags(cmd)
+	addOutputFlags(cmd)
 	return cmd
 }
 

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -51,16 +49,16 @@ func (s *session) doctor(examine ExamineFunc, strict bool) error {
 	if err != nil {
 		return err
 	}
-	var found answer.Report
-	if err := json.Unmarshal(raw, &found); err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
+	found, err := answer.ReadReport(raw)
+	if err != nil {
+		return err
 	}
 	if s.IsTable() {
 		err = s.text(found.Text())
 	} else {
 		err = s.Answer(raw, "checks", nil)
 	}
-	if err == nil && (!found.Healthy || strict && found.Warnings > 0) {
+	if err == nil && found.Fails(strict) {
 		return &exitError{code: 1}
 	}
 	return err
@@ -68,8 +66,7 @@ func (s *session) doctor(examine ExamineFunc, strict bool) error {
 
 // examine returns the report of the server, or that of examine.
 func (s *session) examine(examine ExamineFunc) (raw []byte, err error) {
-	flags := s.cmd.Flags()
-	if url := flags.Lookup("database-url"); url != nil && url.Changed {
+	if s.cmd.Flags().Changed("database-url") {
 		return examine(s.cmd, "--database-url names a database", false)
 	}
 	err = s.client.Do(s.cmd.Context(), get("/api/v1/doctor", nil), &raw)

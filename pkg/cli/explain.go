@@ -25,7 +25,7 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
   belfry explain --queue orders --transaction-id order-1 --watch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	_ "embed"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -14,12 +17,36 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/progress"
 )
 
-// input reads a file, or standard input for "-".
+// input reads a file, or standard input for "-". It returns when the context ends, also while nothing comes.
 func (s *session) input(file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(s.cmd.InOrStdin())
+	if file != "-" {
+		return os.ReadFile(file)
 	}
-	return os.ReadFile(file)
+	in := s.cmd.InOrStdin()
+	if isTerminal(in) {
+		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "reading standard input until Ctrl-D")
+	}
+	return interruptible(s.cmd.Context(), func() ([]byte, error) { return io.ReadAll(in) })
+}
+
+// interruptible calls read, and returns at once when ctx ends. Then read goes on until the process ends.
+func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		value, err := read()
+		ended <- outcome{value, err}
+	}()
+	select {
+	case o := <-ended:
+		return o.value, o.err
+	case <-ctx.Done():
+		var none T
+		return none, &exitError{code: 1, text: "interrupted: nothing was changed"}
+	}
 }
 
 func newPing() *cobra.Command {
@@ -30,6 +57,9 @@ func newPing() *cobra.Command {
 			s, err := newSession(cmd)
 			if err != nil {
 				return err
+			}
+			if count < 1 {
+				return usageError("--count must be at least 1")
 			}
 			for i := range count {
 				began := time.Now()
@@ -83,7 +113,7 @@ func newMetrics() *cobra.Command {
 			return nil
 		},
 	}
-	addFlags(cmd)
+	addServerFlags(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "only lines with this text")
 	return cmd
 }
@@ -96,7 +126,7 @@ func newDeadLetterExport() *cobra.Command {
 		Use: "export", Short: "Print all dead letters with their payloads, one as JSON in each line", Args: cobra.NoArgs,
 		Example: `  belfry dlq export --queue orders > dead.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -109,7 +139,7 @@ func newDeadLetterExport() *cobra.Command {
 			return s.exportDeadLetters(query)
 		},
 	}
-	addFlags(cmd)
+	addServerFlags(cmd)
 	cmd.Flags().String("queue", "", "only of this queue")
 	deadLetterFilter(cmd.Flags())
 	return cmd
@@ -147,29 +177,9 @@ func (s *session) exportDeadLetters(query url.Values) error {
 }
 
 // cheats are the commands that most people need.
-const cheats = `Push and receive
-  belfry push orders '{"id": 1}'                      one message
-  belfry push orders --file orders.ndjson             one for each line
-  belfry pop orders --auto-ack                        receive one
-  belfry tail -f orders --group debug-$USER           watch messages come
-
-Look
-  belfry status                                       counts of everything
-  belfry queue list                                   queues and what waits
-  belfry lag --min-seconds 60                         who is late
-  belfry explain --queue orders --group billing       why nothing comes
-  belfry dlq list --queue orders                      what failed
-
-Change
-  belfry queue configure orders --option retryLimit=5
-  belfry queue pause orders                           and queue resume
-  belfry dlq redrive orders --group billing --all     deliver dead letters again
-  belfry replay orders --group billing --to 15m       deliver the last 15 minutes again
-
-Other servers
-  belfry context add production --server https://belfry.example.com --token "$TOKEN"
-  belfry context use production
-`
+//
+//go:embed cheat.txt
+var cheats string
 
 func newCheat() *cobra.Command {
 	return &cobra.Command{

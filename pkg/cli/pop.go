@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,12 @@ func newPop() *cobra.Command {
 				return err
 			}
 			o.Queue = args[0]
+			if o.Wait < 0 || o.Wait > maxWait {
+				return usageError("--wait must be between 0s and " + maxWait.String())
+			}
+			if err := checkStart(o.SubscriptionMode); err != nil {
+				return err
+			}
 			messages, err := s.client.Pop(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -59,6 +66,16 @@ func newPop() *cobra.Command {
 	cmd.Flags().DurationVar(&o.Wait, "wait", 0, "how long to wait for a message, at most 10m")
 	cmd.Flags().BoolVar(&o.AutoAck, "auto-ack", false, "acknowledge the messages at once")
 	return cmd
+}
+
+// maxWait is the longest wait that a server accepts.
+const maxWait = 10 * time.Minute
+
+func checkStart(mode string) error {
+	if mode != "" && mode != "all" && mode != "new" {
+		return usageError(fmt.Sprintf("--start is %q: it must be all or new", mode))
+	}
+	return nil
 }
 
 // tailWait is how long one request of tail waits.
@@ -77,7 +94,7 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 		Example: `  belfry tail -f orders --group debug-anna`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -85,6 +102,9 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 				return usageError("--group is missing: name a group of your own, so that nobody loses messages")
 			}
 			o.Queue = args[0]
+			if err := checkStart(o.SubscriptionMode); err != nil {
+				return err
+			}
 			if follow {
 				o.Wait = tailWait
 			}
@@ -122,18 +142,8 @@ func (s *session) tail(o client.PopOptions) error {
 func (s *session) printAndAck(ctx context.Context, messages []*client.Raw) error {
 	acks := make([]client.Ack, len(messages))
 	for i, m := range messages {
-		var line any = m.Data
-		if !s.IsTable() {
-			line = m
-		}
-		text, err := output.Compact(line)
-		if err != nil {
+		if err := s.printMessage(m); err != nil {
 			return err
-		}
-		if !s.Quiet {
-			if err := s.Write(text); err != nil {
-				return err
-			}
 		}
 		acks[i] = m.Ack(client.Completed, nil)
 	}
@@ -150,6 +160,18 @@ func (s *session) printAndAck(ctx context.Context, messages []*client.Raw) error
 		}
 	}
 	return nil
+}
+
+// printMessage prints the payload, or with --output the message.
+func (s *session) printMessage(m *client.Raw) error {
+	if !s.IsTable() {
+		return s.value(m, "", nil)
+	}
+	text, err := output.Compact(m.Data)
+	if err != nil || s.Quiet {
+		return err
+	}
+	return s.Write(text)
 }
 
 func newAck() *cobra.Command {

@@ -1,41 +1,26 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/instant"
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/payload"
+	"github.com/belfry-mq/belfry/pkg/cli/pusher"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
 const (
-	// lanes is how many pushes are under way at a time. A partition has one lane, so its messages keep their order.
-	lanes = 16
 	// maxLine bounds a line of NDJSON.
 	maxLine = 64 << 20
 )
-
-// pushed are the counts of a push.
-type pushed struct {
-	Queued    int64 `json:"queued"`
-	Duplicate int64 `json:"duplicate"`
-	Buffered  int64 `json:"buffered"`
-}
-
-func (p *pushed) sum() int64 { return p.Queued + p.Duplicate + p.Buffered }
 
 var pushedColumns = []output.Column{
 	{Title: "STATUS", Path: "status"}, {Title: "QUEUE", Path: "queueName"}, {Title: "TRANSACTION-ID", Path: "transaction_id"}, {Title: "MESSAGE-ID", Path: "message_id"},
@@ -64,7 +49,7 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
   belfry push orders --file orders.ndjson --partition-key '$.customer' --transaction-key '$.id'`,
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeWith([]completion{queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -134,7 +119,7 @@ func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, erro
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
 	if o.delay != "" {
-		if template.Delay, err = parseDuration(o.delay); err != nil {
+		if template.Delay, err = instant.Duration(o.delay); err != nil {
 			return nil, usageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
 		}
 	}
@@ -172,133 +157,18 @@ func (s *session) value(value any, rows string, columns []output.Column) error {
 	return s.Answer(raw, rows, columns)
 }
 
-// pushLines pushes each line. After an error the messages before it may be stored.
+// pushLines pushes each line until the input ends or the user interrupts it. Lines that were read are pushed in both cases.
+// After an error the messages before it may be stored.
 func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error), batch int) error {
-	ctx, cancel := context.WithCancelCause(s.cmd.Context())
-	defer cancel(nil)
-	var counts pushed
-	var counting sync.Mutex
-	source := newSource(in)
 	shown := s.newProgress("messages")
 	defer shown.End()
-	count := func(results []client.Stored) {
-		counting.Lock()
-		defer counting.Unlock()
-		for _, r := range results {
-			switch r.Status {
-			case client.Duplicate:
-				counts.Duplicate++
-			case client.Buffered:
-				counts.Buffered++
-			default:
-				counts.Queued++
-			}
-		}
-		shown.Show(counts.sum(), source.share(), time.Now())
-	}
-	var sending sync.WaitGroup
-	var queue [lanes]chan []client.Item
-	for i := range queue {
-		queue[i] = make(chan []client.Item, 4)
-		sending.Go(func() {
-			for items := range queue[i] {
-				results, err := s.client.PushMany(ctx, items)
-				if err != nil {
-					cancel(err)
-					continue
-				}
-				count(results)
-			}
-		})
-	}
-	err := readLines(ctx, source, build, batch, &queue)
-	for i := range queue {
-		close(queue[i])
-	}
-	sending.Wait()
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
+	lines := payload.ReadLines(in, maxLine)
+	p := pusher.New(s.cmd.Context(), s.client, batch, func(sum int64) { shown.Show(sum, lines.Share(), time.Now()) })
+	err := p.Run(s.cmd.Context(), lines, build)
+	counts := p.Counts()
 	if err != nil {
-		return fmt.Errorf("%w (%d messages are stored; push them again with --transaction-key to store each once)",
-			err, counts.sum())
+		return fmt.Errorf("%w (at least %d messages are stored; push them again with --transaction-key to store each once)", err, counts.Sum())
 	}
 	shown.End()
 	return s.value(counts, "", pushedCounts)
-}
-
-// source counts what is read of an input.
-type source struct {
-	io.Reader
-	read atomic.Int64
-	// size is that of a file, or 0.
-	size int64
-}
-
-func newSource(in io.Reader) *source {
-	s := &source{Reader: in}
-	if f, isFile := in.(*os.File); isFile {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			s.size = info.Size()
-		}
-	}
-	return s
-}
-
-// Read implements io.Reader.
-func (s *source) Read(b []byte) (int, error) {
-	n, err := s.Reader.Read(b)
-	s.read.Add(int64(n))
-	return n, err
-}
-
-// share returns how much of a file is read, from 0 to 1. It is -1 if the size is not known.
-func (s *source) share() float64 {
-	if s.size == 0 {
-		return -1
-	}
-	return float64(s.read.Load()) / float64(s.size)
-}
-
-// readLines sends the lines to the lanes of their partitions, in batches.
-func readLines(ctx context.Context, in io.Reader, build func([]byte) (client.Item, error), batch int, queue *[lanes]chan []client.Item) error {
-	var waiting [lanes][]client.Item
-	send := func(lane int) bool {
-		items := waiting[lane]
-		waiting[lane] = nil
-		select {
-		case queue[lane] <- items:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	scanner := bufio.NewScanner(in)
-	scanner.Buffer(make([]byte, 64<<10), maxLine)
-	for n := 1; scanner.Scan(); n++ {
-		line := bytes.TrimSpace(scanner.Bytes())
-		if len(line) == 0 {
-			continue
-		}
-		item, err := build(bytes.Clone(line))
-		if err != nil {
-			return fmt.Errorf("line %d %w", n, err)
-		}
-		hash := fnv.New32a()
-		_, _ = io.WriteString(hash, item.Partition)
-		lane := int(hash.Sum32() % lanes)
-		waiting[lane] = append(waiting[lane], item)
-		if len(waiting[lane]) >= batch && !send(lane) {
-			return nil
-		}
-	}
-	if err := scanner.Err(); err != nil {
-		return fmt.Errorf("reading lines: %w", err)
-	}
-	for lane := range waiting {
-		if len(waiting[lane]) > 0 && !send(lane) {
-			return nil
-		}
-	}
-	return nil
 }

@@ -26,6 +26,6 @@ means that a group has at least live.dead_letters_threshold dead letters. PENDIN
 			return top.Run(cmd.Context(), s.client, s.server, in, out)
 		},
 	}
-	addFlags(cmd)
+	addServerFlags(cmd)
 	return cmd
 }

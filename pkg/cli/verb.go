@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/instant"
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
@@ -33,6 +34,8 @@ type verb struct {
 	change, serverDryRun bool
 	// ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
 	ask string
+	// one verbs show something by its name. The exit code is ExitEmpty if the answer has no row.
+	one bool
 	// repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
 	repeat []string
 	// complete completes the arguments.
@@ -74,34 +77,11 @@ func (in *input) instant(flag string) string {
 	if given == "" {
 		return ""
 	}
-	at, err := parseInstant(given, time.Now())
+	at, err := instant.Parse(given, time.Now())
 	if err != nil && in.err == nil {
 		in.err = usageError("--" + flag + " " + err.Error())
 	}
 	return at.UTC().Format(time.RFC3339Nano)
-}
-
-func parseInstant(text string, now time.Time) (time.Time, error) {
-	if text == "now" {
-		return now, nil
-	}
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at, nil
-	}
-	ago, err := parseDuration(strings.TrimSpace(strings.TrimSuffix(text, "ago")))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("is %q: it must be an instant such as 2026-05-16T08:41:27Z, or a time before now such as 15m or 2d", text)
-	}
-	return now.Add(-ago), nil
-}
-
-// parseDuration is time.ParseDuration with days.
-func parseDuration(text string) (time.Duration, error) {
-	if days, found := strings.CutSuffix(text, "d"); found {
-		n, err := strconv.Atoi(days)
-		return time.Duration(n) * 24 * time.Hour, err
-	}
-	return time.ParseDuration(text)
 }
 
 // command returns the command of a verb.
@@ -111,7 +91,11 @@ func (v *verb) command() *cobra.Command {
 		Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: cobra.ExactArgs(len(names)),
 		ValidArgsFunction: completeWith(v.complete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			open := newSession
+			if v.repeat != nil {
+				open = newPatientSession
+			}
+			s, err := open(cmd)
 			if err != nil {
 				return err
 			}
@@ -147,6 +131,9 @@ func (v *verb) run(in *input) error {
 	answer, err := v.send(in, request)
 	if err != nil {
 		return err
+	}
+	if v.one && output.Rows(answer, v.rows) == 0 {
+		return &exitError{code: ExitEmpty, text: "not found: " + strings.Join(in.args, " ")}
 	}
 	return in.Answer(answer, v.rows, v.columns)
 }
@@ -222,7 +209,13 @@ func (s *session) confirm(question string) error {
 		return usageError(question + " Add --yes to confirm.")
 	}
 	_, _ = fmt.Fprint(s.cmd.ErrOrStderr(), question+" [y/N] ")
-	line, _ := bufio.NewReader(in).ReadString('\n')
+	line, err := interruptible(s.cmd.Context(), func() (string, error) {
+		line, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is no yes
+		return line, nil
+	})
+	if err != nil {
+		return err
+	}
 	if given := strings.ToLower(strings.TrimSpace(line)); given != "y" && given != "yes" {
 		return &exitError{code: 1, text: "nothing was changed"}
 	}

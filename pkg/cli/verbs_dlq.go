@@ -18,6 +18,10 @@ var deadLetterColumns = []output.Column{
 // deadLetterFilter adds the flags that select dead letters.
 func deadLetterFilter(f *pflag.FlagSet) {
 	f.String("group", "", "only of this consumer group")
+	deadLetterPlace(f)
+}
+
+func deadLetterPlace(f *pflag.FlagSet) {
 	f.String("partition", "", "only of this partition")
 	f.String("transaction-id", "", "only with this transaction id")
 	f.String("from", "", "only failed since this instant, RFC 3339 or a time before now such as 15m or 2d")
@@ -51,7 +55,7 @@ var deadLetterVerbs = []*verb{
 		rows:    "messages", columns: deadLetterColumns,
 	},
 	{
-		use: "show QUEUE TRANSACTION_ID", short: "Show a dead letter with its payload and its error", complete: []completion{queues},
+		use: "show QUEUE TRANSACTION_ID", one: true, short: "Show a dead letter with its payload and its error", complete: []completion{queues},
 		request: func(in *input) client.Request {
 			return get("/api/v1/dlq", url.Values{"queue": {in.args[0]}, "transactionId": {in.args[1]}})
 		},
@@ -61,7 +65,8 @@ var deadLetterVerbs = []*verb{
 		use: "redrive QUEUE", short: "Deliver dead letters again", complete: []completion{queues}, change: true, serverDryRun: true,
 		ask: "Deliver the dead letters of {0} again?",
 		flags: func(f *pflag.FlagSet) {
-			deadLetterFilter(f)
+			groupFlag(f)
+			deadLetterPlace(f)
 			f.Bool("all", false, "every dead letter of the queue and group")
 			f.Int("rate", 0, "most messages per second; 0 is no limit")
 		},
@@ -73,9 +78,16 @@ var deadLetterVerbs = []*verb{
 	},
 	{
 		use: "purge QUEUE", short: "Delete dead letters", complete: []completion{queues}, change: true, serverDryRun: true,
-		ask: "Delete the dead letters of {0}?", flags: deadLetterFilter,
+		ask: "Delete the dead letters of {0}?",
+		flags: func(f *pflag.FlagSet) {
+			deadLetterFilter(f)
+			f.Bool("all", false, "every dead letter of the queue")
+		},
 		request: func(in *input) client.Request {
 			query := deadLetterQuery(in, in.args[0])
+			if len(query) == 1 && in.text("all") != "true" && in.err == nil {
+				in.err = usageError("name --all, or which dead letters")
+			}
 			if in.dryRun {
 				query.Set("dryRun", "true")
 			}

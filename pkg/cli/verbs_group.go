@@ -25,7 +25,7 @@ var groupVerbs = []*verb{
 		},
 	},
 	{
-		use: "get GROUP", short: "Show the partitions of a consumer group", complete: []completion{groups}, flags: limitFlag,
+		use: "get GROUP", one: true, short: "Show the partitions of a consumer group", complete: []completion{groups}, flags: limitFlag,
 		request: func(in *input) client.Request {
 			return get("/api/v1/consumer-groups/"+in.arg(0), in.query("limit", "limit"))
 		},

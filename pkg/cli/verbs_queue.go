@@ -87,8 +87,8 @@ var partitionVerbs = []*verb{
 			output.Column{Title: "ID", Path: "id", Wide: true}),
 	},
 	{
-		use: "get QUEUE PARTITION", short: "Show what the reader without a group finds in a partition", complete: []completion{queues},
-		flags: func(f *pflag.FlagSet) { f.String("group", "", "the consumer group") },
+		use: "get QUEUE PARTITION", short: "Show what a group finds in a partition", complete: []completion{queues},
+		flags: func(f *pflag.FlagSet) { groupFlag(f) },
 		request: func(in *input) client.Request {
 			query := in.query("group", "consumerGroup")
 			query.Set("queue", in.args[0])

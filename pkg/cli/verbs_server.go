@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
@@ -99,8 +101,11 @@ var serverVerbs = []*verb{
 		columns: []output.Column{{Title: "JOB", Path: "job"}, {Title: "RUNNING", Path: "running"}, {Title: "NEXT", Path: "nextAt", Show: output.Age}},
 	},
 	{
-		use: "replay QUEUE", short: "Deliver messages again to a group, from an instant on", complete: []completion{queues}, change: true,
-		ask: "Deliver messages of {0} again?", example: `  belfry replay orders --group billing --to '15m ago'`,
+		use: "replay QUEUE", short: "Move a group to an instant, so that it receives the messages since then again", complete: []completion{queues}, change: true,
+		ask: "Move the group in {0}? It receives the messages since that instant again, and none from before.",
+		long: `Move a consumer group to an instant: it receives the messages since then, also if it had them before. It does not receive
+messages from before, also if it never had them. belfry lag shows how late a group is. belfry group seek moves to other places.`,
+		example: `  belfry replay orders --group billing --to '15m ago'`,
 		flags: func(f *pflag.FlagSet) {
 			groupFlag(f)
 			f.String("to", "", "the instant, RFC 3339 or a time before now such as 15m or 2d")
@@ -109,6 +114,9 @@ var serverVerbs = []*verb{
 			at := in.instant("to")
 			if at == "" && in.err == nil {
 				in.err = usageError("--to is missing: from which instant on?")
+			}
+			if when, err := time.Parse(time.RFC3339Nano, at); err == nil && when.After(time.Now()) && in.err == nil {
+				in.err = usageError("--to is in the future: the group would miss messages; use belfry group seek --to-end to skip all that is stored")
 			}
 			group := in.text("group")
 			if group == "" {

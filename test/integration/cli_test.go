@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/cli"
+	"github.com/belfry-mq/belfry/pkg/cli/manifest"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/token"
@@ -42,7 +45,7 @@ func (x *terminal) run(stdin string, args ...string) (code int, stdout, stderr s
 	root.SetIn(strings.NewReader(stdin))
 	root.SetOut(&out)
 	root.SetErr(&problems)
-	if cmd, _, err := root.Find(args); err == nil && cmd.Flags().Lookup("output") != nil {
+	if cmd, _, err := root.Find(args); err == nil && cmd.Flags().Lookup("context") != nil {
 		args = append(args, "--server", x.server)
 		if x.token != "" {
 			args = append(args, "--token", x.token)
@@ -139,8 +142,13 @@ func queueCommands(x *terminal) {
 	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 retryDelay=1000 ttl=3600", "queue", "configure", "orders", "--namespace", "shop", "--task", "mail",
 		"--option", "retryLimit=0", "--options", `{"leaseTime": 60}`)
 	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 priority=7 retryDelay=1000 ttl=3600", "queue", "configure", "orders", "--option", "priority=7")
-	_, _, problems := x.run("", "queue", "configure", "orders", "--option", "leaseTim=5")
+	code, _, problems := x.run("", "queue", "configure", "orders", "--option", "leaseTim=5")
+	require.Equal(x.t, 2, code)
 	require.Contains(x.t, problems, "did you mean leaseTime?")
+	_, _, problems = x.run("", "queue", "configure", "orders", "--option", "retryDelay=1000", "--dry-run")
+	require.Empty(x.t, problems)
+	options, _ := member(x.json("queue", "get", "orders"), "queue", "options").(map[string]any)
+	require.ElementsMatch(x.t, manifest.Options, append(slices.Collect(maps.Keys(options)), "retryDelay"), "the options that the server has")
 	x.table("QUEUE NAMESPACE TASK PAUSED AGE OPTIONS\norders shop mail no AGE leaseTime=60 priority=7 ttl=3600", "queue", "get", "orders")
 	x.table("STATUS QUEUE TRANSACTION-ID MESSAGE-ID\nqueued orders a ID", "push", "orders", `{"id": 1}`, "--transaction-id", "a")
 	x.table("QUEUE PARTITIONS TOTAL PENDING PROCESSING PAUSED AGE\norders 1 1 1 0 no AGE", "queue", "list")
@@ -237,7 +245,7 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 		{"queue", "configure", "q"}, {"queue", "delete", "q", "--yes"}, {"queue", "pause", "q"}, {"queue", "resume", "q"},
 		{"partition", "pause", "q", "p"}, {"partition", "resume", "q", "p"}, {"group", "seek", "g", "q", "--to-end", "--yes"},
 		{"group", "pause", "g", "q"}, {"group", "resume", "g", "q"}, {"group", "delete", "g", "--yes"}, {"replay", "q", "--to", "1h", "--yes"},
-		{"dlq", "redrive", "q", "--all", "--yes"}, {"dlq", "purge", "q", "--yes"}, {"messages", "delete", some, "t", "--yes"},
+		{"dlq", "redrive", "q", "--all", "--yes"}, {"dlq", "purge", "q", "--all", "--yes"}, {"messages", "delete", some, "t", "--yes"},
 		{"messages", "dlq", some, "t", "--yes"}, {"messages", "retry", some, "t"}, {"streams", "delete", some, "--yes"},
 		{"maintenance", "push-on", "--yes"}, {"maintenance", "push-off"}, {"maintenance", "pop-on", "--yes"}, {"maintenance", "pop-off"},
 		{"maintenance", "retry"}, {"maintenance", "discard", "--yes"}, {"apply", "-f", write(t, "queues: [{name: q}]")},
@@ -283,7 +291,7 @@ func groupCommands(x *terminal) {
 	code, out, _ := x.run("", "explain", "--queue", "lines", "--partition", "x", "--group", "g")
 	require.Zero(x.t, code)
 	require.Contains(x.t, out, "└─ partition x\n")
-	x.table("GROUP QUEUE PARTITIONS\nt - 2", "group", "delete", "t", "--yes")
+	x.table("GROUP QUEUE PARTITIONS\nt - 3", "group", "delete", "t", "--yes")
 }
 
 func deadLetterCommands(x *terminal) {
@@ -305,7 +313,7 @@ func deadLetterCommands(x *terminal) {
 	x.table("TRANSACTION-ID GROUP REDRIVEN\nd3 - 1", "messages", "retry", partition, "d3")
 	x.table("QUEUE GROUP DRY-RUN MATCHED REDRIVEN SKIPPED REMAINING\nfailing __QUEUE_MODE__ yes 2 0 0 2", "dlq", "redrive", "failing", "--all", "--dry-run")
 	x.table("QUEUE GROUP DRY-RUN MATCHED REDRIVEN SKIPPED REMAINING\nfailing __QUEUE_MODE__ no 1 1 0 0", "dlq", "redrive", "failing", "--transaction-id", "d1", "--yes")
-	x.table("QUEUE DRY-RUN MATCHED PURGED REMAINING\nfailing no 1 1 0", "dlq", "purge", "failing", "--yes")
+	x.table("QUEUE DRY-RUN MATCHED PURGED REMAINING\nfailing no 1 1 0", "dlq", "purge", "failing", "--all", "--yes")
 }
 
 func operatorCommands(x *terminal) {
@@ -333,48 +341,9 @@ func operatorCommands(x *terminal) {
 	x.json("trace", "message", "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", "none")
 	x.table("NAME SOURCE SINK ID AGE", "streams", "list")
 	x.table("ID DELETED EXISTED\nID yes no", "streams", "delete", "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", "--yes")
+	code, _, _ = x.run("", "top")
+	require.Equal(x.t, 2, code, "no terminal")
 	code, out, _ = x.run("", "cheat")
 	require.Zero(x.t, code)
 	require.Contains(x.t, out, "belfry push orders")
-}
-
-func fileCommands(x *terminal) {
-	_, exported, _ := x.run("", "export")
-	code, out, problems := x.run(exported, "apply", "-f", "-", "--dry-run")
-	require.Equal(x.t, []any{0, "nothing to change\n"}, []any{code, out}, problems)
-	wanted := "queues:\n- name: made\n  options: {leaseTime: 9}\n- name: orders\n  paused: true\n  options: {retryLimit: 4}\ngroups:\n- {name: g, queue: lines, paused: true}\n"
-	plan := "create queue made leaseTime=9\nchange queue orders: retryLimit: 0 -> 4\npause queue orders\npause group g of lines\n"
-	code, out, problems = x.run(wanted, "apply", "-f", "-", "--dry-run")
-	require.Equal(x.t, []any{2, plan}, []any{code, out}, problems)
-	code, out, problems = x.run(wanted, "apply", "-f", "-")
-	require.Equal(x.t, []any{0, plan}, []any{code, out}, problems)
-	code, out, problems = x.run(wanted, "apply", "-f", "-")
-	require.Equal(x.t, []any{0, "nothing to change\n"}, []any{code, out}, problems)
-	require.Equal(x.t, []any{60.0, 7.0, 4.0}, []any{
-		member(x.json("queue", "get", "orders"), "queue", "options", "leaseTime"), member(x.json("queue", "get", "orders"), "queue", "options", "priority"),
-		member(x.json("queue", "get", "orders"), "queue", "options", "retryLimit"),
-	}, "other options stay")
-	code, out, problems = x.run(wanted, "apply", "-f", "-", "--prune", "--yes")
-	require.Zero(x.t, code, problems)
-	require.Contains(x.t, out, "delete queue failing\n")
-	code, _, _ = x.run("queues: [{nme: x}]", "apply", "-f", "-")
-	require.Equal(x.t, 2, code, "an unknown key")
-}
-
-func contextCommands(x *terminal) {
-	code, _, _ := x.run("", "context", "use", "none")
-	require.Equal(x.t, 2, code)
-	code, _, problems := x.run("", "context", "add", "here", "--server", x.server)
-	require.Zero(x.t, code, problems)
-	for _, args := range [][]string{{"add", "there", "--server", "http://127.0.0.1:1", "--token", "secret"}, {"use", "there"}} {
-		code, _, problems = x.run("", append([]string{"context"}, args...)...)
-		require.Zero(x.t, code, problems)
-	}
-	info, err := os.Stat(os.Getenv("BELFRY_CONTEXTS"))
-	require.NoError(x.t, err)
-	require.Equal(x.t, os.FileMode(0o600), info.Mode().Perm())
-	x.table("NAME SERVER TOKEN CURRENT\nhere http://HOST no no\nthere http://HOST yes yes", "context", "list")
-	code, _, problems = x.run("", "context", "remove", "there")
-	require.Zero(x.t, code, problems)
-	x.run("", "context", "use", "here")
 }

@@ -27,9 +27,9 @@ type Explanation struct {
 
 // Text shows an explanation as a sentence and what it is about.
 func (e *Explanation) Text(now time.Time) string {
-	lines := []string{e.Sentence, "queue " + e.Queue}
+	lines := []string{output.Clean(e.Sentence), "queue " + output.Clean(e.Queue)}
 	add := func(depth int, format string, args ...any) {
-		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+fmt.Sprintf(format, args...))
+		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+output.Clean(fmt.Sprintf(format, args...)))
 	}
 	add(0, "partition %s", e.Partition)
 	add(1, "group %s: %d messages to come, %d requests wait here", e.ConsumerGroup, e.Lag, e.Waiting)

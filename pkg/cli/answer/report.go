@@ -1,8 +1,11 @@
 package answer
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 )
 
 // Report is the part of an answer of GET /api/v1/doctor that the text shows.
@@ -24,6 +27,18 @@ type finding struct {
 	Runbook string   `json:"runbook"`
 }
 
+// ReadReport reads an answer of GET /api/v1/doctor.
+func ReadReport(raw []byte) (*Report, error) {
+	var r Report
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return &r, nil
+}
+
+// Fails reports whether something is wrong. If strict, a warning counts too.
+func (r *Report) Fails(strict bool) bool { return !r.Healthy || strict && r.Warnings > 0 }
+
 // results are the results in the order of the text. The first ones are shown with why and what to do.
 var results = []struct {
 	name   string
@@ -39,14 +54,14 @@ func (r *Report) Text() string {
 			if f.Result != result.name {
 				continue
 			}
-			fmt.Fprintf(&b, "%-8s %-20s %s\n", strings.ToUpper(f.Result), f.Code, f.Found)
+			fmt.Fprintf(&b, "%-8s %-20s %s\n", strings.ToUpper(f.Result), f.Code, output.Clean(f.Found))
 			if !result.detail {
 				continue
 			}
 			const indent = "         "
 			fmt.Fprintf(&b, "%swhy: %s\n", indent, f.Why)
 			for _, step := range f.Do {
-				fmt.Fprintf(&b, "%sdo:  %s\n", indent, step)
+				fmt.Fprintf(&b, "%sdo:  %s\n", indent, output.Clean(step))
 			}
 			fmt.Fprintf(&b, "%ssee: %s\n\n", indent, f.Runbook)
 		}

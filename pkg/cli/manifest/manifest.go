@@ -20,30 +20,34 @@ import (
 
 // Manifest says which queues there are and how they are configured.
 type Manifest struct {
-	Queues []namedQueue `yaml:"queues"`
-	Groups []namedGroup `yaml:"groups,omitempty"`
+	Queues []namedQueue `yaml:"queues" json:"queues"`
+	Groups []namedGroup `yaml:"groups,omitempty" json:"groups,omitempty"`
 }
 
-// namedQueue is a queue of a manifest. Namespace and Task are nil if they follow from the name.
+// namedQueue is a queue of a manifest. What is nil keeps its value. For a new queue, namespace and task then follow from the
+// name.
 type namedQueue struct {
-	Name      string         `yaml:"name"`
-	Namespace *string        `yaml:"namespace,omitempty"`
-	Task      *string        `yaml:"task,omitempty"`
-	Paused    bool           `yaml:"paused,omitempty"`
-	Options   map[string]any `yaml:"options,omitempty"`
+	Name      string         `yaml:"name" json:"name"`
+	Namespace *string        `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	Task      *string        `yaml:"task,omitempty" json:"task,omitempty"`
+	Paused    *bool          `yaml:"paused,omitempty" json:"paused,omitempty"`
+	Options   map[string]any `yaml:"options,omitempty" json:"options,omitempty"`
 }
 
-// namedGroup is a consumer group of a queue.
+// namedGroup is a consumer group of a queue. Paused is nil if it keeps its value.
 type namedGroup struct {
 	Name   string `yaml:"name" json:"name"`
-	Queue  string `yaml:"queue" json:"queueName"`
-	Paused bool   `yaml:"paused,omitempty" json:"paused"`
+	Queue  string `yaml:"queue" json:"queue"`
+	Paused *bool  `yaml:"paused,omitempty" json:"paused,omitempty"`
 }
 
 // Step is one change that a manifest needs: its Text for people, and the request that makes it.
 type Step struct {
+	Queue   string
 	Text    string
 	Request client.Request
+	// Options are those of the manifest.
+	Options map[string]any
 }
 
 // Read reads one or more YAML documents. A member that is not known is an error.
@@ -65,6 +69,11 @@ func Read(text []byte) (all Manifest, err error) {
 			return Manifest{}, fmt.Errorf("the file has a queue without a name, or %q twice", q.Name)
 		}
 		seen[q.Name] = true
+		for name := range q.Options {
+			if err := CheckOption(name); err != nil {
+				return Manifest{}, fmt.Errorf("queue %q: %w", q.Name, err)
+			}
+		}
 	}
 	for _, g := range all.Groups {
 		if g.Name == "" || g.Queue == "" {
@@ -97,12 +106,12 @@ func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step
 				continue
 			}
 			found = true
-			if now.Paused != g.Paused {
+			if g.Paused != nil && now.Paused != *g.Paused {
 				path := "/api/v1/consumer-groups/" + url.PathEscape(g.Name) + "/queues/" + url.PathEscape(g.Queue)
-				steps = append(steps, pauseStep("group "+g.Name+" of "+g.Queue, path, g.Paused))
+				steps = append(steps, pauseStep("group "+g.Name+" of "+g.Queue, path, *g.Paused))
 			}
 		}
-		if !found && g.Paused {
+		if !found && g.Paused != nil && *g.Paused {
 			return nil, fmt.Errorf("the queue %q has no group %q: a group is made by its first pop", g.Queue, g.Name)
 		}
 	}
@@ -134,12 +143,12 @@ func (q *namedQueue) steps(now Settings, found bool) (steps []Step) {
 	request := ConfigureRequest(q.Name, settings, tagged)
 	switch {
 	case !found:
-		steps = append(steps, Step{strings.TrimSpace("create queue " + q.Name + " " + output.Settings(q.Options)), request})
+		steps = append(steps, Step{q.Name, strings.TrimSpace("create queue " + q.Name + " " + output.Settings(q.Options)), request, q.Options})
 	case len(differences) > 0:
-		steps = append(steps, Step{"change queue " + q.Name + ": " + strings.Join(differences, ", "), request})
+		steps = append(steps, Step{q.Name, "change queue " + q.Name + ": " + strings.Join(differences, ", "), request, q.Options})
 	}
-	if q.Paused != now.Paused {
-		steps = append(steps, pauseStep("queue "+q.Name, "/api/v1/resources/queues/"+url.PathEscape(q.Name), q.Paused))
+	if q.Paused != nil && *q.Paused != now.Paused {
+		steps = append(steps, pauseStep("queue "+q.Name, "/api/v1/resources/queues/"+url.PathEscape(q.Name), *q.Paused))
 	}
 	return steps
 }
@@ -149,7 +158,7 @@ func pauseStep(what, path string, paused bool) Step {
 	if paused {
 		verb = "pause"
 	}
-	return Step{verb + " " + what, client.Request{Method: http.MethodPost, Path: path + "/" + verb}}
+	return Step{Text: verb + " " + what, Request: client.Request{Method: http.MethodPost, Path: path + "/" + verb}}
 }
 
 // Deletions returns the deletions of the queues that a manifest does not name.
@@ -161,7 +170,7 @@ func Deletions(ctx context.Context, c *client.Client, wanted Manifest) (steps []
 	all, err := queueNames(ctx, c)
 	for _, name := range all {
 		if !named[name] {
-			steps = append(steps, Step{"delete queue " + name, client.Request{Method: http.MethodDelete, Path: "/api/v1/resources/queues/" + url.PathEscape(name)}})
+			steps = append(steps, Step{Queue: name, Text: "delete queue " + name, Request: client.Request{Method: http.MethodDelete, Path: "/api/v1/resources/queues/" + url.PathEscape(name)}})
 		}
 	}
 	return steps, err
@@ -203,13 +212,23 @@ func Current(ctx context.Context, c *client.Client) (all Manifest, err error) {
 			return all, err
 		}
 		if found { // it may be deleted meanwhile
-			all.Queues = append(all.Queues, namedQueue{Name: name, Namespace: &now.Namespace, Task: &now.Task, Paused: now.Paused, Options: now.Options})
+			all.Queues = append(all.Queues, namedQueue{Name: name, Namespace: &now.Namespace, Task: &now.Task, Paused: &now.Paused, Options: now.Options})
 		}
 	}
-	all.Groups, err = groupsOf(ctx, c)
+	groups, err := groupsOf(ctx, c)
+	for _, g := range groups {
+		all.Groups = append(all.Groups, namedGroup{g.Name, g.Queue, &g.Paused})
+	}
 	return all, err
 }
 
-func groupsOf(ctx context.Context, c *client.Client) (groups []namedGroup, err error) {
+// group is a consumer group of the server.
+type group struct {
+	Name   string `json:"name"`
+	Queue  string `json:"queueName"`
+	Paused bool   `json:"paused"`
+}
+
+func groupsOf(ctx context.Context, c *client.Client) (groups []group, err error) {
 	return groups, c.Do(ctx, client.Request{Path: "/api/v1/consumer-groups"}, &groups)
 }

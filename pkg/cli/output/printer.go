@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/theory/jsonpath"
 	"go.yaml.in/yaml/v3"
 )
@@ -97,24 +99,46 @@ func (p *Printer) Write(text []byte) error {
 
 // yaml prints JSON as YAML, with the members in their order.
 func (p *Printer) yaml(raw []byte) error {
-	var node yaml.Node
-	if err := yaml.Unmarshal(raw, &node); err != nil {
+	node, err := nodeOf(jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)))
+	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
-	blockStyle(&node)
 	var text bytes.Buffer
 	encoder := yaml.NewEncoder(&text)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(&node); err != nil {
+	if err := encoder.Encode(node); err != nil {
 		return fmt.Errorf("formatting the answer: %w", err)
 	}
 	return p.Write(text.Bytes())
 }
 
-func blockStyle(node *yaml.Node) {
-	node.Style = 0
-	for _, child := range node.Content {
-		blockStyle(child)
+// nodeOf reads the next JSON value.
+func nodeOf(decoder *jsontext.Decoder) (*yaml.Node, error) {
+	token, err := decoder.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case '{', '[':
+		node := &yaml.Node{Kind: yaml.MappingNode}
+		if token.Kind() == '[' {
+			node.Kind = yaml.SequenceNode
+		}
+		for decoder.PeekKind() != '}' && decoder.PeekKind() != ']' {
+			child, err := nodeOf(decoder)
+			if err != nil {
+				return nil, err
+			}
+			node.Content = append(node.Content, child)
+		}
+		_, err := decoder.ReadToken()
+		return node, err
+	case '"':
+		node := &yaml.Node{}
+		node.SetString(token.String())
+		return node, nil
+	default: // a number, true, false or null
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: token.String()}, nil
 	}
 }
 
@@ -213,12 +237,29 @@ func (c Column) cell(row any) string {
 	} else {
 		text = Plain(value)
 	}
+	return Clean(text)
+}
+
+// Clean replaces what a terminal would obey or not show. Payloads and names come from producers.
+func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\t' || r == '\n' || r == '\r' {
+		switch {
+		case r == '\t' || r == '\n' || r == '\r':
 			return ' '
+		case !unicode.IsPrint(r):
+			return '·'
 		}
 		return r
 	}, text)
+}
+
+// Rows counts the rows of an answer; see Answer.
+func Rows(raw []byte, rows string) int {
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return 0
+	}
+	return len(listOf(value, rows))
 }
 
 // Member follows a path through objects. An empty path is the value itself.

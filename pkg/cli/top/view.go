@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -66,7 +65,7 @@ func (m *model) state() string {
 		if one.Listener == "" {
 			continue
 		}
-		text := clean(one.Host) + " listener " + one.Listener
+		text := output.Clean(one.Host) + " listener " + one.Listener
 		if one.Sequencer {
 			text += " sequencer"
 		}
@@ -113,7 +112,7 @@ func (m *model) table(rows []*row) (lines []string) {
 
 func (m *model) line(r *row) string {
 	width := m.nameWidth()
-	name := clean(r.Queue)
+	name := output.Clean(r.Queue)
 	if r.Paused {
 		name = "(paused) " + name
 	}
@@ -134,9 +133,9 @@ func (m *model) line(r *row) string {
 }
 
 func (m *model) explained() []string {
-	lines := []string{bold("Queue " + clean(m.selected)), ""}
+	lines := []string{bold("Queue " + output.Clean(m.selected)), ""}
 	for _, text := range m.explanation {
-		lines = append(lines, strings.Split(ansi.Wrap(clean(text), m.width, ""), "\n")...)
+		lines = append(lines, strings.Split(ansi.Wrap(output.Clean(text), m.width, ""), "\n")...)
 		lines = append(lines, "")
 	}
 	return lines
@@ -148,7 +147,7 @@ func (m *model) message() string {
 	case m.mode == filtering:
 		return "filter: " + m.filter + "_"
 	case m.notice != "":
-		return clean(m.notice)
+		return output.Clean(m.notice)
 	case m.filter != "":
 		return "filter: " + m.filter
 	}
@@ -163,6 +162,7 @@ func (m *model) keys() string {
 		return "y yes  n no"
 	case reading:
 		return "any key returns"
+	case browsing:
 	}
 	text := "q quit  s sort: " + orders[m.order].name + "  / filter  e explain  p " + m.pauseVerb() + "  r counts"
 	if !m.countsAt.IsZero() {
@@ -182,16 +182,6 @@ func rate(perSecond float64) string {
 		return fmt.Sprintf("%.0f", perSecond)
 	}
 	return fmt.Sprintf("%.0fk", perSecond/1000)
-}
-
-// clean replaces what a terminal would obey.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '·'
-		}
-		return r
-	}, text)
 }
 
 func bold(text string) string     { return "\x1b[1m" + text + "\x1b[m" }
