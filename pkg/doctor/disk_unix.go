@@ -10,6 +10,6 @@ func diskRoom(folder string) (free, all uint64, err error) {
 	if err := syscall.Statfs(folder, &s); err != nil {
 		return 0, 0, err
 	}
-	block := uint64(s.Bsize) //nolint:gosec,unconvert // a size is positive, and its type differs between systems
+	block := uint64(s.Bsize) //nolint:gosec // a size is positive
 	return s.Bavail * block, s.Blocks * block, nil
 }

@@ -57,6 +57,7 @@ func (r *Report) add(f Finding) {
 		r.Warnings++
 	case Unknown:
 		r.Unknown++
+	case OK:
 	}
 	r.Healthy = r.Wrong == 0
 }
