@@ -20,8 +20,8 @@ const (
 	connectTimeout = 5 * time.Second
 )
 
-// bounds are the settings of each transaction. Another session's lock does not block a check for long, and
-// the plans are those of the server, which read through indexes.
+// bounds are the settings of each transaction. A lock of another session does not block a check for long.
+// As in the server, the plans use indexes.
 const bounds = `SET LOCAL statement_timeout = '5s';
 SET LOCAL lock_timeout = '1s';
 SET LOCAL search_path = pg_catalog, pg_temp;

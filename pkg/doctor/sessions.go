@@ -86,7 +86,7 @@ func checkSnapshots(ctx context.Context, e *exam) outcome {
 	return o.advise("Set idle_in_transaction_session_timeout for the role of that program.")
 }
 
-// judgeConnections compares the connections that the instances may take with those that Postgres gives.
+// judgeConnections compares what the instances may take with max_connections.
 // A limit of the database or of the role counts too; it does not bind superusers.
 func judgeConnections(e *exam, f *facts) outcome {
 	limit, name := f.maxConnections-f.reserved, "max_connections"

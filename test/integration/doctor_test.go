@@ -20,8 +20,8 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// problems returns the codes of what a doctor complains about, and what it found. Disks are left out: they are those of
-// the machine that runs the test.
+// problems returns the codes of what a doctor complains about, and what it found. It leaves out disks, because
+// the machine of the test may have a full one.
 func problems(r doctor.Report) (codes []string, found string) {
 	codes = []string{}
 	for _, f := range r.Checks {
