@@ -125,18 +125,21 @@ func checkAutovacuum(ctx context.Context, e *exam) outcome {
 	return fine("Autovacuum is on for all tables of Belfry.")
 }
 
+// bloat describes a table that has too many dead rows. It returns "" for other tables.
+func bloat(t *table) string {
+	recent := t.vacuumed > 0 && duration(float64(t.vacuumed)) < lateVacuum
+	if t.dead < manyDead || t.dead*5 < t.live || recent {
+		return ""
+	}
+	last := "never vacuumed"
+	if t.vacuumed > 0 {
+		last = "last vacuumed " + duration(float64(t.vacuumed)).Round(time.Second).String() + " ago"
+	}
+	return fmt.Sprintf("belfry.%s has %d dead and %d live rows and was %s", t.name, t.dead, t.live, last)
+}
+
 func checkDeadRows(ctx context.Context, e *exam) outcome {
-	bloated, err := named(ctx, e, func(t *table) string {
-		recent := t.vacuumed > 0 && duration(float64(t.vacuumed)) < lateVacuum
-		if t.dead < manyDead || t.dead*5 < t.live || recent {
-			return ""
-		}
-		last := "never vacuumed"
-		if t.vacuumed > 0 {
-			last = "last vacuumed " + duration(float64(t.vacuumed)).Round(time.Second).String() + " ago"
-		}
-		return fmt.Sprintf("belfry.%s has %d dead and %d live rows and was %s", t.name, t.dead, t.live, last)
-	})
+	bloated, err := named(ctx, e, bloat)
 	if err != nil {
 		return failed(err)
 	}

@@ -143,7 +143,19 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		})
 		_, found := problems(last)
 		require.Contains(t, found, fmt.Sprintf("session %d of user", held.PgConn().PID()))
+		require.NotContains(t, found, "; session", "the sessions of the server hold none")
 		execute(t, held, `ROLLBACK`)
+
+		ended := make(chan error, 1)
+		go func() {
+			_, err := held.Exec(t.Context(), `SELECT pg_sleep(60)`)
+			ended <- err
+		}()
+		r.untilProblem("held_snapshot", func() doctor.Report {
+			return r.examine(func(c *doctor.Config) { c.Limits.Transaction = 300 * time.Millisecond })
+		})
+		exec(fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, held.PgConn().PID()))
+		require.Error(t, <-ended)
 	})
 	plant("missing right", func(t *testing.T) {
 		exec(`CREATE ROLE app LOGIN IN ROLE pg_read_all_stats`)
@@ -168,7 +180,9 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 	})
 	plant("clock off by 3 s", func(t *testing.T) {
 		for _, by := range []time.Duration{3 * time.Second, -3 * time.Second} {
-			r.requireProblems(r.examine(func(c *doctor.Config) { c.Now = func() time.Time { return time.Now().Add(by) } }), "clock_difference")
+			got := r.examine(func(c *doctor.Config) { c.Now = func() time.Time { return time.Now().Add(by) } })
+			r.requireProblems(got, "clock_difference")
+			require.False(t, got.Healthy)
 		}
 	})
 	plant("wrong encryption key", func(t *testing.T) {
@@ -221,8 +235,16 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.requireProblems(r.examined(), "spool_backlog")
 		exec(`DELETE FROM belfry.spool`)
 	})
+	require.NoError(t, r.stop(t))
+	plant("missing synchronous standby", func(*testing.T) {
+		exec(`ALTER SYSTEM SET synchronous_standby_names = 'gone'`)
+		exec(`SELECT pg_reload_conf()`)
+		r.untilProblem("replication_lag", func() doctor.Report { return r.examine() })
+		exec(`ALTER SYSTEM RESET synchronous_standby_names`)
+		exec(`SELECT pg_reload_conf()`)
+		until(r.t, "no standby is needed", func() bool { return r.setting("synchronous_standby_names") == "" })
+	})
 	plant("stuck sequencer", func(t *testing.T) {
-		require.NoError(t, r.stop(t))
 		held := producer(t, r.dsn)
 		execute(t, held, `SELECT pg_advisory_lock(1111837766, 7)`)
 		exec(`INSERT INTO belfry.inbox (queue, payload, inserted_at) VALUES ('orders', '1', now() - interval '10 minutes')`)
