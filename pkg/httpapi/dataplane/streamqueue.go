@@ -102,6 +102,8 @@ func (s *queueStream) deliver(wait time.Duration) error {
 	switch {
 	case s.c.Ctx().Err() != nil && err != nil:
 		return errLeft // the pop has released what it claimed
+	case errors.Is(err, queue.ErrJoining):
+		delivery = &queue.Delivery{} // the next pop goes on
 	case err != nil:
 		return err
 	}
