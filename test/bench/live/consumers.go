@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +18,7 @@ import (
 
 const (
 	// settle is the time after the arrival of consumers in which the server collects its garbage.
-	settle = 20 * time.Second
+	settle = 40 * time.Second
 	// pushGap is the time between two timed pushes. The consumer waits again meanwhile.
 	pushGap = 10 * time.Millisecond
 )
@@ -84,7 +86,7 @@ func poll(ctx context.Context, base, queue string, got func(arrival)) error {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		answer, err := open(ctx, client, base+"/api/v1/pop/queue/"+queue+"?wait=true&timeout=600000")
+		answer, err := open(ctx, client, base+"/api/v1/pop/queue/"+queue+"?wait=true")
 		if err != nil {
 			return ended(ctx, err)
 		}
@@ -132,7 +134,7 @@ func (r *suite) measureIdle(ctx context.Context) error {
 }
 
 // idle returns the resident memory for each consumer in KiB.
-func (r *suite) idle(ctx context.Context, name string, run consume) (each float64, err error) {
+func (r *suite) idle(ctx context.Context, name string, run consume) (resident float64, err error) {
 	database, servers, err := r.start(ctx, 1)
 	if err != nil {
 		return 0, err
@@ -145,7 +147,7 @@ func (r *suite) idle(ctx context.Context, name string, run consume) (each float6
 	if err := load.Pause(ctx, 2*time.Second); err != nil {
 		return 0, err
 	}
-	before, err := server.Memory()
+	before, err := memoryOf(ctx, server)
 	if err != nil {
 		return 0, err
 	}
@@ -160,7 +162,7 @@ func (r *suite) idle(ctx context.Context, name string, run consume) (each float6
 	if err := load.Pause(ctx, settle); err != nil {
 		return 0, err
 	}
-	after, err := server.Memory()
+	after, err := memoryOf(ctx, server)
 	if err != nil {
 		return 0, err
 	}
@@ -171,10 +173,33 @@ func (r *suite) idle(ctx context.Context, name string, run consume) (each float6
 		return 0, err
 	}
 	n, list, err := r.counted(ctx, database)
-	each = float64(after-before) / 1024 / float64(r.consumers)
-	r.print("  %d idle %s: %.1f KiB each", r.consumers, name, each)
+	part := func(i int) float64 { return (after[i] - before[i]) / 1024 / float64(r.consumers) }
+	r.print("  %d idle %s: %.1f KiB resident each; %.1f KiB stack, %.1f KiB heap in use", r.consumers, name, part(0), part(1), part(2))
 	r.check(n == 0, "%d idle %s: %d statements in %s (at most 0) %s", r.consumers, name, n, r.quiet, list)
-	return each, err
+	return part(0), err
+}
+
+// memoryOf returns the resident memory of a server, its stacks and its heap in use, in bytes.
+func memoryOf(ctx context.Context, server *rig.Server) (m [3]float64, err error) {
+	resident, err := server.Memory()
+	if err != nil {
+		return m, err
+	}
+	m[0] = float64(resident)
+	var text bytes.Buffer
+	if _, err := server.Do(ctx, http.MethodGet, server.URL("/metrics/prometheus"), nil, &text); err != nil {
+		return m, err
+	}
+	for line := range strings.Lines(text.String()) {
+		for i, name := range []string{"", "go_memstats_stack_inuse_bytes ", "go_memstats_heap_inuse_bytes "} {
+			if value, ok := strings.CutPrefix(line, name); ok && i > 0 {
+				if m[i], err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
+					return m, err
+				}
+			}
+		}
+	}
+	return m, nil
 }
 
 func base(server *rig.Server) string { return strings.TrimSuffix(server.URL("").String(), "/") }

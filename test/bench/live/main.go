@@ -1,9 +1,9 @@
 // Command live compares streams of messages with long polls, and watchers of events with none, in one run.
 //
 //	go run ./test/bench/live
-//	go run ./test/bench/live --consumers 200 --quiet 5s --rounds 1
+//	go run ./test/bench/live --consumers 200 --quiet 5s --rounds 1 idle
 //
-// It measures, each with a server and a database of its own:
+// It measures idle, latency and watchers, each with servers and a database of its own:
 //
 //   - the statements and the memory of idle consumers: streams, and long polls,
 //   - the time from the begin of a push to the arrival of its message at one consumer: streams, and long polls, in turns,
@@ -25,6 +25,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ import (
 type settings struct {
 	consumers, messages, rounds int
 	quiet                       time.Duration
+	names                       []string
 }
 
 func main() {
@@ -52,6 +54,7 @@ func main() {
 	flag.IntVar(&s.rounds, "rounds", 2, "rounds of each measure")
 	flag.DurationVar(&s.quiet, "quiet", 20*time.Second, "length of the phases in which statements are counted")
 	flag.Parse()
+	s.names = flag.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, s, os.Stdout)
 	stop()
@@ -106,8 +109,11 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	}
 	for round := range s.rounds {
 		r.print("round %d of %d", round+1, s.rounds)
-		for _, measure := range []func(context.Context) error{r.measureIdle, r.measureLatency, r.measureWatchers} {
-			if err := measure(ctx); err != nil {
+		for _, measure := range r.measures() {
+			if len(s.names) > 0 && !slices.Contains(s.names, measure.name) {
+				continue
+			}
+			if err := measure.run(ctx); err != nil {
 				return err
 			}
 		}
@@ -116,6 +122,16 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 		return fmt.Errorf("missed: %s", strings.Join(r.missed, "; "))
 	}
 	return nil
+}
+
+// measure is a part of a round.
+type measure struct {
+	name string
+	run  func(context.Context) error
+}
+
+func (r *suite) measures() []measure {
+	return []measure{{"idle", r.measureIdle}, {"latency", r.measureLatency}, {"watchers", r.measureWatchers}}
 }
 
 func (r *suite) print(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format+"\n", args...) }
