@@ -210,10 +210,14 @@ func (l *loader) variable(k key, name string) (text, used string, ok bool) {
 	return l.env[name], name, l.env[name] != ""
 }
 
+// otherVariables are no settings: commands and the development database read them.
+var otherVariables = []string{
+	"BELFRY_CONFIG", "BELFRY_PG_BIN", "BELFRY_SERVER", "BELFRY_TOKEN", "BELFRY_CONTEXT", "BELFRY_CONTEXTS", "BELFRY_CA_FILE",
+}
+
 // isReserved reports whether a variable has a name reserved for settings.
 func isReserved(name string) bool {
-	return strings.HasPrefix(name, envPrefix) &&
-		name != "BELFRY_CONFIG" && name != "BELFRY_PG_BIN" && !strings.HasPrefix(name, "BELFRY_TEST_")
+	return strings.HasPrefix(name, envPrefix) && !slices.Contains(otherVariables, name) && !strings.HasPrefix(name, "BELFRY_TEST_")
 }
 
 // serviceVariable matches the part after the name of the Service in the variables that

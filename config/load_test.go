@@ -146,7 +146,7 @@ func TestUnknownVariableNamesTheNearest(t *testing.T) {
 // A variable of something else that begins with BELFRY_ stops nothing, and is listed.
 func TestOtherVariablesAreListed(t *testing.T) {
 	t.Parallel()
-	cfg, err := Load(Options{Environ: []string{"BELFRY_DIR=/x", "BELFRY_HOME=/y", "BELFRY_PG_BIN=/x"}})
+	cfg, err := Load(Options{Environ: []string{"BELFRY_DIR=/x", "BELFRY_HOME=/y", "BELFRY_PG_BIN=/x", "BELFRY_TOKEN=x", "BELFRY_SERVER=x"}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"BELFRY_DIR", "BELFRY_HOME"}, cfg.Unknown())
 	require.Contains(t, printed(t, cfg), "# Variables that are set and are no settings: BELFRY_DIR, BELFRY_HOME\n")

@@ -57,7 +57,7 @@ func addBenchFlags(cmd *cobra.Command, s *bench.Settings, reportPath *string) {
 	flags := cmd.Flags()
 	flags.StringVar(&s.URL, "url", s.URL, "the server")
 	flags.StringVar(&s.Token, "token", "", "a token for the server, if it needs one")
-	flags.StringVar(&s.CAFile, "ca-file", "", "PEM file with the CA of an https server, instead of those of this machine")
+	flags.StringVar(&s.CAFile, "ca-file", "", "PEM file with the CA of an https server (default: the CAs of this machine)")
 	flags.IntVar(&s.Connections, "connections", 0, "requests at the same time, producers and consumers together")
 	flags.IntVar(&s.Producers, "producers", 0, "how many of the connections produce in scenarios that also consume, 0 for as many as each consumer group has")
 	flags.IntVar(&s.Batch, "batch", 0, "messages per push, and the most per pop")

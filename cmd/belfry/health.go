@@ -56,7 +56,7 @@ verified. So for a server with TLS on http.addr, --url must have a name of its c
 	}
 	cmd.Flags().BoolVar(&live, "live", false, "only ask whether the process answers (/livez), also while it starts, stops or has no database")
 	cmd.Flags().StringVar(&url, "url", "", "the server, https://name:port or http://name:port")
-	cmd.Flags().StringVar(&caFile, "ca-file", "", "PEM file with the CA of the server, instead of those of this machine")
+	cmd.Flags().StringVar(&caFile, "ca-file", "", "PEM file with the CA of the server (default: the CAs of this machine)")
 	return cmd
 }
 

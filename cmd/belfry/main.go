@@ -2,7 +2,7 @@
 //
 // The package only handles flags, signals and exit codes; pkg/app wires the rooms. No
 // package imports it. Exit codes: 0 after a clean stop, 1 when the work failed, 2 when the
-// command line was wrong. See pkg/cli for those of the commands that speak to a server.
+// command line was wrong. pkg/cli has more codes for the commands that speak to a server.
 package main
 
 import (
@@ -42,7 +42,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "belfry: %v\n", err)
 	}
 	var failed *runError
-	if errors.As(err, &failed) && code != cli.ExitUsage {
+	if errors.As(err, &failed) && (code != cli.ExitUsage || !printed) {
 		return code
 	}
 	_, _ = fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())

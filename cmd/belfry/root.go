@@ -47,10 +47,18 @@ func newRootCmd() *cobra.Command {
 	for _, f := range keyFlags {
 		flags.String(config.FlagName(f.key), "", fmt.Sprintf("%s (env %s)", f.usage, config.EnvName(f.key)))
 	}
-	root.AddCommand(newServeCmd(), newDevCmd(), newMigrateCmd(), newConfigCmd(), newHealthCmd(), newBenchCmd(), newAttachCmd(), newDetachCmd(),
-		newAttachmentsCmd(), newRolesCmd(), newResealCmd(), newImportCmd(), newTokenCmd(), newVersionCmd())
-	root.AddGroup(&cobra.Group{ID: cli.GroupID, Title: "Commands that speak to a server (--server):"})
+	const database = "database"
+	root.AddGroup(&cobra.Group{ID: cli.GroupID, Title: "Commands that speak to a server (--server):"},
+		&cobra.Group{ID: database, Title: "Commands that speak to the database (--database-url):"})
 	root.AddCommand(cli.Commands()...)
+	root.SuggestionsMinimumDistance = 1
+	for _, cmd := range []*cobra.Command{
+		newServeCmd(), newMigrateCmd(), newAttachCmd(), newDetachCmd(), newAttachmentsCmd(), newRolesCmd(), newResealCmd(), newImportCmd(),
+	} {
+		cmd.GroupID = database
+		root.AddCommand(cmd)
+	}
+	root.AddCommand(newDevCmd(), newConfigCmd(), newHealthCmd(), newBenchCmd(), newTokenCmd(), newVersionCmd())
 	markRunErrors(root)
 	return root
 }

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +17,7 @@ import (
 func Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		newPush(), newPop(), newTail(), newAck(), newExtend(), newTransaction(), newExplain(), newPing(), newMetrics(),
-		newApply(), newExport(), newContext(), newCheat(),
+		newApply(), newExport(), newContext(), newCheat(), newTop(),
 		noun("queue", "Create, show and change queues", queueVerbs, newConfigure()),
 		noun("partition", "Show, pause and resume partitions", partitionVerbs),
 		noun("group", "Show, move and change consumer groups", groupVerbs),
@@ -31,6 +34,8 @@ func Commands() []*cobra.Command {
 	}
 	for _, c := range all {
 		c.GroupID = GroupID
+		// The flags of the whole program are settings of the server: they do nothing here.
+		c.SetUsageTemplate(strings.Replace(c.UsageTemplate(), ".HasAvailableInheritedFlags", "false", 1))
 	}
 	return all
 }
@@ -40,12 +45,27 @@ const GroupID = "server"
 
 // noun returns a command that has only other commands.
 func noun(name, short string, verbs []*verb, more ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{Use: name, Short: short, Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd := &cobra.Command{
+		Use: name, Short: short, Args: noSuchVerb, SuggestionsMinimumDistance: 1,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
 	for _, v := range verbs {
 		cmd.AddCommand(v.command())
 	}
 	cmd.AddCommand(more...)
 	return cmd
+}
+
+// noSuchVerb refuses a word that is not a command of a noun, and names similar ones.
+func noSuchVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		text += ", did you mean " + strings.Join(names, " or ") + "?"
+	}
+	return errors.New(text)
 }
 
 // completion asks the server for names that begin an argument.

@@ -2,39 +2,16 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
-	"math"
-	"net/url"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/manifest"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
-
-// queueSettings are what a queue is configured with.
-type queueSettings struct {
-	Namespace string         `json:"namespace" yaml:"namespace"`
-	Task      string         `json:"task" yaml:"task"`
-	Paused    bool           `json:"paused" yaml:"paused,omitempty"`
-	Options   map[string]any `json:"options" yaml:"options,omitempty"`
-}
-
-// settingsOf reads the settings of a queue. Without the queue, found is false.
-func (s *session) settingsOf(queueName string) (settings queueSettings, found bool, err error) {
-	var answer struct {
-		Queue queueSettings `json:"queue"`
-	}
-	err = s.client.Do(s.cmd.Context(), get("/api/v1/status/queues/"+url.PathEscape(queueName), url.Values{"limit": {"1"}}), &answer)
-	if errors.Is(err, client.ErrNotFound) {
-		return queueSettings{Options: map[string]any{}}, false, nil
-	}
-	for name, value := range answer.Queue.Options {
-		if n, isNumber := value.(float64); isNumber && n == math.Trunc(n) {
-			answer.Queue.Options[name] = int64(n) // so that it is written and compared as in a YAML file
-		}
-	}
-	return answer.Queue, err == nil, err
-}
 
 func newConfigure() *cobra.Command {
 	var options string
@@ -51,20 +28,11 @@ func newConfigure() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			changes := map[string]any{}
-			if options != "" {
-				if err := json.Unmarshal([]byte(options), &changes); err != nil {
-					return usageError("--options must be a JSON object: " + err.Error())
-				}
+			changes, err := changesOf(options, pairs)
+			if err != nil {
+				return err
 			}
-			for _, pair := range pairs {
-				name, value, err := optionOf(pair)
-				if err != nil {
-					return err
-				}
-				changes[name] = value
-			}
-			settings, found, err := s.settingsOf(args[0])
+			settings, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
 			if err != nil {
 				return err
 			}
@@ -78,7 +46,7 @@ func newConfigure() *cobra.Command {
 				settings.Task = task
 			}
 			tagged := found || cmd.Flags().Changed("namespace") || cmd.Flags().Changed("task")
-			return s.configure(configureRequest(args[0], settings, tagged))
+			return s.configure(manifest.ConfigureRequest(args[0], settings, tagged), changes)
 		},
 	}
 	addFlags(cmd)
@@ -91,16 +59,33 @@ func newConfigure() *cobra.Command {
 	return cmd
 }
 
-// configureRequest configures a queue. Without tags the namespace and the task follow from the name.
-func configureRequest(queueName string, settings queueSettings, tagged bool) client.Request {
-	body := map[string]any{"queue": queueName, "options": settings.Options}
-	if tagged {
-		body["namespace"], body["task"] = settings.Namespace, settings.Task
+// changesOf returns the options of --options and --option.
+func changesOf(options string, pairs []string) (map[string]any, error) {
+	changes := map[string]any{}
+	if options != "" {
+		if err := json.Unmarshal([]byte(options), &changes); err != nil {
+			return nil, usageError("--options must be a JSON object: " + err.Error())
+		}
+		if changes == nil {
+			return nil, usageError("--options must be a JSON object, not null")
+		}
 	}
-	return post("/api/v1/configure", nil, body)
+	for _, pair := range pairs {
+		name, value, err := optionOf(pair)
+		if err != nil {
+			return nil, err
+		}
+		changes[name] = value
+	}
+	for name := range changes {
+		if err := manifest.CheckOption(name); err != nil {
+			return nil, usageError(err.Error())
+		}
+	}
+	return changes, nil
 }
 
-func (s *session) configure(request client.Request) error {
+func (s *session) configure(request client.Request, changes map[string]any) error {
 	if s.dryRun {
 		return s.showRequest(request)
 	}
@@ -108,5 +93,23 @@ func (s *session) configure(request client.Request) error {
 	if err := s.client.Do(s.cmd.Context(), request, &answer); err != nil {
 		return err
 	}
-	return s.answer(answer, "", configuredColumns)
+	s.warn(answer, changes)
+	return s.Answer(answer, "", configuredColumns)
+}
+
+// warn prints the warnings of an answer that are about the changed options.
+func (s *session) warn(answer []byte, changes map[string]any) {
+	var read struct {
+		Warnings []string `json:"warnings"`
+	}
+	if json.Unmarshal(answer, &read) != nil {
+		return // Answer says so
+	}
+	for _, warning := range read.Warnings {
+		about := func(name string) bool { return strings.Contains(warning, "options."+name) }
+		if s.Quiet || !slices.ContainsFunc(slices.Collect(maps.Keys(changes)), about) {
+			continue
+		}
+		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "warning: "+warning)
+	}
 }

@@ -8,10 +8,14 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/contexts"
+	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/progress"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -22,57 +26,94 @@ type session struct {
 	cmd    *cobra.Command
 	client *client.Client
 	server string
-	*printer
+	*output.Printer
 	yes, dryRun bool
 }
 
-// addFlags adds the flags that all commands have.
+// Whether requests are repeated while no server is available. Commands that a person looks at answer at once.
+const (
+	noRetry  time.Duration = -1
+	patience               = 30 * time.Second
+)
+
+// addFlags adds the flags that most commands have.
 func addFlags(cmd *cobra.Command) {
+	addServerFlags(cmd)
+	addOutputFlags(cmd)
+}
+
+// addServerFlags adds the flags that choose a server.
+func addServerFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.String("server", "", "URLs of the servers, with commas (env BELFRY_SERVER; else the context; else "+defaultServer+")")
 	flags.String("token", "", "token for the server (env BELFRY_TOKEN; else the context)")
 	flags.String("context", "", "the context to use instead of the current one (env BELFRY_CONTEXT)")
-	flags.String("ca-file", "", "PEM file with the CA of an https server, instead of those of this machine (env BELFRY_CA_FILE)")
-	flags.StringP("output", "o", "table", "output: "+strings.Join(formats, ", ")+" or jsonpath=EXPRESSION")
+	flags.String("ca-file", "", "PEM file with the CA of an https server (default: the CAs of this machine) (env BELFRY_CA_FILE)")
+	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts)
+}
+
+// addOutputFlags adds the flags that choose the output.
+func addOutputFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringP("output", "o", "table", "output: "+strings.Join(output.Formats, ", ")+" or jsonpath=EXPRESSION")
 	flags.BoolP("quiet", "q", false, "print nothing but errors")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// printerOf reads the flags of addOutputFlags.
+func printerOf(cmd *cobra.Command) (*output.Printer, error) {
+	format, err := cmd.Flags().GetString("output")
+	if err != nil {
+		format = "table" // the command has one form of output
+	}
+	quiet, _ := cmd.Flags().GetBool("quiet") // false without the flag
+	out, err := output.New(cmd.OutOrStdout(), format, quiet, isTerminal(cmd.OutOrStdout()))
+	if err != nil {
+		return nil, usageError(err.Error())
+	}
+	return out, nil
 }
 
 // newSession reads the flags that all commands have.
-func newSession(cmd *cobra.Command) (*session, error) {
+func newSession(cmd *cobra.Command) (*session, error) { return openSession(cmd, noRetry) }
+
+// newPatientSession is newSession for commands that run for long: their requests are repeated.
+func newPatientSession(cmd *cobra.Command) (*session, error) { return openSession(cmd, patience) }
+
+func openSession(cmd *cobra.Command, retryFor time.Duration) (*session, error) {
 	text := func(flag string) string {
-		value, _ := cmd.Flags().GetString(flag) // addFlags added it
+		value, _ := cmd.Flags().GetString(flag) // addServerFlags added it
 		return value
 	}
 	is := func(flag string) bool {
 		value, err := cmd.Flags().GetBool(flag)
 		return err == nil && value
 	}
-	out, err := newPrinter(cmd.OutOrStdout(), text("output"), is("quiet"), isTerminal(cmd.OutOrStdout()))
+	out, err := printerOf(cmd)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{cmd: cmd, printer: out, yes: is("yes"), dryRun: is("dry-run")}
-	saved, err := loadContexts()
+	s := &session{cmd: cmd, Printer: out, yes: is("yes"), dryRun: is("dry-run")}
+	saved, err := contexts.Load()
 	if err != nil {
 		return nil, err
 	}
 	named := cmp.Or(text("context"), os.Getenv("BELFRY_CONTEXT"))
-	chosen, err := saved.get(named)
+	chosen, err := saved.Get(named)
 	if err != nil {
-		return nil, err
+		return nil, usageError(err.Error())
 	}
 	s.server = cmp.Or(text("server"), os.Getenv("BELFRY_SERVER"), chosen.Server, defaultServer)
 	token := cmp.Or(text("token"), os.Getenv("BELFRY_TOKEN"))
 	if token == "" && s.server == cmp.Or(chosen.Server, s.server) {
 		token = chosen.Token // a token is for the server of its context only
 	}
-	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile))
+	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor)
 	return s, err
 }
 
-func newClient(servers, token, caFile string) (*client.Client, error) {
-	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: -1}
+func newClient(servers, token, caFile string, retryFor time.Duration) (*client.Client, error) {
+	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: retryFor}
 	if token != "" {
 		config.Token = client.StaticToken(token)
 	}
@@ -94,6 +135,15 @@ func newClient(servers, token, caFile string) (*client.Client, error) {
 		return nil, usageError(err.Error())
 	}
 	return made, nil
+}
+
+// newProgress returns a progress that counts units, or nil without a terminal.
+func (s *session) newProgress(unit string) *progress.Progress {
+	out := s.cmd.ErrOrStderr()
+	if s.Quiet || !isTerminal(out) {
+		return nil
+	}
+	return progress.Start(out, unit, time.Now())
 }
 
 // isTerminal reports whether a stream is a terminal.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 )
 
 // watchInterval is how often explain --watch asks.
@@ -42,7 +44,7 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
   belfry explain --queue orders --transaction-id order-1 --watch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -80,10 +82,10 @@ func (s *session) explain(query url.Values, watch bool) error {
 		case err != nil:
 			return err
 		case e.Code+e.Sentence == last:
-		case s.isTable():
+		case s.IsTable():
 			err = s.text(e.tree(time.Now()))
 		default:
-			err = s.answer(answer, "", nil)
+			err = s.Answer(answer, "", nil)
 		}
 		if err != nil || !watch {
 			return err
@@ -107,17 +109,17 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 // text prints lines for people.
 func (s *session) text(text string) error {
-	if s.quiet {
+	if s.Quiet {
 		return nil
 	}
-	return s.write([]byte(text))
+	return s.Write([]byte(text))
 }
 
 // tree shows an explanation as a sentence and what it is about.
 func (e *explanation) tree(now time.Time) string {
-	lines := []string{e.Sentence, "queue " + e.Queue}
+	lines := []string{output.Clean(e.Sentence), "queue " + output.Clean(e.Queue)}
 	add := func(depth int, format string, args ...any) {
-		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+fmt.Sprintf(format, args...))
+		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+output.Clean(fmt.Sprintf(format, args...)))
 	}
 	add(0, "partition %s", e.Partition)
 	add(1, "group %s: %d messages to come, %d requests wait here", e.ConsumerGroup, e.Lag, e.Waiting)
@@ -129,7 +131,7 @@ func (e *explanation) tree(now time.Time) string {
 	}
 	code := "code " + e.Code
 	if e.NextChangeAt != nil {
-		code += fmt.Sprintf(", until %s (%s)", e.NextChangeAt.Format(time.RFC3339), short(now.Sub(*e.NextChangeAt)))
+		code += fmt.Sprintf(", until %s (%s)", e.NextChangeAt.Format(time.RFC3339), output.Short(now.Sub(*e.NextChangeAt)))
 	}
 	return strings.Join(append(lines, code), "\n")
 }

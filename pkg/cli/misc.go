@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,14 +12,41 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/progress"
 )
 
-// input reads a file, or standard input for "-".
+// input reads a file, or standard input for "-". It returns when the context ends, also while nothing comes.
 func (s *session) input(file string) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(s.cmd.InOrStdin())
+	if file != "-" {
+		return os.ReadFile(file)
 	}
-	return os.ReadFile(file)
+	in := s.cmd.InOrStdin()
+	if isTerminal(in) {
+		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "reading standard input until Ctrl-D")
+	}
+	return interruptible(s.cmd.Context(), func() ([]byte, error) { return io.ReadAll(in) })
+}
+
+// interruptible calls read, and returns at once when ctx ends. Then read goes on until the process ends.
+func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		value, err := read()
+		ended <- outcome{value, err}
+	}()
+	select {
+	case o := <-ended:
+		return o.value, o.err
+	case <-ctx.Done():
+		var none T
+		return none, &exitError{code: 1, text: "interrupted: nothing was changed"}
+	}
 }
 
 func newPing() *cobra.Command {
@@ -28,6 +57,9 @@ func newPing() *cobra.Command {
 			s, err := newSession(cmd)
 			if err != nil {
 				return err
+			}
+			if count < 1 {
+				return usageError("--count must be at least 1")
 			}
 			for i := range count {
 				began := time.Now()
@@ -40,7 +72,7 @@ func newPing() *cobra.Command {
 				}
 				err := s.value(map[string]any{
 					"server": s.server, "status": health.Status, "version": health.Version, "milliseconds": float64(time.Since(began).Microseconds()) / 1000,
-				}, "", []column{{title: "SERVER", path: "server"}, {title: "STATUS", path: "status"}, {title: "VERSION", path: "version"}, {title: "MS", path: "milliseconds"}})
+				}, "", []output.Column{{Title: "SERVER", Path: "server"}, {Title: "STATUS", Path: "status"}, {Title: "VERSION", Path: "version"}, {Title: "MS", Path: "milliseconds"}})
 				if err != nil {
 					return err
 				}
@@ -71,17 +103,17 @@ func newMetrics() *cobra.Command {
 				return err
 			}
 			for line := range bytes.Lines(text) {
-				if !bytes.Contains(line, []byte(match)) || s.quiet {
+				if !bytes.Contains(line, []byte(match)) || s.Quiet {
 					continue
 				}
-				if err := s.write(line); err != nil {
+				if err := s.Write(line); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
 	}
-	addFlags(cmd)
+	addServerFlags(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "only lines with this text")
 	return cmd
 }
@@ -94,7 +126,7 @@ func newDeadLetterExport() *cobra.Command {
 		Use: "export", Short: "Print all dead letters with their payloads, one as JSON in each line", Args: cobra.NoArgs,
 		Example: `  belfry dlq export --queue orders > dead.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -107,14 +139,19 @@ func newDeadLetterExport() *cobra.Command {
 			return s.exportDeadLetters(query)
 		},
 	}
-	addFlags(cmd)
+	addServerFlags(cmd)
 	cmd.Flags().String("queue", "", "only of this queue")
 	deadLetterFilter(cmd.Flags())
 	return cmd
 }
 
 func (s *session) exportDeadLetters(query url.Values) error {
-	total := 0
+	total := int64(0)
+	var shown *progress.Progress
+	if !isTerminal(s.cmd.OutOrStdout()) {
+		shown = s.newProgress("dead letters")
+	}
+	defer shown.End()
 	for {
 		var page struct {
 			Messages   []json.RawMessage `json:"messages"`
@@ -130,155 +167,19 @@ func (s *session) exportDeadLetters(query url.Values) error {
 				return err
 			}
 		}
-		total += len(page.Messages)
+		total += int64(len(page.Messages))
 		if page.Pagination.Next == nil {
 			return nil
 		}
 		query.Set("cursor", *page.Pagination.Next)
-		s.progress(fmt.Sprintf("%d dead letters", total))
+		shown.Show(total, -1, time.Now())
 	}
-}
-
-func newContext() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "context", Short: "Name servers and tokens, and choose one", Args: cobra.NoArgs,
-		Long: `Name servers and tokens, and choose the one that commands use. They are in belfry/contexts.yaml in the folder of the user for
-settings, or in BELFRY_CONTEXTS. Only the owner may read the file, because it has tokens.`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	var added savedContext
-	add := &cobra.Command{
-		Use: "add NAME", Short: "Add a context, or change it", Args: cobra.ExactArgs(1),
-		Example: `  belfry context add production --server https://belfry.example.com --token "$TOKEN"`,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if added.Server == "" {
-				return usageError("--server is missing")
-			}
-			if _, err := newClient(added.Server, added.Token, added.CAFile); err != nil {
-				return err
-			}
-			return changeContexts(func(c *contexts) error {
-				added.Name = args[0]
-				if i := c.index(args[0]); i >= 0 {
-					c.Contexts[i] = added
-				} else {
-					c.Contexts = append(c.Contexts, added)
-				}
-				if c.Current == "" {
-					c.Current = args[0]
-				}
-				return nil
-			})
-		},
-	}
-	add.Flags().StringVar(&added.Server, "server", "", "URLs of the servers, with commas")
-	add.Flags().StringVar(&added.Token, "token", "", "token for the server")
-	add.Flags().StringVar(&added.CAFile, "ca-file", "", "PEM file with the CA of an https server")
-	use := &cobra.Command{
-		Use: "use NAME", Short: "Choose the context that commands use", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(func(c *contexts) error {
-				if _, err := c.get(args[0]); err != nil {
-					return err
-				}
-				c.Current = args[0]
-				return nil
-			})
-		},
-	}
-	forget := &cobra.Command{
-		Use: "remove NAME", Short: "Remove a context", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
-		RunE: func(_ *cobra.Command, args []string) error {
-			return changeContexts(func(c *contexts) error {
-				i := c.index(args[0])
-				if i < 0 {
-					_, err := c.get(args[0])
-					return err
-				}
-				c.Contexts = append(c.Contexts[:i], c.Contexts[i+1:]...)
-				if c.Current == args[0] {
-					c.Current = ""
-				}
-				return nil
-			})
-		},
-	}
-	cmd.AddCommand(add, use, forget, newContextList())
-	return cmd
-}
-
-func newContextList() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "list", Short: "List the contexts, without their tokens", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
-			if err != nil {
-				return err
-			}
-			saved, err := loadContexts()
-			if err != nil {
-				return err
-			}
-			rows := []map[string]any{}
-			for _, one := range saved.Contexts {
-				rows = append(rows, map[string]any{"name": one.Name, "server": one.Server, "token": one.Token != "", "current": one.Name == saved.Current})
-			}
-			return s.value(rows, "", []column{
-				{title: "NAME", path: "name"}, {title: "SERVER", path: "server"}, {title: "TOKEN", path: "token"}, {title: "CURRENT", path: "current"},
-			})
-		},
-	}
-	addFlags(cmd)
-	return cmd
-}
-
-func changeContexts(change func(c *contexts) error) error {
-	saved, err := loadContexts()
-	if err != nil {
-		return err
-	}
-	if err := change(&saved); err != nil {
-		return err
-	}
-	return saved.save()
-}
-
-func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	saved, err := loadContexts()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, one := range saved.Contexts {
-		names = append(names, one.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // cheats are the commands that most people need.
-const cheats = `Push and receive
-  belfry push orders '{"id": 1}'                      one message
-  belfry push orders --file orders.ndjson             one for each line
-  belfry pop orders --auto-ack                        receive one
-  belfry tail -f orders --group debug-$USER           watch messages come
-
-Look
-  belfry status                                       counts of everything
-  belfry queue list                                   queues and what waits
-  belfry lag --min-seconds 60                         who is late
-  belfry explain --queue orders --group billing       why nothing comes
-  belfry dlq list --queue orders                      what failed
-
-Change
-  belfry queue configure orders --option retryLimit=5
-  belfry queue pause orders                           and queue resume
-  belfry dlq redrive orders --group billing --all     deliver dead letters again
-  belfry replay orders --group billing --to 15m       deliver the last 15 minutes again
-
-Other servers
-  belfry context add production --server https://belfry.example.com --token "$TOKEN"
-  belfry context use production
-`
+//
+//go:embed cheat.txt
+var cheats string
 
 func newCheat() *cobra.Command {
 	return &cobra.Command{

@@ -4,17 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-var poppedColumns = []column{
-	{title: "PARTITION", path: "partition"}, {title: "TRANSACTION-ID", path: "transactionId"}, {title: "AGE", path: "createdAt", show: age},
-	{title: "ATTEMPT", path: "attempt"}, {title: "DATA", path: "data"}, {title: "LEASE-ID", path: "leaseId", wide: true},
-	{title: "PARTITION-ID", path: "partitionId", wide: true}, {title: "ID", path: "id", wide: true},
+var poppedColumns = []output.Column{
+	{Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "AGE", Path: "createdAt", Show: output.Age},
+	{Title: "ATTEMPT", Path: "attempt"}, {Title: "DATA", Path: "data"}, {Title: "LEASE-ID", Path: "leaseId", Wide: true},
+	{Title: "PARTITION-ID", Path: "partitionId", Wide: true}, {Title: "ID", Path: "id", Wide: true},
 }
 
 // popFlags adds the flags of pop and tail.
@@ -44,6 +46,12 @@ func newPop() *cobra.Command {
 				return err
 			}
 			o.Queue = args[0]
+			if o.Wait < 0 || o.Wait > maxWait {
+				return usageError("--wait must be between 0s and " + maxWait.String())
+			}
+			if err := checkStart(o.SubscriptionMode); err != nil {
+				return err
+			}
 			messages, err := s.client.Pop(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -58,6 +66,16 @@ func newPop() *cobra.Command {
 	cmd.Flags().DurationVar(&o.Wait, "wait", 0, "how long to wait for a message, at most 10m")
 	cmd.Flags().BoolVar(&o.AutoAck, "auto-ack", false, "acknowledge the messages at once")
 	return cmd
+}
+
+// maxWait is the longest wait that a server accepts.
+const maxWait = 10 * time.Minute
+
+func checkStart(mode string) error {
+	if mode != "" && mode != "all" && mode != "new" {
+		return usageError(fmt.Sprintf("--start is %q: it must be all or new", mode))
+	}
+	return nil
 }
 
 // tailWait is how long one request of tail waits.
@@ -76,7 +94,7 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 		Example: `  belfry tail -f orders --group debug-anna`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -84,6 +102,9 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 				return usageError("--group is missing: name a group of your own, so that nobody loses messages")
 			}
 			o.Queue = args[0]
+			if err := checkStart(o.SubscriptionMode); err != nil {
+				return err
+			}
 			if follow {
 				o.Wait = tailWait
 			}
@@ -121,18 +142,8 @@ func (s *session) tail(o client.PopOptions) error {
 func (s *session) printAndAck(ctx context.Context, messages []*client.Raw) error {
 	acks := make([]client.Ack, len(messages))
 	for i, m := range messages {
-		var line any = m.Data
-		if !s.isTable() {
-			line = m
-		}
-		text, err := compact(line)
-		if err != nil {
+		if err := s.printMessage(m); err != nil {
 			return err
-		}
-		if !s.quiet {
-			if err := s.write(text); err != nil {
-				return err
-			}
 		}
 		acks[i] = m.Ack(client.Completed, nil)
 	}
@@ -149,6 +160,18 @@ func (s *session) printAndAck(ctx context.Context, messages []*client.Raw) error
 		}
 	}
 	return nil
+}
+
+// printMessage prints the payload, or with --output the message.
+func (s *session) printMessage(m *client.Raw) error {
+	if !s.IsTable() {
+		return s.value(m, "", nil)
+	}
+	text, err := output.Compact(m.Data)
+	if err != nil || s.Quiet {
+		return err
+	}
+	return s.Write(text)
 }
 
 func newAck() *cobra.Command {
@@ -188,9 +211,9 @@ func newAck() *cobra.Command {
 	return cmd
 }
 
-var ackColumns = []column{
-	{title: "TRANSACTION-ID", path: "transactionId"}, {title: "SUCCESS", path: "success"}, {title: "LEASE-RELEASED", path: "leaseReleased"},
-	{title: "DEAD", path: "dlq"}, {title: "ERROR", path: "error"},
+var ackColumns = []output.Column{
+	{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "SUCCESS", Path: "success"}, {Title: "LEASE-RELEASED", Path: "leaseReleased"},
+	{Title: "DEAD", Path: "dlq"}, {Title: "ERROR", Path: "error"},
 }
 
 func newExtend() *cobra.Command {
@@ -208,7 +231,7 @@ func newExtend() *cobra.Command {
 				return err
 			}
 			return s.value(map[string]any{"leaseId": args[0], "expiresAt": until}, "",
-				[]column{{title: "LEASE-ID", path: "leaseId"}, {title: "EXPIRES", path: "expiresAt"}})
+				[]output.Column{{Title: "LEASE-ID", Path: "leaseId"}, {Title: "EXPIRES", Path: "expiresAt"}})
 		},
 	}
 	addFlags(cmd)
@@ -241,7 +264,7 @@ standard input. The exit code is 1 if it is refused.`,
 			if err := s.client.Do(cmd.Context(), post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
 				return err
 			}
-			if err := s.answer(answer, "results", transactionColumns); err != nil {
+			if err := s.Answer(answer, "results", transactionColumns); err != nil {
 				return err
 			}
 			var outcome struct {
@@ -262,7 +285,7 @@ standard input. The exit code is 1 if it is refused.`,
 	return cmd
 }
 
-var transactionColumns = []column{
-	{title: "INDEX", path: "index"}, {title: "TYPE", path: "type"}, {title: "SUCCESS", path: "success"}, {title: "TRANSACTION-ID", path: "transactionId"},
-	{title: "QUEUE", path: "queueName"}, {title: "ERROR", path: "error"},
+var transactionColumns = []output.Column{
+	{Title: "INDEX", Path: "index"}, {Title: "TYPE", Path: "type"}, {Title: "SUCCESS", Path: "success"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
+	{Title: "QUEUE", Path: "queueName"}, {Title: "ERROR", Path: "error"},
 }

@@ -1,42 +1,32 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"os"
-	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/theory/jsonpath"
 
+	"github.com/belfry-mq/belfry/pkg/cli/instant"
+	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/payload"
+	"github.com/belfry-mq/belfry/pkg/cli/pusher"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
 const (
-	// lanes is how many pushes are under way at a time. A partition has one lane, so its messages keep their order.
-	lanes = 8
 	// maxLine bounds a line of NDJSON.
 	maxLine = 64 << 20
 )
 
-// pushed are the counts of a push.
-type pushed struct {
-	Queued    int64 `json:"queued"`
-	Duplicate int64 `json:"duplicate"`
-	Buffered  int64 `json:"buffered"`
+var pushedColumns = []output.Column{
+	{Title: "STATUS", Path: "status"}, {Title: "QUEUE", Path: "queueName"}, {Title: "TRANSACTION-ID", Path: "transaction_id"}, {Title: "MESSAGE-ID", Path: "message_id"},
 }
 
-var pushedColumns = []column{
-	{title: "STATUS", path: "status"}, {title: "QUEUE", path: "queueName"}, {title: "TRANSACTION-ID", path: "transaction_id"}, {title: "MESSAGE-ID", path: "message_id"},
-}
-
-var pushedCounts = []column{{title: "QUEUED", path: "queued"}, {title: "DUPLICATE", path: "duplicate"}, {title: "BUFFERED", path: "buffered"}}
+var pushedCounts = []output.Column{{Title: "QUEUED", Path: "queued"}, {Title: "DUPLICATE", Path: "duplicate"}, {Title: "BUFFERED", Path: "buffered"}}
 
 // pushOptions are the flags of push.
 type pushOptions struct {
@@ -59,7 +49,7 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
   belfry push orders --file orders.ndjson --partition-key '$.customer' --transaction-key '$.id'`,
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeWith([]completion{queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			s, err := newPatientSession(cmd)
 			if err != nil {
 				return err
 			}
@@ -118,64 +108,36 @@ func (o *pushOptions) run(s *session, args []string) error {
 }
 
 // builder returns what makes an item of a payload.
-func (o *pushOptions) builder(queueName string) (func(payload []byte) (client.Item, error), error) {
-	var partition, transaction *jsonpath.Path
-	for flag, of := range map[string]struct {
-		text string
-		into **jsonpath.Path
-	}{"--partition-key": {o.partitionKey, &partition}, "--transaction-key": {o.key, &transaction}} {
-		if of.text == "" {
-			continue
-		}
-		parsed, err := jsonpath.Parse(of.text)
-		if err != nil {
-			return nil, usageError(flag + ": " + err.Error())
-		}
-		*of.into = parsed
+func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, error), error) {
+	partition, err := payload.NewKey("--partition-key", o.partitionKey)
+	if err != nil {
+		return nil, usageError(err.Error())
+	}
+	transaction, err := payload.NewKey("--transaction-key", o.key)
+	if err != nil {
+		return nil, usageError(err.Error())
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
 	if o.delay != "" {
-		var err error
-		if template.Delay, err = parseDuration(o.delay); err != nil {
+		if template.Delay, err = instant.Duration(o.delay); err != nil {
 			return nil, usageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
 		}
 	}
-	return func(payload []byte) (client.Item, error) {
+	return func(text []byte) (client.Item, error) {
 		item := template
-		if !json.Valid(payload) {
+		if !json.Valid(text) {
 			return item, errors.New("is not JSON")
 		}
-		item.Payload = json.RawMessage(payload)
-		if partition == nil && transaction == nil {
-			return item, nil
-		}
-		decoder := json.NewDecoder(bytes.NewReader(payload))
-		decoder.UseNumber()
-		var value any
-		err := decoder.Decode(&value)
-		if err == nil && partition != nil {
-			item.Partition, err = textAt(value, partition)
+		item.Payload = json.RawMessage(text)
+		var err error
+		if partition != nil {
+			item.Partition, err = partition.Of(text)
 		}
 		if err == nil && transaction != nil {
-			item.TransactionID, err = textAt(value, transaction)
+			item.TransactionID, err = transaction.Of(text)
 		}
 		return item, err
 	}, nil
-}
-
-// textAt returns the one value at a path as text.
-func textAt(value any, path *jsonpath.Path) (string, error) {
-	found := path.Select(value)
-	if len(found) != 1 {
-		return "", fmt.Errorf("has %d values at %s", len(found), path)
-	}
-	switch of := found[0].(type) {
-	case string:
-		return of, nil
-	case json.Number:
-		return of.String(), nil
-	}
-	return "", fmt.Errorf("has no text or number at %s", path)
 }
 
 func (s *session) pushOne(item client.Item) error {
@@ -187,104 +149,26 @@ func (s *session) pushOne(item client.Item) error {
 }
 
 // value prints a value that is no answer of the server.
-func (s *session) value(value any, rows string, columns []column) error {
-	raw, err := compact(value)
+func (s *session) value(value any, rows string, columns []output.Column) error {
+	raw, err := output.Compact(value)
 	if err != nil {
 		return err
 	}
-	return s.answer(raw, rows, columns)
+	return s.Answer(raw, rows, columns)
 }
 
-// pushLines pushes each line. After an error the messages before it may be stored.
+// pushLines pushes each line until the input ends or the user interrupts it. Lines that were read are pushed in both cases.
+// After an error the messages before it may be stored.
 func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error), batch int) error {
-	ctx, cancel := context.WithCancelCause(s.cmd.Context())
-	defer cancel(nil)
-	var counts pushed
-	var counting sync.Mutex
-	count := func(results []client.Stored) {
-		counting.Lock()
-		defer counting.Unlock()
-		for _, r := range results {
-			switch r.Status {
-			case client.Duplicate:
-				counts.Duplicate++
-			case client.Buffered:
-				counts.Buffered++
-			default:
-				counts.Queued++
-			}
-		}
-		s.progress(fmt.Sprintf("%d messages", counts.Queued+counts.Duplicate+counts.Buffered))
-	}
-	var sending sync.WaitGroup
-	var queue [lanes]chan []client.Item
-	for i := range queue {
-		queue[i] = make(chan []client.Item, 1)
-		sending.Go(func() {
-			for items := range queue[i] {
-				results, err := s.client.PushMany(ctx, items)
-				if err != nil {
-					cancel(err)
-					continue
-				}
-				count(results)
-			}
-		})
-	}
-	err := readLines(ctx, in, build, batch, &queue)
-	for i := range queue {
-		close(queue[i])
-	}
-	sending.Wait()
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
+	shown := s.newProgress("messages")
+	defer shown.End()
+	lines := payload.ReadLines(in, maxLine)
+	p := pusher.New(s.cmd.Context(), s.client, batch, func(sum int64) { shown.Show(sum, lines.Share(), time.Now()) })
+	err := p.Run(s.cmd.Context(), lines, build)
+	counts := p.Counts()
 	if err != nil {
-		return fmt.Errorf("%w (%d messages are stored; push them again with --transaction-key to store each once)",
-			err, counts.Queued+counts.Duplicate+counts.Buffered)
+		return fmt.Errorf("%w (at least %d messages are stored; push them again with --transaction-key to store each once)", err, counts.Sum())
 	}
+	shown.End()
 	return s.value(counts, "", pushedCounts)
-}
-
-// readLines sends the lines to the lanes of their partitions, in batches.
-func readLines(ctx context.Context, in io.Reader, build func([]byte) (client.Item, error), batch int, queue *[lanes]chan []client.Item) error {
-	var waiting [lanes][]client.Item
-	send := func(lane int) bool {
-		items := waiting[lane]
-		waiting[lane] = nil
-		select {
-		case queue[lane] <- items:
-			return true
-		case <-ctx.Done():
-			return false
-		}
-	}
-	scanner := bufio.NewScanner(in)
-	scanner.Buffer(make([]byte, 64<<10), maxLine)
-	for n := 1; scanner.Scan(); n++ {
-		line := bytes.TrimSpace(scanner.Bytes())
-		if len(line) == 0 {
-			continue
-		}
-		item, err := build(bytes.Clone(line))
-		if err != nil {
-			return fmt.Errorf("line %d %w", n, err)
-		}
-		hash := fnv.New32a()
-		_, _ = io.WriteString(hash, item.Partition)
-		lane := int(hash.Sum32() % lanes)
-		waiting[lane] = append(waiting[lane], item)
-		if len(waiting[lane]) >= batch && !send(lane) {
-			return nil
-		}
-	}
-	if err := scanner.Err(); err != nil {
-		return fmt.Errorf("reading lines: %w", err)
-	}
-	for lane := range waiting {
-		if len(waiting[lane]) > 0 && !send(lane) {
-			return nil
-		}
-	}
-	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/instant"
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -26,12 +28,14 @@ type verb struct {
 	request func(in *input) client.Request
 	// rows is the path of the list in the answer, and columns how a table shows it.
 	rows    string
-	columns []column
+	columns []output.Column
 	// change verbs change something. They have --dry-run, which shows the request, unless serverDryRun: then the
 	// request says it.
 	change, serverDryRun bool
 	// ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
 	ask string
+	// one verbs show something by its name. The exit code is ExitEmpty if the answer has no row.
+	one bool
 	// repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
 	repeat []string
 	// complete completes the arguments.
@@ -73,34 +77,11 @@ func (in *input) instant(flag string) string {
 	if given == "" {
 		return ""
 	}
-	at, err := parseInstant(given, time.Now())
+	at, err := instant.Parse(given, time.Now())
 	if err != nil && in.err == nil {
 		in.err = usageError("--" + flag + " " + err.Error())
 	}
 	return at.UTC().Format(time.RFC3339Nano)
-}
-
-func parseInstant(text string, now time.Time) (time.Time, error) {
-	if text == "now" {
-		return now, nil
-	}
-	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return at, nil
-	}
-	ago, err := parseDuration(strings.TrimSpace(strings.TrimSuffix(text, "ago")))
-	if err != nil {
-		return time.Time{}, fmt.Errorf("is %q: it must be an instant such as 2026-05-16T08:41:27Z, or a time before now such as 15m or 2d", text)
-	}
-	return now.Add(-ago), nil
-}
-
-// parseDuration is time.ParseDuration with days.
-func parseDuration(text string) (time.Duration, error) {
-	if days, found := strings.CutSuffix(text, "d"); found {
-		n, err := strconv.Atoi(days)
-		return time.Duration(n) * 24 * time.Hour, err
-	}
-	return time.ParseDuration(text)
 }
 
 // command returns the command of a verb.
@@ -110,7 +91,11 @@ func (v *verb) command() *cobra.Command {
 		Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: cobra.ExactArgs(len(names)),
 		ValidArgsFunction: completeWith(v.complete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			open := newSession
+			if v.repeat != nil {
+				open = newPatientSession
+			}
+			s, err := open(cmd)
 			if err != nil {
 				return err
 			}
@@ -147,12 +132,17 @@ func (v *verb) run(in *input) error {
 	if err != nil {
 		return err
 	}
-	return in.answer(answer, v.rows, v.columns)
+	if v.one && output.Rows(answer, v.rows) == 0 {
+		return &exitError{code: ExitEmpty, text: "not found: " + strings.Join(in.args, " ")}
+	}
+	return in.Answer(answer, v.rows, v.columns)
 }
 
 // send sends the request, and repeats it if the verb says so.
 func (v *verb) send(in *input, request client.Request) (answer []byte, err error) {
 	sums := map[string]int64{}
+	shown := in.newProgress("messages")
+	defer shown.End()
 	for {
 		if err := in.client.Do(in.cmd.Context(), request, &answer); err != nil || v.repeat == nil {
 			return answer, err
@@ -174,7 +164,8 @@ func (v *verb) send(in *input, request client.Request) (answer []byte, err error
 		if in.dryRun || number(members["remaining"]) == 0 || did == 0 {
 			return json.Marshal(members)
 		}
-		in.progress(fmt.Sprintf("%d done, %s remaining", sums[v.repeat[0]], plain(members["remaining"])))
+		done := sums[v.repeat[0]]
+		shown.Show(done, float64(done)/float64(done+number(members["remaining"])), time.Now())
 	}
 }
 
@@ -182,13 +173,6 @@ func number(value any) int64 {
 	n, _ := value.(json.Number) // 0 for anything else
 	whole, _ := n.Int64()
 	return whole
-}
-
-// progress shows on a terminal how far a long command is.
-func (s *session) progress(text string) {
-	if out := s.cmd.ErrOrStderr(); !s.quiet && isTerminal(out) {
-		_, _ = fmt.Fprintf(out, "\r\x1b[K%s", text)
-	}
 }
 
 func insertArgs(text string, args []string) string {
@@ -206,13 +190,13 @@ func (s *session) showRequest(r client.Request) error {
 	}
 	text := fmt.Sprintf("would send %s %s", r.Method, target)
 	if r.Body != nil {
-		body, err := compact(r.Body)
+		body, err := output.Compact(r.Body)
 		if err != nil {
 			return err
 		}
 		text += " " + string(body)
 	}
-	return s.write([]byte(text))
+	return s.Write([]byte(text))
 }
 
 // confirm asks a question. Without a terminal it wants --yes.
@@ -225,7 +209,13 @@ func (s *session) confirm(question string) error {
 		return usageError(question + " Add --yes to confirm.")
 	}
 	_, _ = fmt.Fprint(s.cmd.ErrOrStderr(), question+" [y/N] ")
-	line, _ := bufio.NewReader(in).ReadString('\n')
+	line, err := interruptible(s.cmd.Context(), func() (string, error) {
+		line, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is no yes
+		return line, nil
+	})
+	if err != nil {
+		return err
+	}
 	if given := strings.ToLower(strings.TrimSpace(line)); given != "y" && given != "yes" {
 		return &exitError{code: 1, text: "nothing was changed"}
 	}

@@ -5,18 +5,23 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-var deadLetterColumns = []column{
-	{title: "QUEUE", path: "queue"}, {title: "PARTITION", path: "partition"}, {title: "GROUP", path: "consumerGroup"},
-	{title: "TRANSACTION-ID", path: "transactionId"}, {title: "FAILED", path: "failedAt", show: age}, {title: "RETRIES", path: "retryCount"},
-	{title: "ERROR", path: "errorMessage"}, {title: "PARTITION-ID", path: "partitionId", wide: true}, {title: "DATA", path: "data", wide: true},
+var deadLetterColumns = []output.Column{
+	{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "GROUP", Path: "consumerGroup"},
+	{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "FAILED", Path: "failedAt", Show: output.Age}, {Title: "RETRIES", Path: "retryCount"},
+	{Title: "ERROR", Path: "errorMessage"}, {Title: "PARTITION-ID", Path: "partitionId", Wide: true}, {Title: "DATA", Path: "data", Wide: true},
 }
 
 // deadLetterFilter adds the flags that select dead letters.
 func deadLetterFilter(f *pflag.FlagSet) {
 	f.String("group", "", "only of this consumer group")
+	deadLetterPlace(f)
+}
+
+func deadLetterPlace(f *pflag.FlagSet) {
 	f.String("partition", "", "only of this partition")
 	f.String("transaction-id", "", "only with this transaction id")
 	f.String("from", "", "only failed since this instant, RFC 3339 or a time before now such as 15m or 2d")
@@ -50,40 +55,48 @@ var deadLetterVerbs = []*verb{
 		rows:    "messages", columns: deadLetterColumns,
 	},
 	{
-		use: "show QUEUE TRANSACTION_ID", short: "Show a dead letter with its payload and its error", complete: []completion{queues},
+		use: "show QUEUE TRANSACTION_ID", one: true, short: "Show a dead letter with its payload and its error", complete: []completion{queues},
 		request: func(in *input) client.Request {
 			return get("/api/v1/dlq", url.Values{"queue": {in.args[0]}, "transactionId": {in.args[1]}})
 		},
-		rows: "messages", columns: append(append([]column{}, deadLetterColumns[:7]...), column{title: "DATA", path: "data"}),
+		rows: "messages", columns: append(append([]output.Column{}, deadLetterColumns[:7]...), output.Column{Title: "DATA", Path: "data"}),
 	},
 	{
 		use: "redrive QUEUE", short: "Deliver dead letters again", complete: []completion{queues}, change: true, serverDryRun: true,
 		ask: "Deliver the dead letters of {0} again?",
 		flags: func(f *pflag.FlagSet) {
-			deadLetterFilter(f)
+			groupFlag(f)
+			deadLetterPlace(f)
 			f.Bool("all", false, "every dead letter of the queue and group")
 			f.Int("rate", 0, "most messages per second; 0 is no limit")
 		},
 		request: redriveRequest, repeat: []string{"redriven", "skipped"},
-		columns: []column{
-			{title: "QUEUE", path: "queue"}, {title: "GROUP", path: "consumerGroup"}, {title: "DRY-RUN", path: "dryRun"}, {title: "MATCHED", path: "matched"},
-			{title: "REDRIVEN", path: "redriven"}, {title: "SKIPPED", path: "skipped"}, {title: "REMAINING", path: "remaining"},
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "queue"}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "DRY-RUN", Path: "dryRun"}, {Title: "MATCHED", Path: "matched"},
+			{Title: "REDRIVEN", Path: "redriven"}, {Title: "SKIPPED", Path: "skipped"}, {Title: "REMAINING", Path: "remaining"},
 		},
 	},
 	{
 		use: "purge QUEUE", short: "Delete dead letters", complete: []completion{queues}, change: true, serverDryRun: true,
-		ask: "Delete the dead letters of {0}?", flags: deadLetterFilter,
+		ask: "Delete the dead letters of {0}?",
+		flags: func(f *pflag.FlagSet) {
+			deadLetterFilter(f)
+			f.Bool("all", false, "every dead letter of the queue")
+		},
 		request: func(in *input) client.Request {
 			query := deadLetterQuery(in, in.args[0])
+			if len(query) == 1 && in.text("all") != "true" && in.err == nil {
+				in.err = usageError("name --all, or which dead letters")
+			}
 			if in.dryRun {
 				query.Set("dryRun", "true")
 			}
 			return remove("/api/v1/dlq", query)
 		},
 		repeat: []string{"purged"},
-		columns: []column{
-			{title: "QUEUE", path: "queue"}, {title: "DRY-RUN", path: "dryRun"}, {title: "MATCHED", path: "matched"}, {title: "PURGED", path: "purged"},
-			{title: "REMAINING", path: "remaining"},
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "queue"}, {Title: "DRY-RUN", Path: "dryRun"}, {Title: "MATCHED", Path: "matched"}, {Title: "PURGED", Path: "purged"},
+			{Title: "REMAINING", Path: "remaining"},
 		},
 	},
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -17,18 +18,23 @@ var groupVerbs = []*verb{
 	{
 		use: "list", short: "List the consumer groups of all queues, with their lag",
 		request: func(*input) client.Request { return get("/api/v1/consumer-groups", nil) },
-		columns: []column{
-			{title: "GROUP", path: "name"}, {title: "QUEUE", path: "queueName"}, {title: "LAG", path: "totalLag"}, {title: "LAG-SECONDS", path: "maxTimeLag"},
-			{title: "PARTITIONS-WITH-LAG", path: "partitionsWithLag"}, {title: "PAUSED", path: "paused"}, {title: "STATE", path: "state"},
-			{title: "STARTS", path: "subscriptionMode", wide: true}, {title: "AGE", path: "subscriptionCreatedAt", show: age},
+		columns: []output.Column{
+			{Title: "GROUP", Path: "name"}, {Title: "QUEUE", Path: "queueName"}, {Title: "LAG", Path: "totalLag"}, {Title: "LAG-SECONDS", Path: "maxTimeLag"},
+			{Title: "PARTITIONS-WITH-LAG", Path: "partitionsWithLag"}, {Title: "PAUSED", Path: "paused"}, {Title: "STATE", Path: "state"},
+			{Title: "STARTS", Path: "subscriptionMode", Wide: true}, {Title: "AGE", Path: "subscriptionCreatedAt", Show: output.Age},
 		},
 	},
 	{
-		use: "get GROUP", short: "Show the partitions of a consumer group", complete: []completion{groups}, flags: limitFlag,
+		use: "get GROUP", one: true, short: "Show the partitions of a consumer group", complete: []completion{groups}, flags: limitFlag,
 		request: func(in *input) client.Request {
 			return get("/api/v1/consumer-groups/"+in.arg(0), in.query("limit", "limit"))
 		},
-		columns: []column{{title: "QUEUES", path: ""}},
+		rows: "*queue.partitions",
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LAG-SECONDS", Path: "timeLagSeconds"},
+			{Title: "LEASED", Path: "leaseActive"}, {Title: "CONSUMED", Path: "totalConsumed"}, {Title: "LAST-CONSUMED", Path: "lastConsumedAt", Show: output.Age},
+			{Title: "LEASE-ID", Path: "workerId", Wide: true},
+		},
 	},
 	{
 		use: "lag", short: "List the partitions in which consumer groups are late", flags: lagFlags, request: lagRequest, columns: lagColumns,
@@ -89,21 +95,21 @@ delivered, also if they were before. Messages before it are not.`,
 			}
 			return remove(path, query)
 		},
-		columns: []column{
-			{title: "GROUP", path: "consumerGroup"}, {title: "QUEUE", path: "queueName"}, {title: "PARTITIONS", path: "deletedPartitions"},
+		columns: []output.Column{
+			{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "PARTITIONS", Path: "deletedPartitions"},
 		},
 	},
 }
 
-var seekColumns = []column{
-	{title: "GROUP", path: "consumerGroup"}, {title: "QUEUE", path: "queueName"}, {title: "PARTITION", path: "partitionName"},
-	{title: "MOVED", path: "partitionsUpdated"}, {title: "UPDATED", path: "updated"},
+var seekColumns = []output.Column{
+	{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "PARTITION", Path: "partitionName"},
+	{Title: "MOVED", Path: "partitionsUpdated"}, {Title: "UPDATED", Path: "updated"},
 }
 
-var lagColumns = []column{
-	{title: "GROUP", path: "consumer_group"}, {title: "QUEUE", path: "queue_name"}, {title: "PARTITION", path: "partition_name"},
-	{title: "LAG", path: "offset_lag"}, {title: "LAG-SECONDS", path: "time_lag_seconds"}, {title: "OLDEST", path: "oldest_unconsumed_at", show: age},
-	{title: "LAST-CONSUMED", path: "last_consumed_at", show: age},
+var lagColumns = []output.Column{
+	{Title: "GROUP", Path: "consumer_group"}, {Title: "QUEUE", Path: "queue_name"}, {Title: "PARTITION", Path: "partition_name"},
+	{Title: "LAG", Path: "offset_lag"}, {Title: "LAG-SECONDS", Path: "time_lag_seconds"}, {Title: "OLDEST", Path: "oldest_unconsumed_at", Show: output.Age},
+	{Title: "LAST-CONSUMED", Path: "last_consumed_at", Show: output.Age},
 }
 
 func lagFlags(f *pflag.FlagSet) {

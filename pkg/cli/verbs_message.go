@@ -5,13 +5,14 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-var storedColumns = []column{
-	{title: "QUEUE", path: "queue"}, {title: "PARTITION", path: "partition"}, {title: "TRANSACTION-ID", path: "transactionId"},
-	{title: "STATUS", path: "status"}, {title: "AGE", path: "createdAt", show: age}, {title: "PARTITION-ID", path: "partitionId"},
-	{title: "ID", path: "id", wide: true}, {title: "TRACE-ID", path: "traceId", wide: true}, {title: "PRODUCER", path: "producerSub", wide: true},
+var storedColumns = []output.Column{
+	{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
+	{Title: "STATUS", Path: "status"}, {Title: "AGE", Path: "createdAt", Show: output.Age}, {Title: "PARTITION-ID", Path: "partitionId"},
+	{Title: "ID", Path: "id", Wide: true}, {Title: "TRACE-ID", Path: "traceId", Wide: true}, {Title: "PRODUCER", Path: "producerSub", Wide: true},
 }
 
 func messagePath(in *input) string { return "/api/v1/messages/" + in.arg(0) + "/" + in.arg(1) }
@@ -48,12 +49,12 @@ var messageVerbs = []*verb{
 	{
 		use: "get PARTITION_ID TRANSACTION_ID", short: "Show a message with its payload",
 		request: func(in *input) client.Request { return get(messagePath(in), nil) },
-		columns: append(append([]column{}, storedColumns[:5]...), column{title: "PAYLOAD", path: "payload"}),
+		columns: append(append([]output.Column{}, storedColumns[:5]...), output.Column{Title: "PAYLOAD", Path: "payload"}),
 	},
 	{
 		use: "delete PARTITION_ID TRANSACTION_ID", short: "Delete a message", change: true, ask: "Delete the message {1}?",
 		request: func(in *input) client.Request { return remove(messagePath(in), nil) },
-		columns: []column{{title: "TRANSACTION-ID", path: "transactionId"}, {title: "DELETED", path: "success"}, {title: "MESSAGE", path: "message"}},
+		columns: []output.Column{{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "DELETED", Path: "success"}, {Title: "MESSAGE", Path: "message"}},
 	},
 	{
 		use: "dlq PARTITION_ID TRANSACTION_ID", short: "Make a message a dead letter of a group", change: true, ask: "Make the message {1} a dead letter?",
@@ -70,7 +71,7 @@ var messageVerbs = []*verb{
 			}
 			return post(messagePath(in)+"/dlq", nil, body)
 		},
-		columns: []column{{title: "TRANSACTION-ID", path: "transactionId"}, {title: "GROUP", path: "consumerGroup"}, {title: "DEAD", path: "dlq"}},
+		columns: []output.Column{{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "DEAD", Path: "dlq"}},
 	},
 	{
 		use: "retry PARTITION_ID TRANSACTION_ID", short: "Deliver a dead letter of a group again", change: true, flags: groupFlag,
@@ -81,14 +82,14 @@ var messageVerbs = []*verb{
 			}
 			return post(messagePath(in)+"/retry", nil, body)
 		},
-		columns: []column{{title: "TRANSACTION-ID", path: "transactionId"}, {title: "GROUP", path: "consumerGroup"}, {title: "REDRIVEN", path: "redriven"}},
+		columns: []output.Column{{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "REDRIVEN", Path: "redriven"}},
 	},
 }
 
-var traceColumns = []column{
-	{title: "AT", path: "created_at", show: age}, {title: "TYPE", path: "event_type"}, {title: "QUEUE", path: "queue_name"},
-	{title: "TRANSACTION-ID", path: "transaction_id"}, {title: "GROUP", path: "consumer_group"}, {title: "NAMES", path: "trace_names", show: list},
-	{title: "DATA", path: "data"},
+var traceColumns = []output.Column{
+	{Title: "AT", Path: "created_at", Show: output.Age}, {Title: "TYPE", Path: "event_type"}, {Title: "QUEUE", Path: "queue_name"},
+	{Title: "TRANSACTION-ID", Path: "transaction_id"}, {Title: "GROUP", Path: "consumer_group"}, {Title: "NAMES", Path: "trace_names", Show: output.List},
+	{Title: "DATA", Path: "data"},
 }
 
 // traceVerbs are the verbs of traces.
@@ -97,9 +98,9 @@ var traceVerbs = []*verb{
 		use: "names", short: "List the names of traces", flags: limitFlag,
 		request: func(in *input) client.Request { return get("/api/v1/traces/names", in.query("limit", "limit")) },
 		rows:    "trace_names",
-		columns: []column{
-			{title: "NAME", path: "trace_name"}, {title: "TRACES", path: "trace_count"}, {title: "MESSAGES", path: "message_count"},
-			{title: "LAST", path: "last_seen", show: age},
+		columns: []output.Column{
+			{Title: "NAME", Path: "trace_name"}, {Title: "TRACES", Path: "trace_count"}, {Title: "MESSAGES", Path: "message_count"},
+			{Title: "LAST", Path: "last_seen", Show: output.Age},
 		},
 	},
 	{
@@ -122,14 +123,14 @@ var streamVerbs = []*verb{
 		use: "list", short: "List the queries of streams", flags: limitFlag,
 		request: func(in *input) client.Request { return get("/api/v1/streams", in.query("limit", "limit")) },
 		rows:    "streams",
-		columns: []column{
-			{title: "NAME", path: "name"}, {title: "SOURCE", path: "sourceQueue"}, {title: "SINK", path: "sinkQueue"}, {title: "ID", path: "id"},
-			{title: "AGE", path: "createdAt", show: age},
+		columns: []output.Column{
+			{Title: "NAME", Path: "name"}, {Title: "SOURCE", Path: "sourceQueue"}, {Title: "SINK", Path: "sinkQueue"}, {Title: "ID", Path: "id"},
+			{Title: "AGE", Path: "createdAt", Show: output.Age},
 		},
 	},
 	{
 		use: "delete ID", short: "Delete a query of a stream with its state", change: true, ask: "Delete the query {0} with its state?",
 		request: func(in *input) client.Request { return remove("/api/v1/streams/"+url.PathEscape(in.args[0]), nil) },
-		columns: []column{{title: "ID", path: "id"}, {title: "DELETED", path: "deleted"}, {title: "EXISTED", path: "existed"}},
+		columns: []output.Column{{Title: "ID", Path: "id"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
 	},
 }

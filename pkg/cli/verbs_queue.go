@@ -7,17 +7,18 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
 // The columns of what has messages.
-var messageColumns = []column{
-	{title: "TOTAL", path: "messages.total"}, {title: "PENDING", path: "messages.pending"}, {title: "PROCESSING", path: "messages.processing"},
+var messageColumns = []output.Column{
+	{Title: "TOTAL", Path: "messages.total"}, {Title: "PENDING", Path: "messages.pending"}, {Title: "PROCESSING", Path: "messages.processing"},
 }
 
-var pausedColumns = []column{
-	{title: "QUEUE", path: "queueName"}, {title: "PARTITION", path: "partitionName"}, {title: "GROUP", path: "consumerGroup"},
-	{title: "PAUSED", path: "paused"}, {title: "CHANGED", path: "changed"},
+var pausedColumns = []output.Column{
+	{Title: "QUEUE", Path: "queueName"}, {Title: "PARTITION", Path: "partitionName"}, {Title: "GROUP", Path: "consumerGroup"},
+	{Title: "PAUSED", Path: "paused"}, {Title: "CHANGED", Path: "changed"},
 }
 
 func limitFlag(f *pflag.FlagSet) { f.Int("limit", 100, "how many") }
@@ -35,25 +36,25 @@ var queueVerbs = []*verb{
 			return get("/api/v1/status/queues", in.query("limit", "limit", "namespace", "namespace", "task", "task"))
 		},
 		rows: "queues",
-		columns: append(append([]column{
-			{title: "QUEUE", path: "name"}, {title: "NAMESPACE", path: "namespace", wide: true}, {title: "TASK", path: "task", wide: true},
-			{title: "PARTITIONS", path: "partitions"},
-		}, messageColumns...), column{title: "PAUSED", path: "paused"}, column{title: "AGE", path: "createdAt", show: age}),
+		columns: append(append([]output.Column{
+			{Title: "QUEUE", Path: "name"}, {Title: "NAMESPACE", Path: "namespace", Wide: true}, {Title: "TASK", Path: "task", Wide: true},
+			{Title: "PARTITIONS", Path: "partitions"},
+		}, messageColumns...), output.Column{Title: "PAUSED", Path: "paused"}, output.Column{Title: "AGE", Path: "createdAt", Show: output.Age}),
 	},
 	{
 		use: "get QUEUE", short: "Show a queue and its options", complete: []completion{queues},
 		request: func(in *input) client.Request { return get("/api/v1/status/queues/"+in.arg(0), nil) },
 		rows:    "queue",
-		columns: []column{
-			{title: "QUEUE", path: "name"}, {title: "NAMESPACE", path: "namespace"}, {title: "TASK", path: "task"}, {title: "PAUSED", path: "paused"},
-			{title: "AGE", path: "createdAt", show: age}, {title: "OPTIONS", path: "options", show: settings},
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "name"}, {Title: "NAMESPACE", Path: "namespace"}, {Title: "TASK", Path: "task"}, {Title: "PAUSED", Path: "paused"},
+			{Title: "AGE", Path: "createdAt", Show: output.Age}, {Title: "OPTIONS", Path: "options", Show: output.Settings},
 		},
 	},
 	{
 		use: "delete QUEUE", short: "Delete a queue with its messages, groups and dead letters", complete: []completion{queues},
 		change: true, ask: "Delete the queue {0} with all its messages?",
 		request: func(in *input) client.Request { return remove("/api/v1/resources/queues/"+in.arg(0), nil) },
-		columns: []column{{title: "QUEUE", path: "queue"}, {title: "DELETED", path: "deleted"}, {title: "EXISTED", path: "existed"}},
+		columns: []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
 	},
 	{
 		use: "pause QUEUE", short: "Deliver nothing of a queue until it is resumed", complete: []completion{queues}, change: true,
@@ -67,9 +68,9 @@ var queueVerbs = []*verb{
 	},
 }
 
-var configuredColumns = []column{
-	{title: "QUEUE", path: "queue"}, {title: "NAMESPACE", path: "namespace"}, {title: "TASK", path: "task"},
-	{title: "OPTIONS", path: "options", show: settings},
+var configuredColumns = []output.Column{
+	{Title: "QUEUE", Path: "queue"}, {Title: "NAMESPACE", Path: "namespace"}, {Title: "TASK", Path: "task"},
+	{Title: "OPTIONS", Path: "options", Show: output.Settings},
 }
 
 // partitionVerbs are the verbs of partitions.
@@ -80,14 +81,14 @@ var partitionVerbs = []*verb{
 			return get("/api/v1/status/queues/"+in.arg(0), in.query("limit", "limit"))
 		},
 		rows: "partitions",
-		columns: append(append([]column{{title: "PARTITION", path: "name"}}, messageColumns...),
-			column{title: "DEAD", path: "messages.deadLetter"}, column{title: "PAUSED", path: "paused"},
-			column{title: "OLDEST", path: "oldestMessage", show: age}, column{title: "NEWEST", path: "newestMessage", show: age},
-			column{title: "ID", path: "id", wide: true}),
+		columns: append(append([]output.Column{{Title: "PARTITION", Path: "name"}}, messageColumns...),
+			output.Column{Title: "DEAD", Path: "messages.deadLetter"}, output.Column{Title: "PAUSED", Path: "paused"},
+			output.Column{Title: "OLDEST", Path: "oldestMessage", Show: output.Age}, output.Column{Title: "NEWEST", Path: "newestMessage", Show: output.Age},
+			output.Column{Title: "ID", Path: "id", Wide: true}),
 	},
 	{
-		use: "get QUEUE PARTITION", short: "Show what the reader without a group finds in a partition", complete: []completion{queues},
-		flags: func(f *pflag.FlagSet) { f.String("group", "", "the consumer group") },
+		use: "get QUEUE PARTITION", short: "Show what a group finds in a partition", complete: []completion{queues},
+		flags: func(f *pflag.FlagSet) { groupFlag(f) },
 		request: func(in *input) client.Request {
 			query := in.query("group", "consumerGroup")
 			query.Set("queue", in.args[0])
@@ -112,8 +113,8 @@ var partitionVerbs = []*verb{
 	},
 }
 
-var explainColumns = []column{
-	{title: "CODE", path: "code"}, {title: "LAG", path: "lag"}, {title: "NEXT-CHANGE", path: "nextChangeAt", show: age}, {title: "SENTENCE", path: "sentence"},
+var explainColumns = []output.Column{
+	{Title: "CODE", Path: "code"}, {Title: "LAG", Path: "lag"}, {Title: "NEXT-CHANGE", Path: "nextChangeAt", Show: output.Age}, {Title: "SENTENCE", Path: "sentence"},
 }
 
 // optionOf reads NAME=VALUE. A value that is no JSON is a text.

@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -35,10 +38,10 @@ func fixed(path string) func(in *input) client.Request {
 var serverVerbs = []*verb{
 	{
 		use: "status", short: "Show counts of all queues and the lag", request: fixed("/api/v1/resources/overview"),
-		columns: []column{
-			{title: "QUEUES", path: "queues"}, {title: "PARTITIONS", path: "partitions"}, {title: "TOTAL", path: "messages.total"},
-			{title: "PENDING", path: "messages.pending"}, {title: "PROCESSING", path: "messages.processing"}, {title: "DEAD", path: "messages.deadLetter"},
-			{title: "MAX-LAG-SECONDS", path: "lag.time.max"}, {title: "IN/S", path: "throughput.ingestedPerSecond"}, {title: "OUT/S", path: "throughput.processedPerSecond"},
+		columns: []output.Column{
+			{Title: "QUEUES", Path: "queues"}, {Title: "PARTITIONS", Path: "partitions"}, {Title: "TOTAL", Path: "messages.total"},
+			{Title: "PENDING", Path: "messages.pending"}, {Title: "PROCESSING", Path: "messages.processing"}, {Title: "DEAD", Path: "messages.deadLetter"},
+			{Title: "MAX-LAG-SECONDS", Path: "lag.time.max"}, {Title: "IN/S", Path: "throughput.ingestedPerSecond"}, {Title: "OUT/S", Path: "throughput.processedPerSecond"},
 		},
 	},
 	{
@@ -47,16 +50,16 @@ var serverVerbs = []*verb{
 	{
 		use: "waiting", short: "Show the requests that wait at this server, and what they wait for", request: fixed("/api/v1/status/dispatcher"),
 		rows: "groups",
-		columns: []column{
-			{title: "QUEUE", path: "queue"}, {title: "PARTITION", path: "partition"}, {title: "NAMESPACE", path: "namespace"}, {title: "TASK", path: "task"},
-			{title: "GROUP", path: "consumerGroup"}, {title: "WAITING", path: "waiting"}, {title: "OLDEST-SECONDS", path: "oldestSeconds"},
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "NAMESPACE", Path: "namespace"}, {Title: "TASK", Path: "task"},
+			{Title: "GROUP", Path: "consumerGroup"}, {Title: "WAITING", Path: "waiting"}, {Title: "OLDEST-SECONDS", Path: "oldestSeconds"},
 		},
 	},
 	{
 		use: "history", short: "Show what each queue did over time", flags: spanFlags, request: spanRequest("/api/v1/analytics/queue-ops"), rows: "series",
-		columns: []column{
-			{title: "AT", path: "bucket"}, {title: "QUEUE", path: "queueName"}, {title: "PUSHED", path: "pushMessages"}, {title: "POPPED", path: "popMessages"},
-			{title: "ACKED", path: "ackSuccess"}, {title: "FAILED", path: "ackFailed"}, {title: "AVG-LAG-MS", path: "avgLagMs"}, {title: "P99-MS", path: "p99Ms"},
+		columns: []output.Column{
+			{Title: "AT", Path: "bucket"}, {Title: "QUEUE", Path: "queueName"}, {Title: "PUSHED", Path: "pushMessages"}, {Title: "POPPED", Path: "popMessages"},
+			{Title: "ACKED", Path: "ackSuccess"}, {Title: "FAILED", Path: "ackFailed"}, {Title: "AVG-LAG-MS", Path: "avgLagMs"}, {Title: "P99-MS", Path: "p99Ms"},
 		},
 	},
 	{
@@ -80,26 +83,29 @@ var serverVerbs = []*verb{
 			return get("/api/v1/audit", query)
 		},
 		rows: "entries",
-		columns: []column{
-			{title: "AT", path: "at"}, {title: "SUBJECT", path: "subject"}, {title: "ACTION", path: "action"}, {title: "QUEUE", path: "queue"},
-			{title: "PARTITION", path: "partition", wide: true}, {title: "GROUP", path: "consumerGroup"}, {title: "RESULT", path: "result"},
-			{title: "COUNTS", path: "counts"}, {title: "PARAMETERS", path: "parameters", wide: true}, {title: "REQUEST-ID", path: "requestId", wide: true},
+		columns: []output.Column{
+			{Title: "AT", Path: "at"}, {Title: "SUBJECT", Path: "subject"}, {Title: "ACTION", Path: "action"}, {Title: "QUEUE", Path: "queue"},
+			{Title: "PARTITION", Path: "partition", Wide: true}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "RESULT", Path: "result"},
+			{Title: "COUNTS", Path: "counts"}, {Title: "PARAMETERS", Path: "parameters", Wide: true}, {Title: "REQUEST-ID", Path: "requestId", Wide: true},
 		},
 	},
 	{
 		use: "whoami", short: "Show what the token may do", request: fixed("/api/v1/whoami"),
-		columns: []column{
-			{title: "SUBJECT", path: "subject"}, {title: "ROLE", path: "role"}, {title: "EXPIRES", path: "expiresAt"}, {title: "GRANTS", path: "grants"},
-			{title: "AUTHENTICATED", path: "authenticated", wide: true},
+		columns: []output.Column{
+			{Title: "SUBJECT", Path: "subject"}, {Title: "ROLE", Path: "role"}, {Title: "EXPIRES", Path: "expiresAt"}, {Title: "GRANTS", Path: "grants"},
+			{Title: "AUTHENTICATED", Path: "authenticated", Wide: true},
 		},
 	},
 	{
 		use: "sweeps", short: "Show when messages are swept next", request: fixed("/api/v1/status/sweeps"), rows: "sweeps",
-		columns: []column{{title: "JOB", path: "job"}, {title: "RUNNING", path: "running"}, {title: "NEXT", path: "nextAt", show: age}},
+		columns: []output.Column{{Title: "JOB", Path: "job"}, {Title: "RUNNING", Path: "running"}, {Title: "NEXT", Path: "nextAt", Show: output.Age}},
 	},
 	{
-		use: "replay QUEUE", short: "Deliver messages again to a group, from an instant on", complete: []completion{queues}, change: true,
-		ask: "Deliver messages of {0} again?", example: `  belfry replay orders --group billing --to '15m ago'`,
+		use: "replay QUEUE", short: "Move a group to an instant, so that it receives the messages since then again", complete: []completion{queues}, change: true,
+		ask: "Move the group in {0}? It receives the messages since that instant again, and none from before.",
+		long: `Move a consumer group to an instant: it receives the messages since then, also if it had them before. It does not receive
+messages from before, also if it never had them. belfry lag shows how late a group is. belfry group seek moves to other places.`,
+		example: `  belfry replay orders --group billing --to '15m ago'`,
 		flags: func(f *pflag.FlagSet) {
 			groupFlag(f)
 			f.String("to", "", "the instant, RFC 3339 or a time before now such as 15m or 2d")
@@ -108,6 +114,9 @@ var serverVerbs = []*verb{
 			at := in.instant("to")
 			if at == "" && in.err == nil {
 				in.err = usageError("--to is missing: from which instant on?")
+			}
+			if when, err := time.Parse(time.RFC3339Nano, at); err == nil && when.After(time.Now()) && in.err == nil {
+				in.err = usageError("--to is in the future: the group would miss messages; use belfry group seek --to-end to skip all that is stored")
 			}
 			group := in.text("group")
 			if group == "" {
@@ -124,13 +133,13 @@ var serverVerbs = []*verb{
 var (
 	namespaceVerbs = []*verb{{
 		use: "list", short: "List the namespaces of queues", request: fixed("/api/v1/resources/namespaces"), rows: "namespaces",
-		columns: []column{{title: "NAMESPACE", path: "namespace"}, {title: "QUEUES", path: "queues"}, {title: "PARTITIONS", path: "partitions"},
-			{title: "TOTAL", path: "messages.total"}, {title: "PENDING", path: "messages.pending"}},
+		columns: []output.Column{{Title: "NAMESPACE", Path: "namespace"}, {Title: "QUEUES", Path: "queues"}, {Title: "PARTITIONS", Path: "partitions"},
+			{Title: "TOTAL", Path: "messages.total"}, {Title: "PENDING", Path: "messages.pending"}},
 	}}
 	taskVerbs = []*verb{{
 		use: "list", short: "List the tasks of queues", request: fixed("/api/v1/resources/tasks"), rows: "tasks",
-		columns: []column{{title: "TASK", path: "task"}, {title: "QUEUES", path: "queues"}, {title: "PARTITIONS", path: "partitions"},
-			{title: "TOTAL", path: "messages.total"}, {title: "PENDING", path: "messages.pending"}},
+		columns: []output.Column{{Title: "TASK", Path: "task"}, {Title: "QUEUES", Path: "queues"}, {Title: "PARTITIONS", Path: "partitions"},
+			{Title: "TOTAL", Path: "messages.total"}, {Title: "PENDING", Path: "messages.pending"}},
 	}}
 )
 
@@ -139,7 +148,7 @@ func switchVerb(use, short, path string, on bool, ask string) *verb {
 	return &verb{
 		use: use, short: short, change: true, ask: ask,
 		request: func(*input) client.Request { return post(path, nil, map[string]any{"enabled": on}) },
-		columns: []column{{title: "MESSAGE", path: "message"}},
+		columns: []output.Column{{Title: "MESSAGE", Path: "message"}},
 	}
 }
 
@@ -149,9 +158,9 @@ const maintenancePath = "/api/v1/system/maintenance"
 var maintenanceVerbs = []*verb{
 	{
 		use: "show", short: "Show whether maintenance is on, and what the spools hold", request: fixed(maintenancePath),
-		columns: []column{
-			{title: "PUSH-MAINTENANCE", path: "maintenanceMode"}, {title: "POP-MAINTENANCE", path: "popMaintenanceMode"}, {title: "BUFFERED", path: "bufferedMessages"},
-			{title: "REJECTED", path: "bufferStats.failedCount"}, {title: "HEALTHY", path: "bufferHealthy"},
+		columns: []output.Column{
+			{Title: "PUSH-MAINTENANCE", Path: "maintenanceMode"}, {Title: "POP-MAINTENANCE", Path: "popMaintenanceMode"}, {Title: "BUFFERED", Path: "bufferedMessages"},
+			{Title: "REJECTED", Path: "bufferStats.failedCount"}, {Title: "HEALTHY", Path: "bufferHealthy"},
 		},
 	},
 	switchVerb("push-on", "Keep pushes on the disks of the instances", maintenancePath, true, "Begin push maintenance on all instances?"),
@@ -160,19 +169,19 @@ var maintenanceVerbs = []*verb{
 	switchVerb("pop-off", "Deliver messages again", maintenancePath+"/pop", false, ""),
 	{
 		use: "rejected", short: "List the messages of a spool that the database refused", request: fixed(maintenancePath + "/rejected"), rows: "messages",
-		columns: []column{
-			{title: "QUEUE", path: "queue"}, {title: "PARTITION", path: "partition"}, {title: "TRANSACTION-ID", path: "transactionId"},
-			{title: "REJECTED", path: "rejectedAt", show: age}, {title: "REASON", path: "reason"}, {title: "DATA", path: "data", wide: true},
+		columns: []output.Column{
+			{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
+			{Title: "REJECTED", Path: "rejectedAt", Show: output.Age}, {Title: "REASON", Path: "reason"}, {Title: "DATA", Path: "data", Wide: true},
 		},
 	},
 	{
 		use: "retry", short: "Put the rejected messages back into the spool", change: true,
 		request: func(*input) client.Request { return post(maintenancePath+"/rejected/retry", nil, nil) },
-		columns: []column{{title: "MESSAGES", path: "messages"}},
+		columns: []output.Column{{Title: "MESSAGES", Path: "messages"}},
 	},
 	{
 		use: "discard", short: "Remove the rejected messages", change: true, ask: "Remove the rejected messages of this instance?",
 		request: func(*input) client.Request { return remove(maintenancePath+"/rejected", nil) },
-		columns: []column{{title: "MESSAGES", path: "messages"}},
+		columns: []output.Column{{Title: "MESSAGES", Path: "messages"}},
 	},
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -33,7 +34,8 @@ type Request struct {
 // Do sends a request and decodes the JSON of the answer into into. A nil into discards the answer, and a *[]byte gets it as
 // it is. An empty answer, such as 204, leaves into unchanged. Any status but 2xx is an *Error.
 //
-// Names in the JSON must match those of into exactly, in upper and lower case. Do repeats GET, HEAD, PUT and DELETE as the package says. It repeats other methods only after 429 and 503, and if the server
+// The names in the JSON and in into must be equal, in upper and lower case. Do repeats GET, HEAD, PUT and DELETE as the
+// package says. It repeats other methods only after 429 and 503, and if the server
 // was not reached. It blocks until there is an answer, until RetryFor has passed, or until ctx ends.
 func (c *Client) Do(ctx context.Context, request Request, into any) error {
 	call, err := newCall(request)
@@ -51,6 +53,7 @@ func (c *Client) Do(ctx context.Context, request Request, into any) error {
 type call struct {
 	method, target string
 	body           []byte
+	header         http.Header // more headers, or nil
 	// repeatable requests have the same effect once and twice.
 	repeatable bool
 	// wait is how long the server may wait before it answers.
@@ -150,6 +153,20 @@ func (c *Client) pause(failure *Error, number int64, attempt int) time.Duration 
 func (c *Client) attempt(ctx context.Context, base, token string, made call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout+made.wait)
 	defer cancel()
+	response, err := c.open(ctx, base, token, made)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read to its end, or failed
+	answer, err := readAll(response)
+	if err != nil {
+		return nil, &Error{Method: made.method, Path: made.target, URL: base, cause: fmt.Errorf("reading the answer: %w", err)}
+	}
+	return answer, nil
+}
+
+// open sends a call once, and returns the answer if its status is 2xx. The caller closes its body.
+func (c *Client) open(ctx context.Context, base, token string, made call) (*http.Response, error) {
 	failure := &Error{Method: made.method, Path: made.target, URL: base}
 	var body io.Reader
 	if made.body != nil {
@@ -159,6 +176,7 @@ func (c *Client) attempt(ctx context.Context, base, token string, made call) ([]
 	if err != nil {
 		return nil, fmt.Errorf("making the request %s %s: %w", made.method, made.target, err)
 	}
+	maps.Copy(request.Header, made.header)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	} else if !made.repeatable {
@@ -173,16 +191,16 @@ func (c *Client) attempt(ctx context.Context, base, token string, made call) ([]
 		failure.cause = unwrapURL(err)
 		return nil, failure
 	}
+	if response.StatusCode >= 200 && response.StatusCode <= 299 {
+		return response, nil
+	}
 	defer func() { _ = response.Body.Close() }() // it was read to its end, or failed
 	answer, err := readAll(response)
 	if err != nil {
 		failure.cause = fmt.Errorf("reading the answer: %w", err)
 		return nil, failure
 	}
-	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return nil, failure.refusal(response.StatusCode, response.Header, answer)
-	}
-	return answer, nil
+	return nil, failure.refusal(response.StatusCode, response.Header, answer)
 }
 
 // unwrapURL removes the URL from an error of http.Client, because Error has it.

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"fmt"
@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// age shows an instant as the time since then.
-func age(value any) string {
+// Age shows an instant as the time since then.
+func Age(value any) string {
 	text, isText := value.(string)
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if !isText || err != nil {
-		return plain(value)
+		return Plain(value)
 	}
-	return short(time.Since(at))
+	return Short(time.Since(at))
 }
 
-// short shows a duration with its largest unit, or two units below ten of it.
-func short(d time.Duration) string {
+// Short shows a duration with its largest unit, or two units below ten of it.
+func Short(d time.Duration) string {
 	sign := ""
 	if d < 0 {
 		sign, d = "in ", -d
@@ -41,24 +41,24 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%s%ds", sign, d/time.Second)
 }
 
-// list shows the elements of a list with commas.
-func list(value any) string {
+// List shows the elements of a list with commas.
+func List(value any) string {
 	elements, ok := value.([]any)
 	if !ok {
-		return plain(value)
+		return Plain(value)
 	}
 	texts := make([]string, len(elements))
 	for i, e := range elements {
-		texts[i] = plain(e)
+		texts[i] = Plain(e)
 	}
 	return strings.Join(texts, ",")
 }
 
-// settings shows the members of an object that are not 0, false or empty, by name.
-func settings(value any) string {
+// Settings shows the members of an object that are not 0, false or empty, by name.
+func Settings(value any) string {
 	object, ok := value.(map[string]any)
 	if !ok {
-		return plain(value)
+		return Plain(value)
 	}
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(object)) {

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/contexts"
+	"github.com/belfry-mq/belfry/pkg/cli/output"
+)
+
+func newContext() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "context", Short: "Name servers and tokens, and choose one", Args: cobra.NoArgs,
+		Long: `Name servers and tokens, and choose the one that commands use. They are in belfry/contexts.yaml in the folder of the user for
+settings, or in BELFRY_CONTEXTS. Only the owner may read the file, because it has tokens.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	use := &cobra.Command{
+		Use: "use NAME", Short: "Choose the context that commands use", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return changeContexts(func(c *contexts.File) error {
+				if _, err := c.Get(args[0]); err != nil {
+					return usageError(err.Error())
+				}
+				c.Current = args[0]
+				return nil
+			})
+		},
+	}
+	forget := &cobra.Command{
+		Use: "remove NAME", Short: "Remove a context", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return changeContexts(func(c *contexts.File) error {
+				i := c.Index(args[0])
+				if i < 0 {
+					_, err := c.Get(args[0])
+					return usageError(err.Error())
+				}
+				c.Contexts = append(c.Contexts[:i], c.Contexts[i+1:]...)
+				if c.Current == args[0] {
+					c.Current = ""
+				}
+				return nil
+			})
+		},
+	}
+	cmd.AddCommand(newContextAdd(), use, forget, newContextList())
+	return cmd
+}
+
+func newContextAdd() *cobra.Command {
+	var added contexts.Context
+	cmd := &cobra.Command{
+		Use: "add NAME", Short: "Add a context, or change it", Args: cobra.ExactArgs(1),
+		Example: `  belfry context add production --server https://belfry.example.com --token "$TOKEN"`,
+		Long:    "Add a context, or change it. What is not named keeps its value. A token is removed with its server.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeContexts(func(c *contexts.File) error {
+				added.Name = args[0]
+				i := c.Index(args[0])
+				if i >= 0 {
+					keep(cmd, &added, c.Contexts[i])
+				}
+				if added.Server == "" {
+					return usageError("--server is missing")
+				}
+				if _, err := newClient(added.Server, added.Token, added.CAFile, noRetry); err != nil {
+					return err
+				}
+				if i >= 0 {
+					c.Contexts[i] = added
+				} else {
+					c.Contexts = append(c.Contexts, added)
+				}
+				if c.Current == "" {
+					c.Current = args[0]
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&added.Server, "server", "", "URLs of the servers, with commas")
+	cmd.Flags().StringVar(&added.Token, "token", "", "token for the server")
+	cmd.Flags().StringVar(&added.CAFile, "ca-file", "", "PEM file with the CA of an https server")
+	return cmd
+}
+
+// keep gives an added context what was there before and is not named.
+func keep(cmd *cobra.Command, added *contexts.Context, before contexts.Context) {
+	added.Server, added.CAFile = cmp.Or(added.Server, before.Server), cmp.Or(added.CAFile, before.CAFile)
+	switch {
+	case added.Token != "" || before.Token == "":
+	case added.Server == before.Server:
+		added.Token = before.Token
+	default:
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "the token was removed, because it is for "+before.Server)
+	}
+}
+
+func newContextList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the contexts, without their tokens", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			printer, err := printerOf(cmd)
+			if err != nil {
+				return err
+			}
+			s := &session{cmd: cmd, Printer: printer}
+			saved, err := contexts.Load()
+			if err != nil {
+				return err
+			}
+			rows := []map[string]any{}
+			for _, one := range saved.Contexts {
+				rows = append(rows, map[string]any{"name": one.Name, "server": one.Server, "token": one.Token != "", "current": one.Name == saved.Current})
+			}
+			return s.value(rows, "", []output.Column{
+				{Title: "NAME", Path: "name"}, {Title: "SERVER", Path: "server"}, {Title: "TOKEN", Path: "token"}, {Title: "CURRENT", Path: "current"},
+			})
+		},
+	}
+	addOutputFlags(cmd)
+	return cmd
+}
+
+func changeContexts(change func(c *contexts.File) error) error {
+	saved, err := contexts.Load()
+	if err != nil {
+		return err
+	}
+	if err := change(&saved); err != nil {
+		return err
+	}
+	return saved.Save()
+}
+
+func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	saved, err := contexts.Load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, one := range saved.Contexts {
+		names = append(names, one.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

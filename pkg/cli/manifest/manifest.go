@@ -1,0 +1,234 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// Manifest says which queues there are and how they are configured.
+type Manifest struct {
+	Queues []namedQueue `yaml:"queues" json:"queues"`
+	Groups []namedGroup `yaml:"groups,omitempty" json:"groups,omitempty"`
+}
+
+// namedQueue is a queue of a manifest. What is nil keeps its value. For a new queue, namespace and task then follow from the
+// name.
+type namedQueue struct {
+	Name      string         `yaml:"name" json:"name"`
+	Namespace *string        `yaml:"namespace,omitempty" json:"namespace,omitempty"`
+	Task      *string        `yaml:"task,omitempty" json:"task,omitempty"`
+	Paused    *bool          `yaml:"paused,omitempty" json:"paused,omitempty"`
+	Options   map[string]any `yaml:"options,omitempty" json:"options,omitempty"`
+}
+
+// namedGroup is a consumer group of a queue. Paused is nil if it keeps its value.
+type namedGroup struct {
+	Name   string `yaml:"name" json:"name"`
+	Queue  string `yaml:"queue" json:"queue"`
+	Paused *bool  `yaml:"paused,omitempty" json:"paused,omitempty"`
+}
+
+// Step is one change that a manifest needs: its Text for people, and the request that makes it.
+type Step struct {
+	Queue   string
+	Text    string
+	Request client.Request
+	// Options are those of the manifest.
+	Options map[string]any
+}
+
+// Read reads one or more YAML documents. A member that is not known is an error.
+func Read(text []byte) (all Manifest, err error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	for {
+		var one Manifest
+		if err := decoder.Decode(&one); err == io.EOF { //nolint:errorlint // as documented
+			break
+		} else if err != nil {
+			return Manifest{}, fmt.Errorf("reading the file: %w", err)
+		}
+		all.Queues, all.Groups = append(all.Queues, one.Queues...), append(all.Groups, one.Groups...)
+	}
+	seen := map[string]bool{}
+	for _, q := range all.Queues {
+		if q.Name == "" || seen[q.Name] {
+			return Manifest{}, fmt.Errorf("the file has a queue without a name, or %q twice", q.Name)
+		}
+		seen[q.Name] = true
+		for name := range q.Options {
+			if err := CheckOption(name); err != nil {
+				return Manifest{}, fmt.Errorf("queue %q: %w", q.Name, err)
+			}
+		}
+	}
+	for _, g := range all.Groups {
+		if g.Name == "" || g.Queue == "" {
+			return Manifest{}, errors.New("the file has a group without name or queue")
+		}
+	}
+	return all, nil
+}
+
+// Steps returns the changes of queues and groups, without deletions. It asks the server what is configured now.
+func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step, err error) {
+	for _, q := range wanted.Queues {
+		now, found, err := SettingsOf(ctx, c, q.Name)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, q.steps(now, found)...)
+	}
+	if len(wanted.Groups) == 0 {
+		return steps, nil
+	}
+	groups, err := groupsOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range wanted.Groups {
+		found := false
+		for _, now := range groups {
+			if now.Name != g.Name || now.Queue != g.Queue {
+				continue
+			}
+			found = true
+			if g.Paused != nil && now.Paused != *g.Paused {
+				path := "/api/v1/consumer-groups/" + url.PathEscape(g.Name) + "/queues/" + url.PathEscape(g.Queue)
+				steps = append(steps, pauseStep("group "+g.Name+" of "+g.Queue, path, *g.Paused))
+			}
+		}
+		if !found && g.Paused != nil && *g.Paused {
+			return nil, fmt.Errorf("the queue %q has no group %q: a group is made by its first pop", g.Queue, g.Name)
+		}
+	}
+	return steps, nil
+}
+
+// steps returns the changes that a queue needs.
+func (q *namedQueue) steps(now Settings, found bool) (steps []Step) {
+	settings, tagged := now, found
+	settings.Options = maps.Clone(now.Options)
+	var differences []string
+	differ := func(name string, was, is any) {
+		if fmt.Sprint(was) != fmt.Sprint(is) {
+			differences = append(differences, fmt.Sprintf("%s: %v -> %v", name, was, is))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Options)) {
+		differ(name, now.Options[name], q.Options[name])
+		settings.Options[name] = q.Options[name]
+	}
+	if q.Namespace != nil {
+		differ("namespace", now.Namespace, *q.Namespace)
+		settings.Namespace, tagged = *q.Namespace, true
+	}
+	if q.Task != nil {
+		differ("task", now.Task, *q.Task)
+		settings.Task, tagged = *q.Task, true
+	}
+	request := ConfigureRequest(q.Name, settings, tagged)
+	switch {
+	case !found:
+		steps = append(steps, Step{q.Name, strings.TrimSpace("create queue " + q.Name + " " + output.Settings(q.Options)), request, q.Options})
+	case len(differences) > 0:
+		steps = append(steps, Step{q.Name, "change queue " + q.Name + ": " + strings.Join(differences, ", "), request, q.Options})
+	}
+	if q.Paused != nil && *q.Paused != now.Paused {
+		steps = append(steps, pauseStep("queue "+q.Name, "/api/v1/resources/queues/"+url.PathEscape(q.Name), *q.Paused))
+	}
+	return steps
+}
+
+func pauseStep(what, path string, paused bool) Step {
+	verb := "resume"
+	if paused {
+		verb = "pause"
+	}
+	return Step{Text: verb + " " + what, Request: client.Request{Method: http.MethodPost, Path: path + "/" + verb}}
+}
+
+// Deletions returns the deletions of the queues that a manifest does not name.
+func Deletions(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step, err error) {
+	named := map[string]bool{}
+	for _, q := range wanted.Queues {
+		named[q.Name] = true
+	}
+	all, err := queueNames(ctx, c)
+	for _, name := range all {
+		if !named[name] {
+			steps = append(steps, Step{Queue: name, Text: "delete queue " + name, Request: client.Request{Method: http.MethodDelete, Path: "/api/v1/resources/queues/" + url.PathEscape(name)}})
+		}
+	}
+	return steps, err
+}
+
+// queueNames returns the names of all queues, sorted.
+func queueNames(ctx context.Context, c *client.Client) ([]string, error) {
+	const page = 1000
+	var names []string
+	for {
+		var answer struct {
+			Queues []struct {
+				Name string `json:"name"`
+			} `json:"queues"`
+		}
+		query := url.Values{"limit": {fmt.Sprint(page)}, "offset": {fmt.Sprint(len(names))}}
+		if err := c.Do(ctx, client.Request{Path: "/api/v1/status/queues", Query: query}, &answer); err != nil {
+			return nil, err
+		}
+		for _, q := range answer.Queues {
+			names = append(names, q.Name)
+		}
+		if len(answer.Queues) < page {
+			slices.Sort(names)
+			return names, nil
+		}
+	}
+}
+
+// Current returns the queues and groups of the server.
+func Current(ctx context.Context, c *client.Client) (all Manifest, err error) {
+	names, err := queueNames(ctx, c)
+	if err != nil {
+		return all, err
+	}
+	for _, name := range names {
+		now, found, err := SettingsOf(ctx, c, name)
+		if err != nil {
+			return all, err
+		}
+		if found { // it may be deleted meanwhile
+			all.Queues = append(all.Queues, namedQueue{Name: name, Namespace: &now.Namespace, Task: &now.Task, Paused: &now.Paused, Options: now.Options})
+		}
+	}
+	groups, err := groupsOf(ctx, c)
+	for _, g := range groups {
+		all.Groups = append(all.Groups, namedGroup{g.Name, g.Queue, &g.Paused})
+	}
+	return all, err
+}
+
+// group is a consumer group of the server.
+type group struct {
+	Name   string `json:"name"`
+	Queue  string `json:"queueName"`
+	Paused bool   `json:"paused"`
+}
+
+func groupsOf(ctx context.Context, c *client.Client) (groups []group, err error) {
+	return groups, c.Do(ctx, client.Request{Path: "/api/v1/consumer-groups"}, &groups)
+}

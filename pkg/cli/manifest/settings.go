@@ -1,0 +1,45 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"net/url"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// Settings are what a queue is configured with.
+type Settings struct {
+	Namespace string         `json:"namespace" yaml:"namespace"`
+	Task      string         `json:"task" yaml:"task"`
+	Paused    bool           `json:"paused" yaml:"paused,omitempty"`
+	Options   map[string]any `json:"options" yaml:"options,omitempty"`
+}
+
+// SettingsOf reads the settings of a queue. Without the queue, found is false.
+func SettingsOf(ctx context.Context, c *client.Client, queueName string) (settings Settings, found bool, err error) {
+	var answer struct {
+		Queue Settings `json:"queue"`
+	}
+	err = c.Do(ctx, client.Request{Path: "/api/v1/status/queues/" + url.PathEscape(queueName), Query: url.Values{"limit": {"1"}}}, &answer)
+	if errors.Is(err, client.ErrNotFound) {
+		return Settings{Options: map[string]any{}}, false, nil
+	}
+	for name, value := range answer.Queue.Options {
+		if n, isNumber := value.(float64); isNumber && n == math.Trunc(n) {
+			answer.Queue.Options[name] = int64(n) // so that it is written and compared as in a YAML file
+		}
+	}
+	return answer.Queue, err == nil, err
+}
+
+// ConfigureRequest configures a queue. Without tags the namespace and the task follow from the name.
+func ConfigureRequest(queueName string, settings Settings, tagged bool) client.Request {
+	body := map[string]any{"queue": queueName, "options": settings.Options}
+	if tagged {
+		body["namespace"], body["task"] = settings.Namespace, settings.Task
+	}
+	return client.Request{Method: http.MethodPost, Path: "/api/v1/configure", Body: body}
+}

@@ -1,0 +1,118 @@
+// Package payload reads what messages are pushed with from their payloads.
+//
+// It may import no other package of Belfry.
+package payload
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/theory/jsonpath"
+	"github.com/theory/jsonpath/spec"
+)
+
+// Key reads a text or a number of a payload at a JSONPath.
+type Key struct {
+	path *jsonpath.Path
+	// members are the names that the path follows, if it is as simple as $.customer.id. Then only as much of a payload is
+	// decoded as is needed: one message costs half.
+	members []string
+	reader  bytes.Reader
+	decoder *jsontext.Decoder
+}
+
+// NewKey returns the key of a flag, or nil for an empty text.
+func NewKey(flag, text string) (*Key, error) {
+	if text == "" {
+		return nil, nil //nolint:nilnil // no key is no error
+	}
+	path, err := jsonpath.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	k := &Key{path: path, decoder: jsontext.NewDecoder(bytes.NewReader(nil))}
+	for _, segment := range path.Query().Segments() {
+		name, isName := segment.Selectors()[0].(spec.Name)
+		if !isName || len(segment.Selectors()) > 1 || segment.IsDescendant() {
+			k.members = nil
+			break
+		}
+		k.members = append(k.members, string(name))
+	}
+	return k, nil
+}
+
+// Of returns the one value at the path as text. The payload is valid JSON.
+func (k *Key) Of(payload []byte) (string, error) {
+	if k.members != nil {
+		return k.follow(payload)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(payload))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return "", err
+	}
+	found := k.path.Select(value)
+	if len(found) != 1 {
+		return "", fmt.Errorf("has %d values at %s", len(found), k.path)
+	}
+	switch of := found[0].(type) {
+	case string:
+		return of, nil
+	case json.Number:
+		return of.String(), nil
+	}
+	return "", fmt.Errorf("has no text or number at %s", k.path)
+}
+
+// follow reads the payload as far as the value.
+func (k *Key) follow(payload []byte) (string, error) {
+	k.reader.Reset(payload)
+	k.decoder.Reset(&k.reader, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for _, member := range k.members {
+		found, err := k.enter(member)
+		if err != nil {
+			return "", err
+		}
+		if !found {
+			return "", fmt.Errorf("has 0 values at %s", k.path)
+		}
+	}
+	token, err := k.decoder.ReadToken()
+	if err != nil {
+		return "", err
+	}
+	if kind := token.Kind(); kind == '"' || kind == '0' {
+		return token.String(), nil
+	}
+	return "", fmt.Errorf("has no text or number at %s", k.path)
+}
+
+// enter moves the decoder to the value of a member of the next value.
+func (k *Key) enter(member string) (found bool, err error) {
+	if k.decoder.PeekKind() != '{' {
+		return false, nil
+	}
+	for {
+		token, err := k.decoder.ReadToken()
+		switch {
+		case err == io.EOF: //nolint:errorlint // as documented
+			return false, nil
+		case err != nil:
+			return false, err
+		case token.Kind() == '{':
+			continue
+		case token.Kind() != '"':
+			return false, nil
+		case token.String() == member:
+			return true, nil
+		}
+		if err := k.decoder.SkipValue(); err != nil {
+			return false, err
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/top"
+)
+
+func newTop() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "top", Short: "Show on one screen what the server does", Args: cobra.NoArgs,
+		Long: `Show on one screen what the server does: its instances, and the queues with their rates, waiting requests, lag and dead
+letters. Keys: q quits, s sorts, / filters, e explains, p pauses, r reads the counts of stored messages again.
+
+LAG is shown for queues with a group that is later than live.lag_threshold of the server. An exclamation mark at DEAD
+means that a group has at least live.dead_letters_threshold dead letters. PENDING and DEAD are as old as the last line says.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
+			if !isTerminal(in) || !isTerminal(out) {
+				return usageError("belfry top needs a terminal: use belfry queue list, or the stream GET /api/v1/events")
+			}
+			return top.Run(cmd.Context(), s.client, s.server, in, out)
+		},
+	}
+	addServerFlags(cmd)
+	return cmd
+}

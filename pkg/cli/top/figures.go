@@ -1,0 +1,306 @@
+package top
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// rateAge is how long the rates of an instance are shown. An instance sends no rates while it is idle.
+const rateAge = 2500 * time.Millisecond
+
+// instance is a running server.
+type instance struct {
+	ID            string `json:"id"`
+	Host          string `json:"host"`
+	Listener      string `json:"listener"`
+	Sequencer     bool   `json:"sequencer"`
+	Waiting       int    `json:"waiting"`
+	UptimeSeconds int64  `json:"uptimeSeconds"`
+}
+
+// rates are messages a second of one queue.
+type rates struct {
+	Queue     string  `json:"queue"`
+	Pushed    float64 `json:"pushed"`
+	Delivered float64 `json:"delivered"`
+	Acked     float64 `json:"acked"`
+	Failed    float64 `json:"failed"`
+	Waiting   int     `json:"waiting"`
+}
+
+func (r *rates) add(other rates) {
+	r.Pushed += other.Pushed
+	r.Delivered += other.Delivered
+	r.Acked += other.Acked
+	r.Failed += other.Failed
+}
+
+// member is what is known of one instance.
+type member struct {
+	instance
+	rates   map[string]rates // of the last second
+	at      time.Time        // when rates came
+	waiting map[string]int
+}
+
+// groupKey is a consumer group of a queue.
+type groupKey struct{ queue, group string }
+
+// stored are counts that are read from the database.
+type stored struct {
+	Pending int64
+	Dead    int64
+	Paused  bool
+}
+
+// row is what the screen shows of a queue.
+type row struct {
+	rates
+	stored
+	known bool // stored was read
+	// lateSince is when the oldest message that a late group has not finished was pushed. It is zero if no group is late.
+	lateSince time.Time
+	// manyDead: a group has more dead letters than the threshold.
+	manyDead bool
+}
+
+// figures is what events have told. Its methods are called by one goroutine.
+type figures struct {
+	members     map[string]*member
+	order       []string // ids of members, that of the stream first
+	late        map[groupKey]time.Time
+	dead        map[groupKey]bool
+	maintenance struct{ Push, Pop bool }
+	stored      map[string]stored
+}
+
+func newFigures() *figures {
+	return &figures{members: map[string]*member{}, late: map[groupKey]time.Time{}, dead: map[groupKey]bool{}, stored: map[string]stored{}}
+}
+
+// take learns from an event. It returns a line for people, or "".
+func (f *figures) take(e *client.Event, now time.Time) string {
+	switch e.Type {
+	case "snapshot":
+		f.snapshot(e, now)
+	case "rates":
+		f.takeRates(e, now)
+	case "lag", "dead_letters":
+		var data thresholdData
+		if json.Unmarshal(e.Data, &data) == nil {
+			f.threshold(e.Type, &data, e.At)
+		}
+	case "maintenance":
+		_ = json.Unmarshal(e.Data, &f.maintenance) // a server that is newer may send another form
+	case "listener":
+		var data struct{ State string }
+		if m := f.members[e.Instance]; m != nil && json.Unmarshal(e.Data, &data) == nil {
+			m.Listener = data.State
+		}
+	case "sequencer":
+		var data struct{ Leading bool }
+		if m := f.members[e.Instance]; m != nil && json.Unmarshal(e.Data, &data) == nil {
+			m.Sequencer = data.Leading
+		}
+	case "instance":
+		f.instanceChanged(e)
+	case "queue.created":
+		f.stored[e.Queue] = stored{}
+	case "queue.paused", "queue.resumed":
+		if e.Partition == "" {
+			known := f.stored[e.Queue]
+			known.Paused = e.Type == "queue.paused"
+			f.stored[e.Queue] = known
+		}
+	case "queue.deleted":
+		f.forget(e.Queue)
+	default:
+		return ""
+	}
+	return f.line(e)
+}
+
+// line says what happened.
+func (f *figures) line(e *client.Event) string {
+	verb, found := strings.CutPrefix(e.Type, "queue.")
+	switch {
+	case found && e.Partition != "":
+		return "partition " + e.Partition + " of " + e.Queue + " " + verb
+	case found:
+		return "queue " + e.Queue + " " + verb
+	}
+	return ""
+}
+
+type thresholdData struct {
+	Queue   string  `json:"queue"`
+	Group   string  `json:"group"`
+	Beyond  bool    `json:"beyond"`
+	Seconds float64 `json:"seconds"`
+}
+
+func (f *figures) threshold(kind string, data *thresholdData, at time.Time) {
+	key := groupKey{data.Queue, data.Group}
+	switch {
+	case kind == "lag" && data.Beyond:
+		f.late[key] = at.Add(-time.Duration(data.Seconds * float64(time.Second)))
+	case kind == "lag":
+		delete(f.late, key)
+	case data.Beyond:
+		f.dead[key] = true
+	default:
+		delete(f.dead, key)
+	}
+}
+
+func (f *figures) snapshot(e *client.Event, now time.Time) {
+	var data struct {
+		Instances []instance `json:"instances"`
+		Queues    []struct {
+			Queue   string `json:"queue"`
+			Waiting int    `json:"waiting"`
+		} `json:"queues"`
+		Lag         []thresholdData           `json:"lag"`
+		DeadLetters []thresholdData           `json:"deadLetters"`
+		Maintenance *struct{ Push, Pop bool } `json:"maintenance"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil {
+		return
+	}
+	clear(f.members)
+	clear(f.late)
+	clear(f.dead)
+	f.order = nil
+	for _, one := range data.Instances {
+		f.member(one.ID, now).instance = one
+	}
+	if len(data.Instances) == 0 { // the token may not see instances
+		f.member("", now)
+	}
+	for _, q := range data.Queues { // of the instance that serves the stream
+		f.members[f.order[0]].waiting[q.Queue] = q.Waiting
+	}
+	for i := range data.Lag {
+		f.threshold("lag", &data.Lag[i], e.At)
+	}
+	for i := range data.DeadLetters {
+		f.threshold("dead_letters", &data.DeadLetters[i], e.At)
+	}
+	if data.Maintenance != nil {
+		f.maintenance = *data.Maintenance
+	}
+}
+
+// member returns a member, and adds it if it is new.
+func (f *figures) member(id string, now time.Time) *member {
+	m := f.members[id]
+	if m == nil {
+		m = &member{instance: instance{ID: id}, at: now, waiting: map[string]int{}}
+		f.members[id] = m
+		f.order = append(f.order, id)
+	}
+	return m
+}
+
+func (f *figures) takeRates(e *client.Event, now time.Time) {
+	var data struct {
+		Instance *instance `json:"instance"`
+		Queues   []rates   `json:"queues"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil {
+		return
+	}
+	m := f.member(e.Instance, now)
+	if data.Instance != nil {
+		m.instance = *data.Instance
+	}
+	m.rates, m.at = map[string]rates{}, now
+	for _, r := range data.Queues {
+		m.rates[r.Queue], m.waiting[r.Queue] = r, r.Waiting
+	}
+}
+
+func (f *figures) instanceChanged(e *client.Event) {
+	var data struct{ State, Host string }
+	if json.Unmarshal(e.Data, &data) != nil {
+		return
+	}
+	if data.State == "left" {
+		delete(f.members, e.Instance)
+		f.order = slices.DeleteFunc(f.order, func(id string) bool { return id == e.Instance })
+		return
+	}
+	f.member(e.Instance, e.At).Host = data.Host
+}
+
+// forget removes a deleted queue.
+func (f *figures) forget(queue string) {
+	delete(f.stored, queue)
+	for _, m := range f.members {
+		delete(m.rates, queue)
+		delete(m.waiting, queue)
+	}
+	for key := range f.late {
+		if key.queue == queue {
+			delete(f.late, key)
+		}
+	}
+	for key := range f.dead {
+		if key.queue == queue {
+			delete(f.dead, key)
+		}
+	}
+}
+
+// rows returns the queues whose names contain filter, in an order, and the sum of all.
+func (f *figures) rows(filter string, order func(a, b *row) int, now time.Time) (shown []*row, sum rates) {
+	all := map[string]*row{}
+	of := func(name string) *row {
+		r := all[name]
+		if r == nil {
+			r = &row{rates: rates{Queue: name}}
+			r.stored, r.known = f.stored[name], false
+			_, r.known = f.stored[name]
+			all[name] = r
+		}
+		return r
+	}
+	for name := range f.stored {
+		of(name)
+	}
+	for _, m := range f.members {
+		for name, n := range m.waiting {
+			of(name).Waiting += n
+		}
+		if now.Sub(m.at) > rateAge {
+			continue
+		}
+		for name, r := range m.rates {
+			of(name).add(r)
+			sum.add(r)
+		}
+	}
+	for key, since := range f.late {
+		if r := of(key.queue); r.lateSince.IsZero() || since.Before(r.lateSince) {
+			r.lateSince = since
+		}
+	}
+	for key := range f.dead {
+		of(key.queue).manyDead = true
+	}
+	for _, id := range f.order {
+		sum.Waiting += f.members[id].Waiting
+	}
+	for _, r := range all {
+		if strings.Contains(strings.ToLower(r.Queue), strings.ToLower(filter)) {
+			shown = append(shown, r)
+		}
+	}
+	slices.SortFunc(shown, func(a, b *row) int { return cmp.Or(order(a, b), strings.Compare(a.Queue, b.Queue)) })
+	return shown, sum
+}

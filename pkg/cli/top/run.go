@@ -1,0 +1,43 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// Run shows the screen until the user quits or ctx ends. name is the title. in and out are a terminal. The error of a stream
+// that ends for good, such as client.ErrUnauthorized, ends the screen and is returned.
+func Run(ctx context.Context, c *client.Client, name string, in io.Reader, out io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	screen := tea.NewProgram(newModel(ctx, &server{c}, name, time.Now),
+		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
+	ended := make(chan error, 1)
+	go func() {
+		var last error
+		for event, err := range c.Events(ctx) {
+			if last = err; err != nil {
+				screen.Send(brokenMsg{err})
+			} else {
+				screen.Send(eventMsg(event))
+			}
+		}
+		if ctx.Err() != nil {
+			last = nil
+		}
+		ended <- last
+		screen.Quit()
+	}()
+	_, err := screen.Run()
+	if errors.Is(err, tea.ErrProgramKilled) && ctx.Err() != nil {
+		err = nil // Ctrl-C
+	}
+	cancel()
+	return errors.Join(err, <-ended)
+}

@@ -1,0 +1,102 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// maxQueues is how many queues the counts are read of, the newest first.
+const maxQueues = "1000"
+
+// maxExplained is how many groups of a queue are explained.
+const maxExplained = 5
+
+// server asks a server.
+type server struct{ client *client.Client }
+
+// counts reads the counts of queues.
+func (s *server) counts(ctx context.Context) (map[string]stored, error) {
+	var answer struct {
+		Queues []struct {
+			Name     string `json:"name"`
+			Paused   bool   `json:"paused"`
+			Messages struct {
+				Pending    int64 `json:"pending"`
+				DeadLetter int64 `json:"deadLetter"`
+			} `json:"messages"`
+		} `json:"queues"`
+	}
+	err := s.client.Do(ctx, client.Request{Path: "/api/v1/status/queues", Query: url.Values{"limit": {maxQueues}}}, &answer)
+	counts := map[string]stored{}
+	for _, q := range answer.Queues {
+		counts[q.Name] = stored{Pending: q.Messages.Pending, Dead: q.Messages.DeadLetter, Paused: q.Paused}
+	}
+	return counts, err
+}
+
+// pause pauses or resumes a queue.
+func (s *server) pause(ctx context.Context, queue, verb string) error {
+	path := "/api/v1/resources/queues/" + url.PathEscape(queue) + "/" + verb
+	return s.client.Do(ctx, client.Request{Method: http.MethodPost, Path: path}, nil)
+}
+
+// explain says for each group of a queue why its most delayed partition is not delivered.
+func (s *server) explain(ctx context.Context, queue string) (lines []string, err error) {
+	var groups []struct {
+		Name  string `json:"name"`
+		Queue string `json:"queueName"`
+		Lag   int64  `json:"totalLag"`
+	}
+	if err := s.client.Do(ctx, client.Request{Path: "/api/v1/consumer-groups"}, &groups); err != nil {
+		return nil, err
+	}
+	for _, g := range groups {
+		if g.Queue != queue {
+			continue
+		}
+		if len(lines) == maxExplained {
+			return append(lines, "and other groups: see belfry group list"), nil
+		}
+		line, err := s.explainGroup(ctx, queue, g.Name)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, fmt.Sprintf("%s (%d messages to come): %s", g.Name, g.Lag, line))
+	}
+	if lines == nil {
+		lines = []string{"No group reads the queue " + queue + "."}
+	}
+	return lines, nil
+}
+
+func (s *server) explainGroup(ctx context.Context, queue, group string) (string, error) {
+	var places map[string]struct {
+		Partitions []struct {
+			Partition string  `json:"partition"`
+			Lag       int64   `json:"offsetLag"`
+			Seconds   float64 `json:"timeLagSeconds"`
+		} `json:"partitions"`
+	}
+	if err := s.client.Do(ctx, client.Request{Path: "/api/v1/consumer-groups/" + url.PathEscape(group)}, &places); err != nil {
+		return "", err
+	}
+	worst, most := "", -1.0
+	for _, p := range places[queue].Partitions {
+		if p.Lag > 0 && p.Seconds > most {
+			worst, most = p.Partition, p.Seconds
+		}
+	}
+	if most < 0 {
+		return "it has received all messages.", nil
+	}
+	var answer struct {
+		Sentence string `json:"sentence"`
+	}
+	query := url.Values{"queue": {queue}, "partition": {worst}, "consumerGroup": {group}}
+	err := s.client.Do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, &answer)
+	return "partition " + worst + ": " + answer.Sentence, err
+}

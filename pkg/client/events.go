@@ -1,0 +1,136 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"time"
+
+	stdjson "encoding/json"
+
+	"github.com/go-json-experiment/json"
+)
+
+const (
+	// streamSilence is how long a stream may send nothing. The server sends something every 15 seconds.
+	streamSilence = 45 * time.Second
+	// maxEventLine is the longest line of a stream.
+	maxEventLine = 16 << 20
+)
+
+// Event is something that happened at a server: a queue was created, a group is late, or the figures of the last second.
+// docs/events.md lists the types with their data.
+type Event struct {
+	// ID is "" for an event that only this stream gets.
+	ID       string    `json:"-"`
+	Type     string    `json:"type"`
+	At       time.Time `json:"at"`
+	Instance string    `json:"instance"`
+	// Queue, Partition and Group are "" if they do not apply.
+	Queue     string `json:"queue"`
+	Partition string `json:"partition"`
+	Group     string `json:"consumerGroup"`
+	// Data depends on the type. It may be nil.
+	Data stdjson.RawMessage `json:"data"`
+}
+
+// Events yields what happens, until ctx ends or the loop is left. The first event is a snapshot.
+//
+// When the stream breaks, Events yields an error that is ErrUnavailable, connects again, and goes on where it was. If the
+// server does not know that place any more, another snapshot comes first. After any other error the iteration ends.
+func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		last, renewed := "", false
+		for attempt := 1; ctx.Err() == nil; attempt++ {
+			base, number := c.servers.use()
+			token, err := c.tokens.get(ctx)
+			if err == nil {
+				var came bool
+				came, err = c.follow(ctx, base, token, &last, yield)
+				if errors.Is(err, errLeft) || ctx.Err() != nil {
+					return
+				}
+				if came {
+					attempt, renewed = 1, false
+				}
+			}
+			var failure *Error
+			if errors.As(err, &failure) && failure.Status == http.StatusUnauthorized && !renewed && c.tokens.refused(token) {
+				renewed = true
+				continue
+			}
+			if failure == nil {
+				failure = &Error{Method: http.MethodGet, Path: eventsPath, URL: base, cause: err}
+			}
+			if !yield(Event{}, failure) || !failure.temporary(true) || !pauseFor(ctx, max(firstPause, c.pause(failure, number, attempt))) {
+				return
+			}
+		}
+	}
+}
+
+const eventsPath = "/api/v1/events"
+
+// errLeft means that the loop of the caller was left.
+var errLeft = errors.New("the loop was left")
+
+// follow yields the events of one connection, and keeps the id of the last one. came reports whether there was one.
+func (c *Client) follow(ctx context.Context, base, token string, last *string, yield func(Event, error) bool) (came bool, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	made := call{method: http.MethodGet, target: eventsPath, repeatable: true, header: http.Header{"Accept": {"text/event-stream"}}}
+	if *last != "" {
+		made.header.Set("Last-Event-ID", *last)
+	}
+	silence := time.AfterFunc(streamSilence, func() { cancel(errors.New("the stream sent nothing for " + streamSilence.String())) })
+	defer silence.Stop()
+	response, err := c.open(ctx, base, token, made)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = response.Body.Close() }() // nothing more is read
+	lines := bufio.NewScanner(response.Body)
+	lines.Buffer(nil, maxEventLine)
+	var id string
+	var data []byte
+	for lines.Scan() {
+		silence.Reset(streamSilence)
+		line := lines.Bytes()
+		switch {
+		case len(line) > 0:
+			name, value, _ := bytes.Cut(line, []byte(":"))
+			value = bytes.TrimPrefix(value, []byte(" "))
+			switch string(name) {
+			case "id":
+				id = string(value)
+			case "data":
+				data = append(data, value...)
+			}
+		case len(data) > 0:
+			event := Event{ID: id}
+			if err := json.Unmarshal(data, &event, lenient); err != nil {
+				return came, fmt.Errorf("decoding an event: %w", err)
+			}
+			if came = true; !yield(event, nil) {
+				return came, errLeft
+			}
+			if id != "" {
+				*last = id
+			}
+			id, data = "", nil
+		}
+	}
+	err = lines.Err()
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	return came, &Error{Method: made.method, Path: made.target, URL: base, cause: err}
+}
