@@ -117,14 +117,18 @@ func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *
 	i := &instance{db: &database{}}
 	i.Hub = live.New(live.Deps{
 		Instance: queue.NewID(), Host: host, Reader: i.db, Send: n.send(host), Listener: func() string { return "proven" },
-		Waiting: func() (map[string]int, int) {
+		Waiting: func() (all int) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			all := 0
 			for _, one := range i.waiting {
 				all += one
 			}
-			return i.waiting, all
+			return all
+		},
+		WaitingByQueue: func() map[string]int {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return i.waiting
 		}, Log: zap.NewNop(),
 	}, cfg)
 	n.mu.Lock()

@@ -50,17 +50,17 @@ func TestASlowWatcherLosesTheOldestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := start(t, newNetwork(), "a")
 		slow, quick := i.watch(t), i.watch(t)
-		for n := range 300 {
+		for n := range 1024 + 44 {
 			i.OnCreated(fmt.Sprint("q", n), "", events.Here)
 			got, _ := quick.Take()
 			require.Len(t, got, 1)
 		}
 		got, open := slow.Take()
 		require.True(t, open)
-		require.Len(t, got, 257)
+		require.Len(t, got, 1025)
 		require.Equal(t, live.Dropped{Count: 44}, got[0].Data)
 		require.Equal(t, "q44", got[1].Queue)
-		require.Equal(t, "q299", got[256].Queue)
+		require.Equal(t, "q1067", got[1024].Queue)
 	})
 }
 

@@ -47,7 +47,7 @@ func (h *Hub) runTicks(ctx context.Context) error {
 // must know something.
 func (h *Hub) tick(now time.Time) {
 	counted, over := h.counts.take(now)
-	waiting, _ := h.Waiting()
+	waiting := h.WaitingByQueue()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastTick, h.heardPace = now, 0

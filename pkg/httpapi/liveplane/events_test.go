@@ -87,7 +87,7 @@ func open(t *testing.T, target string, who tokens) (*answer, *live.Hub, *httpapi
 	t.Helper()
 	hub := live.New(live.Deps{
 		Instance: apitest.IDTwo, Reader: database{}, Send: func(string) {}, Listener: func() string { return "proven" },
-		Waiting: func() (map[string]int, int) { return nil, 0 }, Log: zap.NewNop(),
+		Waiting: func() int { return 0 }, WaitingByQueue: func() map[string]int { return nil }, Log: zap.NewNop(),
 	}, live.DefaultConfig())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	running := make(chan error, 1)

@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// settle is the time after the arrival of consumers in which the server collects its garbage.
-	settle = 40 * time.Second
+	// settle is the time after the arrival of consumers until their memory is read. Go collects garbage, and shrinks
+	// stacks, at least every two minutes.
+	settle = 130 * time.Second
 	// pushGap is the time between two timed pushes. The consumer waits again meanwhile.
 	pushGap = 10 * time.Millisecond
 )
