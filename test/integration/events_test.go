@@ -273,18 +273,21 @@ func TestAStreamOfMessages(t *testing.T) {
 	require.Less(t, time.Since(began), 5*time.Second)
 }
 
-// A client that stops reading is dropped after http.write_timeout, and its messages go to others.
+// A client that stops reading is dropped after http.write_timeout, and its messages go to others. A stream that is read
+// lasts longer than that.
 func TestAStreamWhoseClientDoesNotReadIsDropped(t *testing.T) {
 	t.Parallel()
 	s := start(t, func(cfg *config.Config) { cfg.HTTP.WriteTimeout = 500 * time.Millisecond })
 	c := s.client(t)
 	known(c, "q")
+	known(c, "other")
+	began, read := time.Now(), s.openStream(t, streamOf("other", ""))
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }() // the server closes it first
 	_, err = fmt.Fprintf(conn, "GET /api/v1/sse/queue/q?batch=100 HTTP/1.1\r\nHost: x\r\n\r\n")
 	require.NoError(t, err)
-	c.untilWaiting(1)
+	c.untilWaiting(2)
 	const size, n = 1 << 20, 12 // more than the buffers of the two sockets
 	for i := range n {
 		c.send1(post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":"q","partition":"p%d","payload":%q}]}`, i, strings.Repeat("x", size))))
@@ -297,4 +300,7 @@ func TestAStreamWhoseClientDoesNotReadIsDropped(t *testing.T) {
 			}
 		}
 	}
+	require.Greater(t, time.Since(began), 500*time.Millisecond)
+	c.pushIDs("other", "p", "late")
+	require.Equal(t, "late", read.message().TransactionID)
 }

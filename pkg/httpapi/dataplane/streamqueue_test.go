@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -58,6 +59,7 @@ type streaming struct {
 	messages []queue.Message
 	arrived  chan struct{}
 	pops     []queue.PopRequest
+	auth     auth
 	failing  atomic.Bool
 	stopped  atomic.Bool
 	leave    context.CancelFunc
@@ -67,6 +69,22 @@ type streaming struct {
 // partitionOf returns the partition of a message: the first letter of its id.
 func partitionOf(id string) *queue.Partition {
 	return &queue.Partition{ID: queue.ID{id[0]}, Key: int64(id[0]), Queue: "q", Name: id[:1]}
+}
+
+// auth knows one token, which may be revoked.
+type auth struct{ revoked atomic.Bool }
+
+func (*auth) Verify(context.Context, string) (*identity.Principal, error) {
+	return &identity.Principal{Role: identity.ReadWrite}, nil
+}
+
+func (*auth) Skips(string) bool { return false }
+
+func (a *auth) Valid(*identity.Principal) error {
+	if a.revoked.Load() {
+		return &queue.Error{Code: queue.CodeUnauthenticated}
+	}
+	return nil
 }
 
 // openStream starts a stream. A pop delivers the next messages of one partition, up to its batch, with a lease of its own.
@@ -104,7 +122,7 @@ func openStream(query string) *streaming {
 		}
 		return d, nil
 	}}
-	s.server, _ = apitest.Server(s.fakes)
+	s.server, _ = apitest.Server(s.fakes, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Auth = &s.auth })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.leave = cancel
 	request := apitest.Request("GET", "/api/v1/sse/queue/q?"+query, "").WithContext(ctx)
@@ -160,6 +178,8 @@ func TestAStreamDeliversMessagesAsEvents(t *testing.T) {
 		require.Empty(t, s.take())
 		<-time.After(2 * time.Millisecond)
 		require.Equal(t, ":\n\n", s.take(), "a keep-alive")
+		<-time.After(time.Minute)
+		require.Equal(t, ":\n\n:\n\n:\n\n:\n\n", s.take())
 		for i, pop := range s.pops {
 			wait := 10 * time.Minute
 			if i == 0 {
@@ -257,6 +277,10 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 			s.stopped.Store(true) // the dispatcher ends the wait
 			s.push()
 		}, 0, "event: closing\ndata: {\"reason\":\"shutdown\"}\n\n"},
+		"the token is revoked": {func(s *streaming) {
+			s.auth.revoked.Store(true)
+			<-time.After(16 * time.Second) // long before the end of the time
+		}, 0, "event: closing\ndata: {\"reason\":\"unauthorized\"}\n\n"},
 		"the time is over": {func(*streaming) { <-time.After(time.Minute) }, 0, "event: closing\ndata: {\"reason\":\"timeout\"}\n\n"},
 		"the database fails": {func(s *streaming) {
 			s.failing.Store(true)
@@ -270,8 +294,12 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 				s.push("1a", "2a", "3a", "3b")
 				require.Equal(t, []string{"1a", "2a", "3a", "3b"}, s.ids())
 				s.ack("3b", "completed", queue.AckResult{Success: true, Resolved: true, LeaseReleased: true})
+				began := time.Now()
 				c.end(s)
 				<-s.ended
+				if name == "the token is revoked" {
+					require.Less(t, time.Since(began), 20*time.Second)
+				}
 				got := s.take()
 				require.True(t, strings.HasSuffix(got, c.last), got)
 				require.Len(t, s.fakes.Released, c.released)

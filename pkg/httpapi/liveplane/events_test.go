@@ -162,10 +162,12 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				revoked := &atomic.Bool{}
 				c.principal.ExpiresAt = time.Now().Add(time.Minute)
+				began := time.Now()
 				a, hub, _, ended := open(t, c.target, tokens{c.principal, revoked})
 				a.take()
 				c.end(hub, revoked)
 				<-ended
+				require.Equal(t, name == "the token expires", time.Since(began) == time.Minute)
 				text := a.take()
 				require.Contains(t, text, `"reason":"`+c.reason+`"`)
 				require.NotContains(t, text, "secret")
