@@ -92,7 +92,7 @@ func (n *network) count(host string) int {
 
 func newNetwork() *network { return &network{sent: map[string]int{}, cut: map[string]bool{}} }
 
-// instance is a hub that runs, with what it depends on.
+// instance is a running hub and its dependencies.
 type instance struct {
 	*live.Hub
 	db *database
@@ -171,6 +171,14 @@ func after(t *testing.T, w *live.Watcher, d time.Duration) []live.Event {
 	synctest.Wait()
 	events, _ := w.Take()
 	return events
+}
+
+// dataOf returns the data of an event, which must be a T.
+func dataOf[T any](t *testing.T, e live.Event) T {
+	t.Helper()
+	data, ok := e.Data.(T)
+	require.True(t, ok, "%T", e.Data)
+	return data
 }
 
 // types returns the types of events.

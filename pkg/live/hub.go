@@ -136,7 +136,7 @@ func (h *Hub) activateLocked(now time.Time) {
 	h.wakeLocked()
 }
 
-// settleLocked ends what nobody needs any more.
+// settleLocked stops collecting when nobody watches.
 func (h *Hub) settleLocked(now time.Time) {
 	if !h.watchedLocked(now) && !h.lastAnnounced.IsZero() {
 		h.lastAnnounced, h.lingerUntil, h.known = time.Time{}, time.Time{}, false

@@ -29,18 +29,18 @@ func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
 		i.Acknowledged(nil, []queue.AckResult{{Queue: "q", Resolved: true, Success: true}, {Queue: "q", Resolved: true}, {Queue: "q"}})
 		got := after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		rates := got[0].Data.(live.Rates)
+		rates := dataOf[live.Rates](t, got[0])
 		require.Equal(t, []live.QueueRates{{Queue: "q", Pushed: 10, Delivered: 1, Acked: 1, Failed: 1, Waiting: 2}}, rates.Queues)
 		require.Equal(t, live.Instance{ID: i.Instance, Host: "a", Listener: "proven", Waiting: 2, UptimeSeconds: 1}, *rates.Instance)
 		got = after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		require.Empty(t, got[0].Data.(live.Rates).Queues)
+		require.Empty(t, dataOf[live.Rates](t, got[0]).Queues)
 		require.Empty(t, after(t, w, time.Hour))
 
 		i.setWaiting(nil) // all consumers left
 		got = after(t, w, 5*time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		require.Equal(t, []live.QueueRates{{Queue: "q"}}, got[0].Data.(live.Rates).Queues)
+		require.Equal(t, []live.QueueRates{{Queue: "q"}}, dataOf[live.Rates](t, got[0]).Queues)
 	})
 }
 
@@ -138,7 +138,7 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 		i.Removed("a.2", 1, 0, 0)
 		i.Removed("b.2", 1, 0, 0)
 		i.OnCreated("a.3", "", events.Here)
-		i.OnGroupCreated("b.3", "g")
+		i.OnGroupCreated("b.3", "", "g")
 		i.ListenerChanged("deaf")
 		i.SequencerChanged(true)
 		i.MaintenanceChanged(true, false)

@@ -268,6 +268,7 @@ func (h *Hub) changeLocked(r *auditlog.Row) {
 			kind = TypeGroupPaused
 		case TypeQueueResumed:
 			kind = TypeGroupResumed
+		default: // the others have a type of their own
 		}
 	}
 	h.publishLocked(Event{Type: kind, At: r.At, Queue: r.Queue, Partition: r.Partition, Group: r.Group})

@@ -18,7 +18,8 @@ const (
 // ratesState is what the last Rates said.
 type ratesState struct {
 	busy bool
-	// said are the waiting requests that the watchers know, by queue. sampled are those of the last tick.
+	// said counts the waiting requests of each queue as the watchers know them, and sampled as the last tick
+	// found them.
 	said, sampled map[string]int
 }
 

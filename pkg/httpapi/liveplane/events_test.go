@@ -121,7 +121,7 @@ func TestEventsAreServerSentEvents(t *testing.T) {
 		require.Equal(t, "no-store", a.Header().Get("Cache-Control"))
 		require.True(t, strings.HasPrefix(text, "retry: 2000\n\nid: "), text)
 		require.Contains(t, text, "event: snapshot\n")
-		hub.OnGroupCreated("q\n", "g")
+		hub.OnGroupCreated("q\n", "", "g")
 		lines := strings.Split(a.take(), "\n")
 		require.Equal(t, "event: group.created", lines[1])
 		data, _ := strings.CutPrefix(lines[2], "data: ")
