@@ -190,7 +190,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		require.NoError(t, err)
 		r.requireProblems(r.examine(func(c *doctor.Config) { c.Sealer = other }), "encryption_keys")
 	})
-	plant("idle slot", func(t *testing.T) {
+	plant("idle slot", func(_ *testing.T) {
 		exec(`SELECT pg_create_physical_replication_slot('left', true)`)
 		r.requireProblems(r.examined(), "replication_slots")
 		exec(`SELECT pg_drop_replication_slot('left')`)
@@ -203,13 +203,13 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.cfg.Database.PoolSize = 120
 		r.requireProblems(r.examine(), "connection_budget")
 	})
-	plant("group far behind", func(t *testing.T) {
+	plant("group far behind", func(_ *testing.T) {
 		r.push(item{Queue: "orders", Payload: []byte("1")}).ok(http.StatusCreated)
 		exec(`UPDATE belfry.message SET created_at = now() - interval '2 hours'`)
 		r.untilProblem("groups_behind", r.examined)
 		exec(`UPDATE belfry.message SET created_at = now()`)
 	})
-	plant("rejected rows", func(t *testing.T) {
+	plant("rejected rows", func(_ *testing.T) {
 		exec(`INSERT INTO belfry.inbox (queue, payload) VALUES (repeat('q', 300), '1')`)
 		r.untilProblem("rejected_rows", r.examined)
 		exec(`DELETE FROM belfry.inbox_rejected`)
@@ -225,12 +225,12 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.requireProblems(r.examined(), "lossy_settings")
 		exec(`ALTER TABLE belfry.history SET LOGGED`)
 	})
-	plant("autovacuum off", func(t *testing.T) {
+	plant("autovacuum off", func(_ *testing.T) {
 		exec(`ALTER TABLE belfry.cursor SET (autovacuum_enabled = off)`)
 		r.requireProblems(r.examined(), "autovacuum")
 		exec(`ALTER TABLE belfry.cursor RESET (autovacuum_enabled)`)
 	})
-	plant("a spool that nobody empties", func(t *testing.T) {
+	plant("a spool that nobody empties", func(_ *testing.T) {
 		exec(`INSERT INTO belfry.spool VALUES (gen_random_uuid(), 'gone', 5, 0, 100, now() - interval '1 hour')`)
 		r.requireProblems(r.examined(), "spool_backlog")
 		exec(`DELETE FROM belfry.spool`)
