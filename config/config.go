@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/live"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
@@ -32,6 +33,7 @@ type Config struct {
 	Audit      auditlog.Config       `mapstructure:"audit"`
 	Spool      spool.Config          `mapstructure:"spool"`
 	History    history.Config        `mapstructure:"history"`
+	Live       live.Config           `mapstructure:"live"`
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
 	Auth       token.Config          `mapstructure:"auth"`
@@ -88,6 +90,7 @@ func Default() Config {
 		Audit:     auditlog.DefaultConfig(),
 		Spool:     spool.DefaultConfig(),
 		History:   history.DefaultConfig(),
+		Live:      live.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
 		Log:       DefaultLog(),
 	}
@@ -107,6 +110,7 @@ func (c Config) Validate() error {
 		c.Audit.Validate(),
 		c.Spool.Validate(),
 		c.History.Validate(),
+		c.Live.Validate(),
 		c.Metrics.Validate(),
 		c.Encryption.Validate(),
 		c.Auth.Validate(),

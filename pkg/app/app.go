@@ -155,6 +155,8 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	case <-workFailed.Done():
 	case <-peersFailed.Done():
 	}
+	p.hub.Stop()
+	p.server.EndStreams() // before the waits of their pops end
 	p.dispatcher.Stop()
 	endSQLWaiting()
 	stopping := errors.Join(p.server.Shutdown(context.WithoutCancel(ctx)), p.drain(ctx))

@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/live"
 	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -52,6 +53,7 @@ type parts struct {
 	sqlWaiters *sqlwait.Watcher
 	listener   *listen.Listener
 	sender     *listen.Sender
+	hub        *live.Hub
 	server     *httpapi.Server
 	// api is what the server uses once it is open.
 	api        httpapi.Deps
@@ -134,7 +136,7 @@ func (b builder) build(ctx context.Context) error {
 	sweepConfig := b.cfg.Sweep
 	sweepConfig.AuditRetention = b.cfg.Audit.Retention
 	sweepConfig.HistoryRetention = b.cfg.History.Retention
-	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
+	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg, counters{b.counts, b.hub}), b.log)
 	registerGauges(b.reg, b.pool, b.parts)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	auth, err := b.authenticator(ctx)
@@ -147,7 +149,7 @@ func (b builder) build(ctx context.Context) error {
 		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),
-		Listener: b.listenerState, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
+		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
 	return nil
 }
@@ -172,6 +174,7 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 // buildSwitches constructs what knows the switches for maintenance.
 func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error) {
 	switches := maintenance.NewWatcher(b.pool, b.log)
+	switches.OnChange = b.hub.MaintenanceChanged
 	err := retry(ctx, b.log, "reading the switches for maintenance failed; it will be retried", func() error { return switches.Load(ctx) })
 	if err != nil {
 		return nil, err
@@ -188,7 +191,8 @@ func (b builder) buildListener() (err error) {
 	if b.sender, err = listen.NewSender(url, b.instance, b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}
-	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss}
+	b.buildHub()
+	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss, hub: b.hub}
 	b.listener, err = listen.NewListener(url, b.sender, b.cfg.Listen, in.callbacks(), b.log)
 	return err
 }
@@ -214,7 +218,8 @@ func (b builder) buildSequencer(ctx context.Context) error {
 		return err
 	}
 	b.sequencer = inbox.New(inbox.Deps{
-		Pool: b.pool, SequencerPool: own, Appender: b.verbs, Events: b.bus, Proven: b.listener.Proven, Metrics: inbox.NewMetrics(b.reg), Log: b.log,
+		Pool: b.pool, SequencerPool: own, Appender: b.verbs, Events: b.bus, Proven: b.listener.Proven, OnLeading: b.hub.SequencerChanged,
+		Metrics: inbox.NewMetrics(b.reg), Log: b.log,
 	}, inbox.Config{
 		MaxPayload:       b.cfg.HTTP.MaxBodyBytes,
 		FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval,

@@ -3,6 +3,7 @@ package app
 import (
 	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // inboundEvents publishes the events of other instances and of SQL sessions on the bus of this instance.
@@ -10,6 +11,14 @@ type inboundEvents struct {
 	bus *events.Bus
 	// reportLostWake reports that a wake may have been lost.
 	reportLostWake func()
+	hub            hub
+}
+
+// hub is what collects the events for watchers.
+type hub interface {
+	ListenerChanged(state string)
+	Heard(payload string)
+	PeerLeft(instance queue.ID)
 }
 
 // callbacks returns what the listener calls.
@@ -27,7 +36,10 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 		OnState: func(state listen.State) {
 			// Waiting requests poll more often while notifications are not known to arrive.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
+			in.hub.ListenerChanged(string(state))
 		},
+		OnLive:       in.hub.Heard,
+		OnPeerLeft:   in.hub.PeerLeft,
 		OnInbox:      in.bus.Inbox,
 		OnSQLWaiter:  in.bus.SQLWaiter,
 		OnListening:  in.bus.Listening,

@@ -41,6 +41,10 @@ func (r *recorder) OnSQLWaiter(w queue.SQLWaiter) {
 	r.list = append(r.list, event{kind: "SQL waiter", text: w.Channel})
 }
 
+func (r *recorder) ListenerChanged(string) { r.list = append(r.list, event{kind: "listener changed"}) }
+func (r *recorder) Heard(payload string)   { r.list = append(r.list, event{kind: "live", text: payload}) }
+func (r *recorder) PeerLeft(queue.ID)      { r.list = append(r.list, event{kind: "peer left"}) }
+
 func (r *recorder) OnListening()  { r.list = append(r.list, event{kind: "listening"}) }
 func (r *recorder) OnInbox()      { r.list = append(r.list, event{kind: "inbox"}) }
 func (r *recorder) OnRevocation() { r.list = append(r.list, event{kind: "revocation"}) }
@@ -78,7 +82,11 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		},
 		"a state": {
 			hear: func(l listen.Callbacks) { l.OnState(listen.State("degraded")) },
-			want: []event{{kind: "resync", text: "the listener is degraded", from: events.Peer}},
+			want: []event{{kind: "resync", text: "the listener is degraded", from: events.Peer}, {kind: "listener changed"}},
+		},
+		"what another instance tells the watchers": {
+			hear: func(l listen.Callbacks) { l.OnLive("{}"); l.OnPeerLeft(queue.NewID()) },
+			want: []event{{kind: "live", text: "{}"}, {kind: "peer left"}},
 		},
 		"garbage, or a resync of a peer": { // no wake is missing
 			hear: func(l listen.Callbacks) { l.OnLook("garbage") },
@@ -107,7 +115,7 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		bus, got := &events.Bus{}, &recorder{}
 		bus.Subscribe(got)
 		lost = 0
-		c.hear(inboundEvents{bus: bus, reportLostWake: func() { lost++ }}.callbacks())
+		c.hear(inboundEvents{bus: bus, reportLostWake: func() { lost++ }, hub: got}.callbacks())
 		require.Equal(t, c.want, got.list, name)
 		require.Equal(t, c.lost, lost, name)
 	}

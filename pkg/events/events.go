@@ -32,6 +32,8 @@ type Handler interface {
 	OnCreated(queueName, partition string, from Origin)
 	// OnPartitionsCreated is called when this instance has created n partitions of a queue.
 	OnPartitionsCreated(queueName string, n int)
+	// OnGroupCreated is called when this instance has created a consumer group.
+	OnGroupCreated(queueName, group string)
 	// OnResync is called when something may have become poppable and it is unknown which partition:
 	// every waiter looks again, and no partition is known to be empty any more.
 	OnResync(reason string, from Origin)
@@ -62,6 +64,9 @@ func (Nop) OnCreated(_, _ string, _ Origin) {}
 
 // OnPartitionsCreated does nothing.
 func (Nop) OnPartitionsCreated(string, int) {}
+
+// OnGroupCreated does nothing.
+func (Nop) OnGroupCreated(_, _ string) {}
 
 // OnResync does nothing.
 func (Nop) OnResync(string, Origin) {}
@@ -115,6 +120,11 @@ func (b *Bus) Created(queueName, partition string, from Origin) {
 // PartitionsCreated publishes that this instance has created n partitions of a queue.
 func (b *Bus) PartitionsCreated(queueName string, n int) {
 	b.each(func(h Handler) { h.OnPartitionsCreated(queueName, n) })
+}
+
+// GroupCreated publishes that this instance has created a consumer group.
+func (b *Bus) GroupCreated(queueName, group string) {
+	b.each(func(h Handler) { h.OnGroupCreated(queueName, group) })
 }
 
 // Resync publishes that every waiter must look; reason is for the log.

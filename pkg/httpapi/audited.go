@@ -27,6 +27,7 @@ func (s *Server) audited(action string, answer func(*wire.Params) (any, error)) 
 			result = string(queue.CodeNotFound) // the handler has made the body of the answer
 		}
 		s.deps.Audit.Finish(p.Ctx(), entry, result)
+		s.deps.Events.Audited()
 		return value, err
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -35,6 +36,14 @@ type Streams interface {
 	adminplane.Streams
 }
 
+// Events collect what happens. *live.Hub is one.
+type Events interface {
+	liveplane.Events
+	dataplane.Meter
+	// Audited notes that a row of the audit was written.
+	Audited()
+}
+
 // Deps are the rooms and values that the handlers of the routes use.
 type Deps struct {
 	Pusher dataplane.Pusher
@@ -52,6 +61,8 @@ type Deps struct {
 	Audit       adminplane.Audit
 	Explainer   adminplane.Explainer
 	Doctor      adminplane.Doctor
+	// Events are what happens, for watchers. They also count like a Meter.
+	Events Events
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams

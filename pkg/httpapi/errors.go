@@ -48,6 +48,15 @@ func (s *Server) handleError(err error, c echo.Context) {
 	s.answerError(c, wire.StatusOf(coded.Code), text)
 }
 
+// reportStream is report for an error that ends a stream.
+func (s *Server) reportStream(c echo.Context, err error) string {
+	var coded *queue.Error
+	if !errors.As(err, &coded) {
+		coded = &queue.Error{Code: queue.CodeInternal, Err: err}
+	}
+	return s.report(c, coded, err)
+}
+
 // report counts and logs an error, and returns the text for the client.
 func (s *Server) report(c echo.Context, coded *queue.Error, err error) string {
 	s.start.Metrics.errors.WithLabelValues(string(coded.Code)).Inc()

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/history"
+	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -31,6 +32,8 @@ const statusClientLeft = 499
 type Metrics struct {
 	reg    *prometheus.Registry
 	counts *history.Recorder
+	// also counts the same. Open sets it, before the routes that count exist.
+	also []dataplane.Meter
 
 	requests *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
@@ -85,6 +88,9 @@ func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 // Pushed counts the messages of an answered push.
 func (m *Metrics) Pushed(items []queue.PushItem, results []queue.PushResult) {
 	m.counts.Pushed(items, results)
+	for _, other := range m.also {
+		other.Pushed(items, results)
+	}
 	m.pushed.Add(float64(len(results)))
 	m.messages.Add(int64(len(results)))
 	m.ingested.add(time.Now(), len(results))
@@ -93,6 +99,9 @@ func (m *Metrics) Pushed(items []queue.PushItem, results []queue.PushResult) {
 // Transacted counts the operations of an applied transaction. Its pushes are not part of the ingested rate.
 func (m *Metrics) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
 	m.counts.Transacted(tx, result)
+	for _, other := range m.also {
+		other.Transacted(tx, result)
+	}
 	pushed := 0
 	var acked []queue.AckResult
 	for i := range result.Operations {
@@ -116,6 +125,9 @@ func (m *Metrics) Empty(req *queue.PopRequest) { m.counts.Empty(req) }
 // the database, from the arrival of the claim to the write by the local clock.
 func (m *Metrics) Delivered(d *queue.Delivery) {
 	m.counts.Delivered(d)
+	for _, other := range m.also {
+		other.Delivered(d)
+	}
 	m.popped.Add(float64(len(d.Messages)))
 	m.messages.Add(int64(len(d.Messages)))
 	if d.LeaseID.IsZero() { // autoAck: no acknowledgment follows
@@ -132,6 +144,9 @@ func (m *Metrics) Delivered(d *queue.Delivery) {
 // Acknowledged counts acknowledgments by their result.
 func (m *Metrics) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	m.counts.Acknowledged(items, results)
+	for _, other := range m.also {
+		other.Acknowledged(items, results)
+	}
 	m.acknowledged(results)
 }
 

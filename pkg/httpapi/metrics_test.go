@@ -67,6 +67,8 @@ func TestMetricsOfQueues(t *testing.T) {
 // oneToken is an Authenticator with one principal.
 type oneToken struct{ *identity.Principal }
 
+func (oneToken) Valid(*identity.Principal) error { return nil }
+
 func (o oneToken) Verify(context.Context, string) (*identity.Principal, error) {
 	return o.Principal, nil
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -39,6 +40,9 @@ var roles = map[Right]identity.Role{AnyRole: identity.NoRole, Read: identity.Rea
 type Authenticator interface {
 	// Verify returns the principal of a token, or an error with CodeUnauthenticated or CodeUnavailable.
 	Verify(ctx context.Context, token string) (*identity.Principal, error)
+	// Valid returns an error with CodeUnauthenticated if a principal that Verify returned has been revoked.
+	// It does not block.
+	Valid(p *identity.Principal) error
 	// Skips reports whether a route is public by the configuration.
 	Skips(route string) bool
 }
@@ -69,6 +73,30 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 		c.SetRequest(c.Request().WithContext(identity.With(c.Request().Context(), p)))
 		return next(c)
 	}
+}
+
+// stillValid returns an error if the principal of the context of a stream has lost its right since the start
+// of the stream.
+func (s *Server) stillValid(ctx context.Context) error {
+	p := identity.From(ctx)
+	switch {
+	case p == nil:
+		return nil
+	case !p.ExpiresAt.IsZero() && time.Now().After(p.ExpiresAt):
+		return &queue.Error{Code: queue.CodeUnauthenticated, Message: "Token has expired"}
+	case s.deps.Auth == nil:
+		return nil
+	}
+	return s.deps.Auth.Valid(p)
+}
+
+// seesAudit reports whether the sender may read the audit: it needs what GET /api/v1/audit needs.
+func (s *Server) seesAudit(c echo.Context) bool {
+	if s.deps.Auth == nil && s.cfg.TLSClientCAFile == "" || s.deps.Auth != nil && s.deps.Auth.Skips(c.Path()) {
+		return s.deps.Auth == nil || s.deps.Auth.Skips("/api/v1/audit")
+	}
+	p := identity.From(c.Request().Context())
+	return p != nil && p.Role >= identity.Admin
 }
 
 // principal returns who makes a request: the principal of its token, or without a token that of its

@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/inflight"
 )
@@ -35,20 +36,23 @@ type Server struct {
 	connections *connections
 	statistics  statisticsLimit
 	queues      queueMetrics
+	// sent are the messages that streams have sent.
+	sent *dataplane.InFlight
 	// document is what GET /openapi.json answers.
 	document document
-	// draining is closed by Drain.
-	draining chan struct{}
+	// draining is closed by Drain, ending by EndStreams.
+	draining, ending chan struct{}
 }
 
 // New returns a Server that answers only the probes, and every other request with 503, until Open. It
 // serves nothing before Listen and Serve.
 func New(cfg Config, start StartDeps) *Server {
 	s := &Server{
-		start: start, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), document: newDocument(start.Version), draining: make(chan struct{}),
+		start: start, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), document: newDocument(start.Version), draining: make(chan struct{}), ending: make(chan struct{}),
 		database:    databaseCheck{ping: start.Ping},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
+		sent:        &dataplane.InFlight{},
 		inflight:    inflight.NewBudget(cfg.inflightBytes()),
 	}
 	if s.origins.any() {
@@ -90,6 +94,10 @@ func (s *Server) Handler() http.Handler { return s.http.Handler }
 // Drain makes /readyz and /health answer 503, so that load balancers send no new requests. All
 // requests are still served. The caller calls it once.
 func (s *Server) Drain() { close(s.draining) }
+
+// EndStreams ends all streams of messages at once. Call it together with what ends the waits of pops. The caller
+// calls it once.
+func (s *Server) EndStreams() { close(s.ending) }
 
 func (s *Server) isDraining() bool {
 	select {

@@ -61,13 +61,25 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	s.Metrics.takeovers.Inc()
-	s.Metrics.leading.Set(1)
-	s.leading.Store(true)
+	s.setLeading(true)
 	// The sequencer before may have died between a commit and its wake, or before it published the
 	// wake. A heal finds such partitions.
 	s.Pool.ReportBrokenConnection()
 	s.Log.Info("this instance became the sequencer of the inbox")
 	return true, nil
+}
+
+// setLeading reports whether this instance is the sequencer.
+func (s *Sequencer) setLeading(leading bool) {
+	was := s.leading.Swap(leading)
+	value := 0.0
+	if leading {
+		value = 1
+	}
+	s.Metrics.leading.Set(value)
+	if was != leading && s.OnLeading != nil {
+		s.OnLeading(leading)
+	}
 }
 
 // dropLeadership releases a broken leader connection. The lock ended with its session.
@@ -76,8 +88,7 @@ func (s *Sequencer) dropLeadership() {
 	s.watchLocked, s.awake = false, false
 	s.conn.Release()
 	s.conn = nil
-	s.Metrics.leading.Set(0)
-	s.leading.Store(false)
+	s.setLeading(false)
 }
 
 // closeLeaderSession ends the leader session after an error, because it is unknown which locks the

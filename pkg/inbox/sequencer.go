@@ -88,9 +88,11 @@ type Deps struct {
 	// Events publishes notifications of the inbox and resyncs.
 	Events *events.Bus
 	// Proven reports whether notifications arrive in time.
-	Proven  func() bool
-	Metrics *Metrics
-	Log     *zap.Logger
+	Proven func() bool
+	// OnLeading is called when this instance has become the sequencer, or stopped being it. It must not block.
+	OnLeading func(leading bool)
+	Metrics   *Metrics
+	Log       *zap.Logger
 }
 
 // New returns a Sequencer. Run does its work.

@@ -39,6 +39,10 @@ type Callbacks struct {
 	// OnSetting is called when belfry.setting may have changed: at each notification, and each time
 	// LISTEN takes effect.
 	OnSetting func()
+	// OnLive receives a payload of Sender.SendLive, also one of this instance.
+	OnLive func(payload string)
+	// OnPeerLeft is called when another instance said goodbye or fell silent.
+	OnPeerLeft func(instance queue.ID)
 	// OnSQLWaiter receives one SQL waiter.
 	OnSQLWaiter func(queue.SQLWaiter)
 	// OnListening is called each time LISTEN takes effect. SQL waiters that registered
@@ -88,6 +92,7 @@ func (l *Listener) library() *pgxlisten.Listener {
 		listening: func(context.Context) { l.callbacks.OnSetting() },
 		heard:     func(string) { l.callbacks.OnSetting() },
 	})
+	library.Handle(LiveChannel, handler{listening: func(context.Context) {}, heard: l.callbacks.OnLive})
 	library.Handle(AwaitChannel, handler{
 		listening: func(context.Context) { l.callbacks.OnListening() },
 		heard:     l.handleSQLWaiter,

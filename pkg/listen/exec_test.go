@@ -14,7 +14,7 @@ func TestSendingDoesNotChangeTheSession(t *testing.T) {
 	t.Parallel()
 	s, err := NewSender(pgtest.DatabaseWithoutSchema(t), queue.NewID(), DefaultConfig(), nil, zap.NewNop())
 	require.NoError(t, err)
-	require.NoError(t, s.exec(t.Context(), []string{"one", "two"}))
+	require.NoError(t, s.exec(t.Context(), Channel, []string{"one", "two"}))
 	defer func() { s.conn.close(t.Context()) }()
 	var commit, name, pid string
 	show := `SELECT current_setting('synchronous_commit'), current_setting('application_name'), pg_backend_pid()::text`
@@ -22,7 +22,7 @@ func TestSendingDoesNotChangeTheSession(t *testing.T) {
 	require.Equal(t, "on", commit)
 	require.Equal(t, "belfry-notify", name)
 
-	require.NoError(t, s.exec(t.Context(), []string{"three"}))
+	require.NoError(t, s.exec(t.Context(), Channel, []string{"three"}))
 	var again string
 	require.NoError(t, s.conn.QueryRow(t.Context(), show).Scan(&commit, &name, &again))
 	require.Equal(t, pid, again, "the connection is kept")
@@ -34,13 +34,13 @@ func TestAReadOnlyConnectionIsDropped(t *testing.T) {
 	calls := 0
 	s, err := NewSender(pgtest.DatabaseWithoutSchema(t), queue.NewID(), DefaultConfig(), func() { calls++ }, zap.NewNop())
 	require.NoError(t, err)
-	require.NoError(t, s.exec(t.Context(), []string{"one"}))
+	require.NoError(t, s.exec(t.Context(), Channel, []string{"one"}))
 	_, err = s.conn.Exec(t.Context(), "SET default_transaction_read_only = on")
 	require.NoError(t, err)
-	require.ErrorIs(t, s.exec(t.Context(), []string{"two", "three"}), errReadOnly)
+	require.ErrorIs(t, s.exec(t.Context(), Channel, []string{"two", "three"}), errReadOnly)
 	require.Equal(t, 1, calls)
 	require.Nil(t, s.conn)
-	require.NoError(t, s.exec(t.Context(), []string{"two", "three"}))
+	require.NoError(t, s.exec(t.Context(), Channel, []string{"two", "three"}))
 	require.Equal(t, 1, calls)
 	s.conn.close(t.Context())
 }
@@ -51,8 +51,8 @@ func TestARefusedStatementDropsTheConnection(t *testing.T) {
 	t.Parallel()
 	s, err := NewSender(pgtest.DatabaseWithoutSchema(t), queue.NewID(), DefaultConfig(), nil, zap.NewNop())
 	require.NoError(t, err)
-	require.ErrorContains(t, s.exec(t.Context(), []string{string(make([]byte, 9000))}), "22021")
+	require.ErrorContains(t, s.exec(t.Context(), Channel, []string{string(make([]byte, 9000))}), "22021")
 	require.Nil(t, s.conn)
-	require.NoError(t, s.exec(t.Context(), []string{"one"}))
+	require.NoError(t, s.exec(t.Context(), Channel, []string{"one"}))
 	s.conn.close(t.Context())
 }

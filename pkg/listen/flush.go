@@ -22,12 +22,27 @@ var sqlNotify = sql.Query("listen/notify")
 
 var errReadOnly = errors.New("the database is read only: check whether another one is the primary now")
 
-// flush sends the pending entries. After an error all of them are pending again.
+// flush sends what is pending. After an error all of it is pending again.
 func (s *Sender) flush(ctx context.Context) error {
 	s.mu.Lock()
-	batch := s.pending
-	s.pending = pendingNotifications{}
+	batch, live := s.pending, s.live
+	s.pending, s.live = pendingNotifications{}, nil
 	s.mu.Unlock()
+	err := s.flushHints(ctx, &batch)
+	if len(live) > 0 && err == nil {
+		err = s.notifyLive(ctx, live)
+	}
+	if err != nil {
+		s.updatePending(func(*pendingNotifications) {
+			live = append(live, s.live...)
+			s.live = live[max(0, len(live)-maxLive):]
+		})
+	}
+	return err
+}
+
+// flushHints sends the hints of a batch. After an error they are pending again.
+func (s *Sender) flushHints(ctx context.Context, batch *pendingNotifications) error {
 	if batch.empty() {
 		return nil
 	}
@@ -36,7 +51,7 @@ func (s *Sender) flush(ctx context.Context) error {
 		s.Stats.Failures.Add(1)
 		s.updatePending(func(n *pendingNotifications) {
 			batch.merge(n)
-			*n = batch
+			*n = *batch
 		})
 		return fmt.Errorf("sending %d notifications: %w", len(payloads), err)
 	}
@@ -76,8 +91,8 @@ func (s *Sender) flushLast(work context.Context) {
 	}
 }
 
-// exec sends payloads over the sender's own connection. If that fails, it drops the connection.
-func (s *Sender) exec(ctx context.Context, payloads []string) (err error) {
+// exec sends payloads on a channel over the sender's own connection. If that fails, it drops the connection.
+func (s *Sender) exec(ctx context.Context, channel string, payloads []string) (err error) {
 	if s.conn == nil {
 		if s.conn, err = openConn(ctx, s.config); err != nil {
 			return err
@@ -86,7 +101,7 @@ func (s *Sender) exec(ctx context.Context, payloads []string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	var readOnly bool
-	rows, err := s.conn.Query(ctx, sqlNotify, Channel, payloads)
+	rows, err := s.conn.Query(ctx, sqlNotify, channel, payloads)
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly}, func() error { return nil })
 	}

@@ -33,6 +33,7 @@ type event struct {
 	message listen.Notification
 	resync  string
 	state   listen.State
+	live    string
 }
 
 // instance is a sender and a listener, as one process has them.
@@ -84,6 +85,8 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 		OnLook:       func(reason string) { put(event{resync: reason}) },
 		OnState:      func(s listen.State) { put(event{state: s}) },
 		OnInbox:      func() {},
+		OnLive:       func(payload string) { put(event{live: payload}) },
+		OnPeerLeft:   func(queue.ID) {},
 		OnRevocation: func() {}, OnSetting: func() {},
 		OnSQLWaiter: func(w queue.SQLWaiter) { i.waiters <- w },
 		OnListening: func() { i.waiters <- queue.SQLWaiter{} },

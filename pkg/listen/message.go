@@ -21,6 +21,10 @@ const TokensChannel = "belfry_tokens"
 // SettingsChannel is the NOTIFY channel of changes of belfry.setting. Its payload has no meaning.
 const SettingsChannel = "belfry_settings"
 
+// LiveChannel is the NOTIFY channel on which instances tell each other what happens, while somebody watches.
+// Its payloads are of pkg/live.
+const LiveChannel = "belfry_live"
+
 // Notification carries hints for the other instances, and signs of life.
 type Notification struct {
 	// Instance is the sender. It is zero if the sender is not an instance: a trigger, or

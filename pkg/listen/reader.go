@@ -147,6 +147,7 @@ func (r *reader) handle(payload string) {
 func (r *reader) handleOther(m Notification) {
 	if m.Goodbye {
 		r.peers.remove(m.Instance)
+		r.callbacks.OnPeerLeft(m.Instance)
 	} else {
 		r.peers.heard(m.Instance, m.Canary > 0, time.Now())
 	}

@@ -16,6 +16,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
+// maxLive is how many payloads of SendLive wait to be sent.
+const maxLive = 8
+
 // maxSendDelay is the longest delay between flushes that fail.
 const maxSendDelay = time.Second
 
@@ -38,6 +41,8 @@ type Sender struct {
 	retry    backoff.Policy
 	// notify sends payloads in one commit. After an error it is unknown whether they were sent.
 	notify func(ctx context.Context, payloads []string) error
+	// notifyLive is notify for payloads on LiveChannel.
+	notifyLive func(ctx context.Context, payloads []string) error
 	// readOnly is called if Postgres is read only. Only Run calls it.
 	readOnly func()
 
@@ -46,6 +51,7 @@ type Sender struct {
 
 	mu      sync.Mutex
 	pending pendingNotifications
+	live    []string      // payloads of SendLive, the latest last
 	wake    chan struct{} // holds a value if pending may have changed since Run read it
 
 	// sentCanaries holds the number of the latest canary that was sent, until the
@@ -69,7 +75,9 @@ func NewSender(url string, instance queue.ID, cfg Config, readOnly func(), log *
 		return nil, fmt.Errorf("reading the URL for notifications: %w", err)
 	}
 	s := newSender(instance, cfg, log)
-	s.config, s.notify, s.readOnly = config, s.exec, readOnly
+	s.config, s.readOnly = config, readOnly
+	s.notify = func(ctx context.Context, payloads []string) error { return s.exec(ctx, Channel, payloads) }
+	s.notifyLive = func(ctx context.Context, payloads []string) error { return s.exec(ctx, LiveChannel, payloads) }
 	return s, nil
 }
 
@@ -103,6 +111,12 @@ func (s *Sender) OnCreated(_, _ string, from events.Origin) {
 // OnResync queues a resync of the other instances.
 func (s *Sender) OnResync(_ string, from events.Origin) {
 	s.queueHints(1, from, (*pendingNotifications).resyncOnly)
+}
+
+// SendLive queues a payload on LiveChannel, and returns at once. At most maxLive payloads are queued: a
+// further one replaces the oldest.
+func (s *Sender) SendLive(payload string) {
+	s.updatePending(func(*pendingNotifications) { s.live = append(s.live[max(0, len(s.live)-maxLive+1):], payload) })
 }
 
 func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingNotifications)) {

@@ -146,6 +146,9 @@ func (w *watcher) expirePeers(now time.Time) {
 		}
 		if len(silent) > 0 {
 			w.log.Warn("other instances fell silent without a goodbye", zap.Int("instances", len(silent)), zap.Stringer("one", silent[0]))
+			for _, id := range silent {
+				w.callbacks.OnPeerLeft(id)
+			}
 			w.callbacks.OnResync(fmt.Sprintf("silent peers: %d, such as %s", len(silent), silent[0]))
 			if soonest := now.Add(lookInterval); next.Before(soonest) {
 				next = soonest

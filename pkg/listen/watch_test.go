@@ -24,6 +24,7 @@ func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 	require.NoError(t, err)
 	l, err := NewListener(url, sender, cfg, Callbacks{
 		OnReady: func(Notification) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) }, OnState: func(State) {},
+		OnPeerLeft: func(queue.ID) {},
 	}, zap.NewNop())
 	require.NoError(t, err)
 	lifetime, cut := context.WithCancelCause(t.Context())

@@ -52,6 +52,8 @@ type Watcher struct {
 	log  *zap.Logger
 	// changed has an element if the switches must be read.
 	changed chan struct{}
+	// OnChange is called when a switch has changed, and at the first Load. It must not block. Set it before Load.
+	OnChange func(push, pop bool)
 
 	// loading is held while the switches are read and stored, so that no older read is stored last.
 	loading sync.Mutex
@@ -59,11 +61,12 @@ type Watcher struct {
 	mu sync.Mutex
 	// pushEnded and popEnded are nil without maintenance. They are closed when maintenance ends.
 	pushEnded, popEnded chan struct{}
+	loaded              bool
 }
 
 // NewWatcher returns a Watcher. Load the switches, subscribe the Watcher to the events, and run it.
 func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
-	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1)}
+	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1), OnChange: func(push, pop bool) {}}
 }
 
 // PushPaused returns nil without push maintenance. Otherwise it returns a channel that is closed when push
@@ -140,9 +143,14 @@ func (w *Watcher) Load(ctx context.Context) error {
 
 func (w *Watcher) store(push, pop bool) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	changed := !w.loaded || push != (w.pushEnded != nil) || pop != (w.popEnded != nil)
+	w.loaded = true
 	turn(&w.pushEnded, push)
 	turn(&w.popEnded, pop)
+	w.mu.Unlock()
+	if changed {
+		w.OnChange(push, pop)
+	}
 }
 
 // turn makes *ended a channel if on, and closes it otherwise.

@@ -1,5 +1,5 @@
 // Package owner finds the queues of partitions and leases, for the check of grants of requests that name
-// them by an id. Both lookups use an index, and cost the same for what exists and for what does not.
+// them by an id. It also finds how far leases are. Both lookups use an index, and cost the same for what exists and for what does not.
 //
 // Importable from floor 3 upwards.
 package owner
@@ -8,6 +8,7 @@ import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -17,6 +18,7 @@ import (
 var (
 	sqlPartitions = sql.Query("owner/partitions")
 	sqlLeases     = sql.Query("owner/leases")
+	sqlInFlight   = sql.Query("owner/in_flight")
 )
 
 // Owners reads owners. It is safe for concurrent use.
@@ -53,6 +55,28 @@ func (o *Owners) Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]Own
 		return none, err
 	}, bytesOf(ids))
 	return found, postgres.Wrapf(err, "looking up the queues of leases")
+}
+
+// Position is a partition that a lease covers.
+type Position struct {
+	Lease     queue.ID
+	Partition int64
+}
+
+// InFlight returns for each partition of the leases that are live the seq up to which everything is done; -1: it
+// is unknown. A lease that has ended has no partition. Errors: CodeUnavailable.
+func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[Position]int64, error) {
+	found := make(map[Position]int64, len(leases))
+	_, err := postgres.Collect(ctx, o.pool, sqlInFlight, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var p Position
+		var done pgtype.Int8
+		err = row.Scan((*[16]byte)(&p.Lease), &p.Partition, &done)
+		if found[p] = -1; done.Valid {
+			found[p] = done.Int64
+		}
+		return none, err
+	}, bytesOf(leases))
+	return found, postgres.Wrapf(err, "looking up what leases cover")
 }
 
 func bytesOf(ids []queue.ID) [][16]byte {

@@ -8,6 +8,12 @@ type Revocations interface {
 	Revoked(id string) bool
 }
 
+// Valid returns an error if the token of a principal has been revoked since it was verified.
+func (v *Verifier) Valid(p *identity.Principal) error {
+	_, err := v.unlessRevoked(p)
+	return err
+}
+
 // unlessRevoked returns the principal, or an error for a revoked token. A token without an id cannot be
 // revoked.
 func (v *Verifier) unlessRevoked(p *identity.Principal) (*identity.Principal, error) {

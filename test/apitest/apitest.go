@@ -21,6 +21,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -51,14 +52,24 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 		Resources: resourcesFake{&f.Resources}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
 		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{}, Doctor: doctorFake{},
 		History: historyFake{}, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
-		Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Defaults: queue.DefaultDefaults(),
+		Events: noEvents(), Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Defaults: queue.DefaultDefaults(),
 	}
 	for _, edit := range edits {
 		edit(&cfg, &deps)
 	}
 	s := httpapi.New(cfg, httpapi.StartDeps{Ping: f.Ping, Metrics: f.Metrics, Version: "1.2.3", Log: zap.New(core)})
 	s.Open(deps)
+	if !f.Streaming {
+		s.EndStreams()
+	}
 	return s, logs
+}
+
+// noEvents returns a hub that does nothing.
+func noEvents() *live.Hub {
+	return live.New(live.Deps{
+		Waiting: func() (map[string]int, int) { return nil, 0 }, Listener: func() string { return "proven" }, Send: func(string) {},
+	}, live.DefaultConfig())
 }
 
 // NewMetrics returns metrics with counts of their own.

@@ -30,6 +30,8 @@ type Fakes struct {
 	Seek      func(call GroupCall) (catalog.PartitionSeek, int64, error)
 	Ping      func(ctx context.Context) error
 	Metrics   *httpapi.Metrics
+	// Streaming: streams go on. Otherwise they end at their start.
+	Streaming bool
 
 	Groups      []stats.Group
 	GroupQueues []stats.QueueProgress
@@ -46,6 +48,8 @@ type Fakes struct {
 	// PartitionQueues and LeaseOwners are what exists, for checks of grants.
 	PartitionQueues map[queue.ID]string
 	LeaseOwners     map[queue.ID][]owner.Owner
+	// PositionsOf is how far the leases of a stream are.
+	PositionsOf func(leases []queue.ID) map[owner.Position]int64
 
 	// Calls that the fakes received.
 	Pushed       [][]queue.PushItem
@@ -216,3 +220,11 @@ func (f dataPlane) Waiting() int { return f.Fakes.Waiting }
 func (f dataPlane) Status() dispatch.Status { return f.Fakes.Status }
 
 func (f dataPlane) WaitingFor(dispatch.WaitingGroup) int { return f.Fakes.Status.Waiting }
+
+// InFlight returns what PositionsOf returns.
+func (f ownersFake) InFlight(_ context.Context, leases []queue.ID) (map[owner.Position]int64, error) {
+	if f.PositionsOf == nil {
+		return nil, nil
+	}
+	return f.PositionsOf(leases), nil
+}

@@ -107,6 +107,9 @@ func (p *Probe) Ask(t *testing.T, r *http.Request) {
 	switch kind := rec.Header().Get("Content-Type"); {
 	case rec.Code == http.StatusNoContent:
 		require.Zero(t, rec.Body.Len())
+	case kind == "text/event-stream":
+		require.True(t, r.URL.Path == "/api/v1/events" || strings.HasPrefix(r.URL.Path, "/api/v1/sse/"), r.URL.Path)
+		require.True(t, utf8.Valid(rec.Body.Bytes()), "%q", rec.Body)
 	case strings.HasPrefix(kind, "text/plain"):
 		require.Equal(t, "/metrics/prometheus", r.URL.Path)
 	default:

@@ -32,8 +32,10 @@ func probesOf(o place) map[string][]call {
 	grouped := fmt.Sprintf(`{"consumerGroup":%q}`, o.group)
 	of := "/api/v1/consumer-groups/" + o.group
 	return map[string][]call{
-		"GET /api/v1/whoami":  {get("/api/v1/whoami")},
-		"GET /api/v1/explain": {get("/api/v1/explain?queue=" + o.queue), get("/api/v1/explain?queue=" + o.queue + "&partition=p&consumerGroup=" + o.group + "&transactionId=" + o.message)},
+		"GET /api/v1/whoami":            {get("/api/v1/whoami")},
+		"GET /api/v1/events":            {get("/api/v1/events?timeout=50")},
+		"GET /api/v1/sse/queue/{queue}": {get("/api/v1/sse/queue/" + o.queue + "?timeout=50"), get("/api/v1/sse/queue/" + o.queue + "?timeout=50&partition=p&consumerGroup=" + o.group)},
+		"GET /api/v1/explain":           {get("/api/v1/explain?queue=" + o.queue), get("/api/v1/explain?queue=" + o.queue + "&partition=p&consumerGroup=" + o.group + "&transactionId=" + o.message)},
 		"POST /api/v1/push": {post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"payload":1}]}`, o.queue)),
 			post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":"a.one","payload":"refused"},{"queue":%q,"payload":1}]}`, o.queue))},
 		"GET /api/v1/pop":                                     {get("/api/v1/pop?consumerGroup=" + o.group + "&namespace=" + o.namespace)},

@@ -17,6 +17,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -57,9 +59,14 @@ type Handlers struct {
 	Verbs    Verbs
 	Popper   Popper
 	Owners   wire.Owners
-	Streams  Streams
+	Queries  Streams
 	Meter    Meter
 	Defaults queue.Defaults
 	Bodies   wire.BodyReader
 	Limits   Limits
+	// InFlight are the messages of all streams. Streams are what they share.
+	InFlight *InFlight
+	Streams  wire.Streams
+	// Report counts and logs an error that ends a stream, and returns the text for the client.
+	Report func(c echo.Context, err error) string
 }

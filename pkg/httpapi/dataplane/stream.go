@@ -55,7 +55,7 @@ func (h *Handlers) RegisterQuery(p *wire.Params) (any, error) {
 			return nil, err
 		}
 	}
-	done, err := h.Streams.Register(p.Ctx(), q, reset)
+	done, err := h.Queries.Register(p.Ctx(), q, reset)
 	if errors.Is(err, stream.ErrHashMismatch) {
 		p.Status = http.StatusConflict
 		return wire.Fields{
@@ -124,7 +124,7 @@ func (h *Handlers) StreamState(p *wire.Params) (any, error) {
 	var found []stream.Entry
 	if err == nil && allowed {
 		place, _ := queue.ParseID(partition) // the zero id is no partition
-		found, err = h.Streams.State(p.Ctx(), id, place, filter)
+		found, err = h.Queries.State(p.Ctx(), id, place, filter)
 	}
 	rows := make([]wire.Fields, len(found))
 	for i, e := range found {
@@ -144,7 +144,7 @@ func (h *Handlers) findQuery(ctx context.Context, text, partition string) (id qu
 	if grants == nil {
 		return id, true, nil
 	}
-	source, found, err := h.Streams.Source(ctx, id)
+	source, found, err := h.Queries.Source(ctx, id)
 	if err != nil {
 		return id, false, err
 	}

@@ -13,6 +13,8 @@ import (
 type Owners interface {
 	// Partitions returns the queue of each partition that exists.
 	Partitions(ctx context.Context, ids []queue.ID) (map[queue.ID]string, error)
+	// InFlight returns what live leases cover; see owner.Owners.
+	InFlight(ctx context.Context, leases []queue.ID) (map[owner.Position]int64, error)
 	// Leases returns the queues and groups of each lease that exists. The lease may have expired.
 	Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]owner.Owner, error)
 }

@@ -1,0 +1,55 @@
+package app
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belfry-mq/belfry/pkg/auditlog"
+	"github.com/belfry-mq/belfry/pkg/live"
+	"github.com/belfry-mq/belfry/pkg/sweep"
+)
+
+// buildHub constructs what collects the events for watchers.
+func (b builder) buildHub() {
+	b.hub = live.New(live.Deps{
+		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, auditlog.New(b.pool, b.log)), Send: b.sender.SendLive,
+		Listener: func() string {
+			state, _ := b.listener.State()
+			return string(state)
+		},
+		Waiting: b.waiting, Log: b.log,
+	}, b.cfg.Live)
+	b.bus.Subscribe(b.hub)
+	b.runs = append(b.runs, b.hub.Run)
+	b.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "belfry_live_watchers", Help: "Clients that watch the events.",
+	}, func() float64 { return float64(b.hub.Watching()) }))
+}
+
+// waiting counts the waiting requests by queue. all also counts the pops by tags.
+func (p *parts) waiting() (byQueue map[string]int, all int) {
+	byQueue = map[string]int{}
+	for _, g := range p.dispatcher.WaitingGroups() {
+		all += g.Waiting
+		if g.Queue != "" {
+			byQueue[g.Queue] += g.Waiting
+		}
+	}
+	return byQueue, all
+}
+
+// counters count what sweeps do.
+type counters []sweep.Counter
+
+// Removed implements sweep.Counter.
+func (all counters) Removed(queueName string, retention, completed, evicted int64) {
+	for _, c := range all {
+		c.Removed(queueName, retention, completed, evicted)
+	}
+}
+
+// PartitionRemoved implements sweep.Counter.
+func (all counters) PartitionRemoved(queueName string) {
+	for _, c := range all {
+		c.PartitionRemoved(queueName)
+	}
+}

@@ -1,0 +1,114 @@
+// Package liveplane serves the stream of what happens, for people, dashboards and machines: GET
+// /api/v1/events. pkg/live collects the events; docs/events.md describes them.
+//
+// It promises that a stream shows only what the grants of its token allow, that it ends when the token
+// expires or is revoked, and that a client that does not read is dropped. Only pkg/httpapi imports it.
+package liveplane
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/live"
+)
+
+// Events are the source of events; *live.Hub is one.
+type Events interface {
+	// Watch subscribes; see live.Hub.
+	Watch(f live.Filter, after string) (*live.Watcher, error)
+}
+
+// Handlers has one method for each route.
+type Handlers struct {
+	Events  Events
+	Streams wire.Streams
+	// SeesAudit reports whether the request may read the audit.
+	SeesAudit func(c echo.Context) bool
+}
+
+// Watch serves GET /api/v1/events. Queen MQ does not have it.
+func (h *Handlers) Watch(c echo.Context) error {
+	ctx := c.Request().Context()
+	filter := live.Filter{Grants: identity.GrantsOf(ctx), Audit: h.SeesAudit(c)}
+	after := cmp.Or(c.Request().Header.Get("Last-Event-ID"), c.QueryParam("lastEventId"))
+	watcher, err := h.Events.Watch(filter, after)
+	if err != nil {
+		return err
+	}
+	defer watcher.Close()
+	stream, err := h.Streams.Start(c)
+	if err != nil {
+		return err
+	}
+	beat := time.NewTicker(wire.KeepAlive)
+	defer beat.Stop()
+	end := time.NewTimer(time.Until(wire.End(c)))
+	defer end.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.Streams.Ending:
+			_, err := send(stream, watcher)
+			return err
+		case <-end.C:
+			return sendClosing(stream, h.Streams.ReasonOf(ctx))
+		case <-watcher.Ready():
+			if h.Streams.Valid(ctx) != nil {
+				return sendClosing(stream, wire.EndUnauthorized)
+			}
+			if open, err := send(stream, watcher); err != nil || !open {
+				return err
+			}
+			beat.Reset(wire.KeepAlive)
+		case <-beat.C:
+			if h.Streams.Valid(ctx) != nil {
+				return sendClosing(stream, wire.EndUnauthorized)
+			}
+			if err := stream.KeepAlive(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// send sends the events that a watcher has.
+func send(stream *wire.EventStream, watcher *live.Watcher) (open bool, err error) {
+	events, open := watcher.Take()
+	for i := range events {
+		if err := stream.AppendJSON(string(events[i].Type), events[i].ID, fields(&events[i])); err != nil {
+			return false, err
+		}
+	}
+	return open, stream.Flush()
+}
+
+// sendClosing sends the last event of a stream that ends before the server stops.
+func sendClosing(stream *wire.EventStream, reason string) error {
+	e := live.Event{Type: live.TypeClosing, At: time.Now(), Data: live.Closing{Reason: reason}}
+	if err := stream.AppendJSON(string(e.Type), "", fields(&e)); err != nil {
+		return err
+	}
+	return stream.Flush()
+}
+
+// fields returns the JSON of an event. Members that do not apply are left out.
+func fields(e *live.Event) wire.Fields {
+	all := wire.Fields{"type", string(e.Type), "at", e.At}
+	if !e.Instance.IsZero() {
+		all = append(all, "instance", e.Instance)
+	}
+	for _, name := range []struct{ name, value string }{{"queue", e.Queue}, {"partition", e.Partition}, {"consumerGroup", e.Group}} {
+		if name.value != "" {
+			all = append(all, name.name, name.value)
+		}
+	}
+	if e.Data != nil {
+		all = append(all, "data", e.Data)
+	}
+	return all
+}

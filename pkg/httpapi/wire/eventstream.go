@@ -1,0 +1,153 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/identity"
+)
+
+const (
+	// KeepAlive is the time after which a stream without events sends a comment.
+	KeepAlive = 15 * time.Second
+	// streamRetry is when a client should connect again after the end of its stream.
+	streamRetry = 2 * time.Second
+)
+
+// Streams are what all streams of events share.
+type Streams struct {
+	// Ending is closed when the server stops. Each stream then ends at once.
+	Ending <-chan struct{}
+	// Valid returns an error when the principal of a context has lost its right: its token has expired or
+	// was revoked. It does not block.
+	Valid func(ctx context.Context) error
+	// WriteTimeout bounds one write. A client that does not read is dropped.
+	WriteTimeout time.Duration
+}
+
+// IsEnding reports whether the server stops.
+func (s Streams) IsEnding() bool {
+	select {
+	case <-s.Ending:
+		return true
+	default:
+		return false
+	}
+}
+
+// End returns when a stream must end by itself: after its parameter timeout in milliseconds, or when its
+// token expires.
+func End(c echo.Context) time.Time {
+	end := maxStream
+	if millis := LeadingInt(c.QueryParam("timeout"), 0); millis > 0 {
+		end = min(end, time.Duration(min(millis, int(maxStream/time.Millisecond)))*time.Millisecond)
+	}
+	if p := identity.From(c.Request().Context()); p != nil && !p.ExpiresAt.IsZero() {
+		end = max(0, min(end, time.Until(p.ExpiresAt)))
+	}
+	return time.Now().Add(end)
+}
+
+// maxStream is the longest a stream lasts. Its client then connects again.
+const maxStream = 24 * time.Hour
+
+// The reasons for which a stream ends, as its last event names them.
+const (
+	EndShutdown     = "shutdown"     // the server stops
+	EndUnauthorized = "unauthorized" // the token expired or was revoked
+	EndTimeout      = "timeout"      // the parameter timeout, or 24 hours
+	EndError        = "error"        // the member error of the event says what failed
+)
+
+// ReasonOf returns why a stream ends at the instant of End.
+func (s Streams) ReasonOf(ctx context.Context) string {
+	if s.Valid(ctx) != nil {
+		return EndUnauthorized
+	}
+	return EndTimeout
+}
+
+// EventStream is the answer of a request with Server-Sent Events. It is used by the goroutine of its
+// handler alone.
+type EventStream struct {
+	response *echo.Response
+	control  *http.ResponseController
+	timeout  time.Duration
+	buffer   []byte
+}
+
+// Start begins the answer. After that the handler cannot answer with an error.
+func (s Streams) Start(c echo.Context) (*EventStream, error) {
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentType, "text/event-stream")
+	header.Set(echo.HeaderCacheControl, "no-store")
+	header.Set("X-Accel-Buffering", "no") // nginx passes each event on at once
+	stream := &EventStream{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.WriteTimeout}
+	c.Response().WriteHeader(http.StatusOK)
+	stream.buffer = strconv.AppendInt(append(stream.buffer, "retry: "...), streamRetry.Milliseconds(), 10)
+	stream.buffer = append(stream.buffer, "\n\n"...)
+	return stream, stream.Flush()
+}
+
+// Append adds an event to the next Flush. An empty id is not sent. A line of data ends with LF, CR or
+// both. A client reads each of them as LF.
+func (s *EventStream) Append(kind, id string, data []byte) {
+	if id != "" {
+		s.buffer = append(append(append(s.buffer, "id: "...), id...), '\n')
+	}
+	s.buffer = append(append(append(s.buffer, "event: "...), kind...), '\n')
+	for more := true; more; {
+		line := data
+		end := bytes.IndexAny(data, "\r\n")
+		if more = end >= 0; more {
+			line = data[:end]
+			if data = data[end:]; bytes.HasPrefix(data, []byte("\r\n")) {
+				data = data[1:]
+			}
+			data = data[1:]
+		}
+		s.buffer = append(append(append(s.buffer, "data: "...), line...), '\n')
+	}
+	s.buffer = append(s.buffer, '\n')
+}
+
+// AppendJSON is Append with a value as JSON, as in the answers of JSON.
+func (s *EventStream) AppendJSON(kind, id string, value any) error {
+	data, err := json.Marshal(value, encoding)
+	if err == nil {
+		s.Append(kind, id, data)
+	}
+	return err
+}
+
+// KeepAlive sends a comment, which a client ignores.
+func (s *EventStream) KeepAlive() error {
+	s.buffer = append(s.buffer, ":\n\n"...)
+	return s.Flush()
+}
+
+// Flush writes what was appended. It blocks while the client does not read, at most for WriteTimeout.
+// After an error the handler must return.
+func (s *EventStream) Flush() error {
+	if len(s.buffer) == 0 {
+		return nil
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(s.timeout)) // fails only in tests without a connection
+	_, err := s.response.Write(s.buffer)
+	if err == nil {
+		err = s.control.Flush()
+	}
+	if s.buffer = s.buffer[:0]; cap(s.buffer) > maxStreamBuffer {
+		s.buffer = nil
+	}
+	return err
+}
+
+// maxStreamBuffer is the largest buffer that an idle stream keeps.
+const maxStreamBuffer = 4 << 10

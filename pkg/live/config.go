@@ -1,0 +1,34 @@
+package live
+
+import (
+	"errors"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/check"
+)
+
+// maxThreshold keeps the sum of an instant and a threshold in the range of timestamptz.
+const maxThreshold = 36500 * 24 * time.Hour
+
+// Config is the section "live". config/belfry.yaml describes its keys.
+type Config struct {
+	MaxWatchers          int           `mapstructure:"max_watchers"`
+	LagThreshold         time.Duration `mapstructure:"lag_threshold"`
+	DeadLettersThreshold int           `mapstructure:"dead_letters_threshold"`
+	ReadInterval         time.Duration `mapstructure:"read_interval"`
+}
+
+// DefaultConfig returns the values of config/belfry.yaml.
+func DefaultConfig() Config {
+	return Config{MaxWatchers: 100, LagThreshold: time.Minute, DeadLettersThreshold: 1, ReadInterval: 5 * time.Second}
+}
+
+// Validate returns one error for each value that cannot work, joined.
+func (c Config) Validate() error {
+	return errors.Join(
+		check.AtLeast("live.max_watchers", c.MaxWatchers, 0),
+		check.That(c.LagThreshold >= 0 && c.LagThreshold <= maxThreshold, "live.lag_threshold is %s: it must be from 0 to %s", c.LagThreshold, maxThreshold),
+		check.That(c.DeadLettersThreshold >= 0 && c.DeadLettersThreshold <= 10_000, "live.dead_letters_threshold is %d: it must be from 0 to 10000", c.DeadLettersThreshold),
+		check.That(c.ReadInterval >= time.Second, "live.read_interval is %s: it must be at least 1s", c.ReadInterval),
+	)
+}

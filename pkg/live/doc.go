@@ -1,0 +1,49 @@
+// Package live tells watchers what happens: at this instance, at the other ones, and in SQL sessions.
+//
+// A Hub collects events, a Watcher receives them (Hub.Watch). GET /api/v1/events, the dashboard and
+// `belfry top` are watchers. Without a watcher at any instance, nothing is counted and nothing is sent.
+//
+// # What it costs the database
+//
+//  1. Ten watchers of an instance cost what one costs.
+//  2. While nothing happens, watchers cost no statement.
+//  3. The lag and the dead letters of all groups are read by one statement, at most once in
+//     live.read_interval: at the first watcher, when something moved, and at the instant at which a group
+//     gets behind without doing anything. That instant is known from the read before.
+//  4. Rows of the audit are read by one statement, at most once a second, after a row was written. From
+//     the rows the hub also knows what operators changed, at all instances and in SQL. So names of what
+//     they changed are in no notification.
+//
+// # Other instances
+//
+// Each message between instances is one notification on listen.LiveChannel, at most one a second from
+// each instance, and of at most 7,800 bytes. The busiest queues come first, and the message says how many
+// are left out.
+//
+//   - An instance with a watcher announces itself (Watch). The others then send figures, when they have
+//     something to say.
+//   - The announcement is renewed only when figures arrive. An instance that sent figures and heard no
+//     renewal for 15 seconds stops. So an idle system sends nothing, and an instance that died gets no
+//     figures for longer than that.
+//   - An instance says hello when its LISTEN takes effect. Instances with watchers then announce
+//     themselves again. So a new instance, and one that missed notifications, knows who watches.
+//
+// Every role of the database can send and hear such notifications. A forged one can show wrong figures to
+// watchers, and make an instance send figures, at most once a second. It changes nothing else.
+//
+// # What a watcher does not see
+//
+//   - belfry.pause in a SQL session sends no notification. It is shown with the next change of an operator.
+//     belfry.resume is shown at once.
+//   - Messages that SQL sessions push and pop are in no rate. A group that SQL sessions drain is shown as
+//     behind until something else moves.
+//   - What happens at another instance in the first second after the first watcher came.
+//   - The lag counts the 10 partitions of a group that are due longest.
+//
+// # Slow watchers
+//
+// A watcher has a buffer of 256 events. When it is full, the watcher loses its oldest event, and the next
+// Take says how many were lost. Nobody waits for a watcher.
+//
+// The package is on floor 3. Floors 4 and above import it.
+package live

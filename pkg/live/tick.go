@@ -1,0 +1,129 @@
+package live
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// maxShown is how many queues one Rates has.
+	maxShown = 1000
+	// waitingTolerance is the part by which the waiting requests of a queue change without an event.
+	waitingTolerance = 10
+)
+
+// ratesState is what the last Rates said.
+type ratesState struct {
+	busy bool
+	// said are the waiting requests that the watchers know, by queue. sampled are those of the last tick.
+	said, sampled map[string]int
+}
+
+// runTicks calls tick once in tickInterval while somebody watches.
+func (h *Hub) runTicks(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Stop()
+		if h.active.Load() {
+			h.mu.Lock()
+			timer.Reset(time.Until(h.lastTick.Add(tickInterval)))
+			h.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.wakeTick:
+		case <-timer.C:
+			h.tick(time.Now())
+		}
+	}
+}
+
+// tick publishes what was counted since the last one, and sends one notification if another instance
+// must know something.
+func (h *Hub) tick(now time.Time) {
+	counted, over := h.counts.take(now)
+	waiting, _ := h.Waiting()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lastTick, h.heardPace = now, 0
+	rates, ok := h.ratesLocked(counted, over, waiting)
+	if ok {
+		shown := rates
+		shown.Queues, shown.Omitted = limit(rates.Queues, maxShown)
+		shown.Instance = h.instanceLocked(now)
+		h.publishLocked(Event{Type: TypeRates, Instance: h.Instance, Data: shown})
+		h.out.rates = &rates
+	}
+	for name, t := range counted {
+		if t.sweep != (Sweep{}) {
+			e := Event{Type: TypeSweep, Instance: h.Instance, At: now, Queue: name, Data: t.sweep}
+			h.publishLocked(e)
+			h.out.add(e, len(h.interests) > 0)
+		}
+	}
+	if len(counted) > 0 {
+		h.movedLocked()
+	}
+	h.flushLocked(now)
+	h.settleLocked(now)
+}
+
+// ratesLocked returns the rates of the queues that were busy, or whose waiting requests changed. ok is
+// false if there is nothing to say. After a busy second, the first idle one is said too.
+func (h *Hub) ratesLocked(counted map[string]*tally, over time.Duration, waiting map[string]int) (r Rates, ok bool) {
+	seconds := max(over.Seconds(), 0.001)
+	perSecond := func(n int64) float64 { return math.Round(100*float64(n)/seconds) / 100 }
+	r = Rates{Seconds: math.Round(1000*seconds) / 1000, Queues: []QueueRates{}}
+	said := map[string]int{}
+	for name, t := range counted {
+		if t.busy() > 0 {
+			r.Queues = append(r.Queues, QueueRates{
+				Queue: name, Pushed: perSecond(t.pushed), Delivered: perSecond(t.delivered), Acked: perSecond(t.acked),
+				Failed: perSecond(t.failed), Waiting: waiting[name],
+			})
+			said[name] = waiting[name]
+		}
+	}
+	busy := len(r.Queues) > 0
+	s := &h.rates
+	for _, names := range []map[string]int{waiting, s.said} {
+		for name := range names {
+			if _, done := said[name]; !done && differs(s.said[name], waiting[name]) && differs(s.said[name], s.sampled[name]) {
+				r.Queues = append(r.Queues, QueueRates{Queue: name, Waiting: waiting[name]})
+				said[name] = waiting[name]
+			}
+		}
+	}
+	ok = len(r.Queues) > 0 || s.busy
+	slices.SortFunc(r.Queues, func(a, b QueueRates) int {
+		return cmp.Or(cmp.Compare(b.Pushed+b.Delivered+b.Acked+b.Failed, a.Pushed+a.Delivered+a.Acked+a.Failed), cmp.Compare(a.Queue, b.Queue))
+	})
+	if s.said == nil {
+		s.said = map[string]int{}
+	}
+	for name, n := range said {
+		if s.said[name] = n; n == 0 {
+			delete(s.said, name)
+		}
+	}
+	s.busy, s.sampled = busy, waiting
+	return r, ok
+}
+
+// differs reports whether the number of waiting requests changed by more than a tenth, or from or to 0.
+func differs(said, now int) bool {
+	return (said == 0) != (now == 0) || max(said-now, now-said)*waitingTolerance > said
+}
+
+// limit returns the first elements of a list, and how many it left out.
+func limit[T any](list []T, most int) (first []T, omitted int) {
+	if len(list) <= most {
+		return list, 0
+	}
+	return list[:most], len(list) - most
+}

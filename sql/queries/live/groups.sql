@@ -1,0 +1,36 @@
+-- Lists at most 1000 groups beyond a threshold, those furthest behind first. $1: the oldest unfinished message is at
+-- least so many seconds old (0: no threshold). $2: the group has at least so many dead letters (0: no threshold).
+-- next_in is how long until the next group passes $1. It examines the 10 partitions of each group that are due longest,
+-- with the leased ones, and at most $2 dead letters of each. Always returns a row. One without a queue: no such group.
+WITH figure AS MATERIALIZED (
+    SELECT q.name AS queue_name, g.name AS group_name, oldest.age, oldest.next_in, $2::bigint > 0 AND dead.n >= $2::bigint AS dead
+      FROM belfry.consumer_group g
+     CROSS JOIN LATERAL (
+            SELECT q.name FROM belfry.queue q WHERE q.id = g.queue_id AND q.deleted_at IS NULL OFFSET 0) AS q
+     CROSS JOIN LATERAL (
+            SELECT max(s.age) FILTER (WHERE s.due) AS age,
+                   min(CASE WHEN s.due THEN $1::float8 - s.age ELSE greatest($1::float8 - s.age, s.ready_in) END) AS next_in
+              FROM (SELECT extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,
+                           extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in,
+                           c.ready_at <= statement_timestamp() OR coalesce(c.lease_until > statement_timestamp(), false) AS due
+                      FROM (SELECT c.partition_id, c.committed, c.ready_at, c.lease_until, c.skip
+                              FROM belfry.cursor c
+                             WHERE c.group_id = g.id AND c.ready_at IS NOT NULL
+                             ORDER BY c.ready_at
+                             LIMIT 10) AS c
+                     CROSS JOIN LATERAL (
+                            SELECT m.created_at FROM belfry.message m
+                             WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                             ORDER BY m.seq
+                             LIMIT 1) AS head) AS s) AS oldest
+     CROSS JOIN LATERAL (
+            SELECT count(*) AS n FROM (SELECT d.id FROM belfry.dead_letter d WHERE d.group_id = g.id LIMIT $2::bigint) AS s) AS dead
+)
+SELECT statement_timestamp() AS now, n.next_in, f.queue_name, f.group_name, f.age, f.behind, f.dead
+  FROM (SELECT min(f.next_in) AS next_in FROM figure f WHERE $1::float8 > 0 AND f.next_in > 0) AS n
+  LEFT JOIN LATERAL (
+        SELECT f.queue_name, f.group_name, coalesce(f.age, 0) AS age, $1::float8 > 0 AND coalesce(f.age >= $1::float8, false) AS behind, f.dead
+          FROM figure f
+         WHERE f.dead OR $1::float8 > 0 AND f.age >= $1::float8
+         ORDER BY f.age DESC NULLS LAST, f.queue_name COLLATE "C", f.group_name COLLATE "C"
+         LIMIT 1000) AS f ON true

@@ -1,0 +1,273 @@
+package integration_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// sent is one event of a stream.
+type sent struct {
+	kind, id string
+	data     json.RawMessage
+}
+
+// stream is an open stream of Server-Sent Events.
+type stream struct {
+	t      *testing.T
+	events chan sent // closed at the end of the stream
+	// comments counts the keep-alives.
+	close func()
+}
+
+// openStream sends a request whose answer is a stream. The end of t closes it.
+func (s *server) openStream(t *testing.T, c call, headers ...string) *stream {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	request, err := http.NewRequestWithContext(ctx, c.Method, s.base+c.Target, http.NoBody)
+	require.NoError(t, err)
+	if c.Token != "" {
+		request.Header.Set("Authorization", c.Token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	transport := &http.Transport{}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
+	require.Equal(t, "no", response.Header.Get("X-Accel-Buffering"))
+	one := &stream{t: t, events: make(chan sent, 10_000), close: cancel}
+	go func() {
+		defer close(one.events)
+		defer transport.CloseIdleConnections()
+		defer func() { _ = response.Body.Close() }() // the stream may have been aborted
+		one.read(bufio.NewReader(response.Body))
+	}()
+	t.Cleanup(cancel)
+	return one
+}
+
+// read parses the stream until it ends.
+func (s *stream) read(from *bufio.Reader) {
+	var e sent
+	var data []string
+	for {
+		line, err := from.ReadString('\n')
+		if err != nil {
+			return
+		}
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch name {
+		case "event":
+			e.kind = value
+		case "id":
+			e.id = value
+		case "data":
+			data = append(data, value)
+		case "":
+			if e.kind != "" {
+				e.data = json.RawMessage(strings.Join(data, "\n"))
+				s.events <- e
+			}
+			e, data = sent{}, nil
+		}
+	}
+}
+
+// until returns the next event of a type whose data has all of the texts. It skips others.
+func (s *stream) until(kind string, has ...string) sent {
+	s.t.Helper()
+	limit := time.After(patience)
+	var skipped []string
+next:
+	for {
+		select {
+		case e, open := <-s.events:
+			require.True(s.t, open, "the stream ended before %s %s; it had %s", kind, has, skipped)
+			skipped = append(skipped, e.kind+string(e.data))
+			if e.kind != kind {
+				continue
+			}
+			for _, text := range has {
+				if !strings.Contains(string(e.data), text) {
+					continue next
+				}
+			}
+			return e
+		case <-limit:
+			require.FailNow(s.t, "did not come in time: "+kind, "%s; it had %s", has, skipped)
+		}
+	}
+}
+
+// untilEnd reads the rest of the stream.
+func (s *stream) untilEnd() (rest []sent) {
+	s.t.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case e, open := <-s.events:
+			if !open {
+				return rest
+			}
+			rest = append(rest, e)
+		case <-limit:
+			require.FailNow(s.t, "the stream did not end")
+		}
+	}
+}
+
+func watchEvents() call { return get("/api/v1/events") }
+
+// One watcher sees what happens at both instances and in SQL sessions.
+func TestEventsOfBothInstancesArrive(t *testing.T) {
+	t.Parallel()
+	quick := func(cfg *config.Config) { cfg.Live.LagThreshold, cfg.Live.ReadInterval = time.Second, time.Second }
+	here := start(t, proven, quick)
+	there := startOn(t, here.dsn, proven, quick)
+	here.untilProven(t, 0)
+	there.untilProven(t, 0)
+	watching := here.openStream(t, watchEvents())
+	watching.until("snapshot", `"listener":"proven"`)
+	for i, s := range []*server{here, there} {
+		c, name := s.client(t), fmt.Sprint("q", i)
+		known(c, name)
+		watching.until("queue.created", `"queue":"`+name+`"`)
+		require.Equal(t, http.StatusNoContent, c.pop(name, "").Status) // registers the group
+		watching.until("group.created", `"queue":"`+name+`"`)
+		c.pushIDs(name, "p", "1", "2")
+		watching.until("rates", `"queue":"`+name+`","pushed":`)
+		watching.until("lag", `"queue":"`+name+`"`, `"beyond":true`)
+		c.send1(post("/api/v1/resources/queues/"+name+"/pause", ""))
+		watching.until("queue.paused", `"queue":"`+name+`"`)
+		watching.until("audit", `"delivery.pause"`, `"queue":"`+name+`"`)
+		c.exec(`SELECT belfry.resume($1)`, name)
+		watching.until("queue.resumed", `"queue":"`+name+`"`)
+		got := c.pop(name, "batch=2&subscriptionMode=all").ok(http.StatusOK)
+		c.ack(got.ack("completed", 0)[0]).ok(http.StatusOK)
+		c.ack(got.ack("dlq", 1)[0]).ok(http.StatusOK)
+		watching.until("lag", `"queue":"`+name+`"`, `"beyond":false`)
+		watching.until("dead_letters", `"queue":"`+name+`"`, `"beyond":true`)
+		c.send1(call{Method: http.MethodDelete, Target: "/api/v1/resources/queues/" + name})
+		watching.until("queue.deleted", `"queue":"`+name+`"`)
+	}
+	there.client(t).send1(post("/api/v1/system/maintenance/pop", `{"enabled":true}`))
+	last := watching.until("maintenance", `"pop":true`)
+	watching.close()
+	again := here.openStream(t, watchEvents(), "Last-Event-ID", last.id)
+	there.client(t).pushIDs("q3", "p", "1")
+	require.NotEqual(t, "snapshot", again.until("queue.created", `"queue":"q3"`).kind)
+
+	require.NoError(t, there.stop(t))
+	again.until("instance", `"left"`)
+	require.NoError(t, here.stop(t))
+	rest := again.untilEnd()
+	require.Equal(t, "closing", rest[len(rest)-1].kind)
+	require.Contains(t, string(rest[len(rest)-1].data), `"shutdown"`)
+}
+
+// A stream shows what its token allows, and ends when the token is revoked or expires.
+func TestAStreamEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	option, made := withSecret(t)
+	s := startOn(t, pgtest.Database(t), option)
+	c := tenancy{s.client(t), made("ops", identity.Admin, nil)}
+	limited := made("tenant", identity.ReadOnly, &identity.Grants{Read: []string{"a.*"}})
+	one := s.openStream(t, call{Method: http.MethodGet, Target: "/api/v1/events", Token: limited})
+	one.until("snapshot")
+	for _, name := range []string{"b.x", "a.y"} {
+		c.do(post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"payload":1}]}`, name)))
+		c.do(post("/api/v1/resources/queues/"+name+"/pause", ""))
+	}
+	one.until("queue.paused", `"a.y"`)
+	one.close()
+	for _, e := range one.untilEnd() {
+		require.NotContains(t, string(e.data), "b.x")
+		require.NotEqual(t, "audit", e.kind)
+	}
+}
+
+func streamOf(queue, query string) call { return get("/api/v1/sse/queue/" + queue + "?" + query) }
+
+// messageOf returns the message of an event.
+func (s *stream) message() (m message) {
+	s.t.Helper()
+	require.NoError(s.t, json.Unmarshal(s.until("message").data, &m))
+	return m
+}
+
+// quiet fails if a message comes within a time.
+func (s *stream) quiet(d time.Duration) {
+	s.t.Helper()
+	select {
+	case e := <-s.events:
+		require.FailNow(s.t, "an event came", "%s %s", e.kind, e.data)
+	case <-time.After(d):
+	}
+}
+
+// A stream delivers with leases, up to max_in_flight. Acks at this server and at another one free places.
+// When the client goes, its leases are released and the attempt does not count.
+func TestAStreamOfMessages(t *testing.T) {
+	t.Parallel()
+	here := start(t, proven)
+	there := startOn(t, here.dsn, proven)
+	here.untilProven(t, 0)
+	there.untilProven(t, 0)
+	c, other := here.client(t), there.client(t)
+	known(c, "q")
+	one := here.openStream(t, streamOf("q", "consumerGroup=g&max_in_flight=2"))
+	c.untilWaiting(1)
+	for i := range 6 {
+		other.pushIDs("q", fmt.Sprint("p", i), fmt.Sprint(i))
+	}
+	first, second := one.message(), one.message()
+	one.quiet(200 * time.Millisecond)
+	ack := func(c client, m message) {
+		got := c.ack(ackItem{TransactionID: m.TransactionID, PartitionID: m.PartitionID, LeaseID: m.LeaseID, ConsumerGroup: "g", Status: "completed"}).ok(http.StatusOK)
+		require.True(t, got[0].Success, got[0].reason())
+	}
+	ack(c, first)
+	third := one.message()
+	ack(other, second)
+	fourth := one.message()
+	one.close()
+	one.untilEnd()
+	seen := map[string]int{}
+	for len(seen) < 4 { // the release is after the end of the request
+		got := other.pop("q", "consumerGroup=g&wait=true&timeout=1000")
+		if got.Status == http.StatusOK {
+			m := got.ok(http.StatusOK).Messages[0]
+			seen[m.TransactionID] = m.Attempt
+		}
+	}
+	require.Equal(t, 1, seen[third.TransactionID])
+	require.Equal(t, 1, seen[fourth.TransactionID])
+
+	// A paused group and a stop of the server.
+	two := here.openStream(t, streamOf("q", "consumerGroup=h&subscriptionMode=new&batch=2"))
+	c.untilWaiting(1)
+	c.send1(post("/api/v1/consumer-groups/h/queues/q/pause", ""))
+	c.pushIDs("q", "p9", "paused")
+	two.quiet(300 * time.Millisecond)
+	c.send1(post("/api/v1/consumer-groups/h/queues/q/resume", ""))
+	require.Equal(t, "paused", two.message().TransactionID)
+	began := time.Now()
+	require.NoError(t, here.stop(t))
+	rest := two.untilEnd()
+	require.Equal(t, `{"reason":"shutdown"}`, string(rest[len(rest)-1].data))
+	require.Less(t, time.Since(began), 5*time.Second)
+}
