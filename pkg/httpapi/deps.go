@@ -60,9 +60,9 @@ type Deps struct {
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
 	Explainer   adminplane.Explainer
-	Doctor      adminplane.Doctor
 	// Events are what happens, for watchers. They also count like a Meter.
 	Events Events
+	Doctor adminplane.Doctor
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams

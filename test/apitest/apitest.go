@@ -68,7 +68,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 // noEvents returns a hub that does nothing.
 func noEvents() *live.Hub {
 	return live.New(live.Deps{
-		Waiting: func() (map[string]int, int) { return nil, 0 }, Listener: func() string { return "proven" }, Send: func(string) {},
+		Waiting: func() int { return 0 }, WaitingByQueue: func() map[string]int { return nil }, Listener: func() string { return "proven" }, Send: func(string) {},
 	}, live.DefaultConfig())
 }
 

@@ -120,7 +120,7 @@ func (s *flightStream) leases() (ids []queue.ID) {
 	return ids
 }
 
-// update ends the messages that the database knows to be done. positions are those of all leases.
+// update ends the messages that are done, according to the database. positions has all live leases of the stream.
 func (s *flightStream) update(positions map[owner.Position]int64) {
 	f := s.all
 	f.mu.Lock()

@@ -1,12 +1,15 @@
 package dataplane
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -29,15 +32,23 @@ type streamEnd string
 
 func (e streamEnd) Error() string { return "the stream ends: " + string(e) }
 
-// queueStream is a stream of messages. The goroutine of its handler uses it alone.
+// queueStream is a stream of messages. The goroutine of its handler delivers, and a timer sends keep-alives.
 type queueStream struct {
 	*Handlers
 	c      *wire.Params
 	req    queue.PopRequest
 	most   int // max_in_flight
 	sent   *flightStream
-	stream *wire.EventStream // nil until the answer begins
-	end    time.Time
+	ends   time.Time
+	memory *inflight.Reservation // of the current delivery
+
+	// ctx ends with the request, or with a cause that the keep-alives found.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// writing guards the stream, which is nil until the answer begins.
+	writing sync.Mutex
+	stream  *wire.EventStream
+	beat    *time.Timer
 }
 
 // StreamQueue serves GET /api/v1/sse/queue/:queue. Queen MQ does not have it. It pops in a loop, with the
@@ -45,82 +56,122 @@ type queueStream struct {
 //
 // When the client leaves, its leases are released. When the server ends the stream they are kept, because
 // the client has the messages and acknowledges them at another server.
+//
+// The functions that wait have small frames, as in package dispatch: thousands of streams wait.
 func (h *Handlers) StreamQueue(c echo.Context) error {
-	p := &wire.Params{Context: c}
-	s := &queueStream{Handlers: h, c: p, req: *h.popRequest(p), sent: h.InFlight.stream(), end: wire.End(c)}
+	s, err := h.newQueueStream(&wire.Params{Context: c})
+	if err != nil {
+		return err
+	}
+	return s.finish(s.run())
+}
+
+func (h *Handlers) newQueueStream(p *wire.Params) (*queueStream, error) {
+	s := &queueStream{Handlers: h, c: p, req: *h.popRequest(p), sent: h.InFlight.stream(), ends: wire.End(p)}
 	s.req.Queue = p.PathName("queue")
 	if s.req.Partition = p.Name("partition"); s.req.Partition != nil {
 		s.req.Partitions = 1
 	}
-	s.most = wire.Clamp(1, wire.LeadingInt(c.QueryParam("max_in_flight"), maxInFlightDefault), maxInFlight)
+	s.most = wire.Clamp(1, wire.LeadingInt(p.QueryParam("max_in_flight"), maxInFlightDefault), maxInFlight)
 	if s.req.AutoAck {
 		p.Check(queue.Invalidf("autoAck is set: a stream delivers with leases; acknowledge with POST /api/v1/ack"))
 	}
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	if err := mayPop(p.Ctx(), &s.req); err != nil {
-		return err
+	s.ctx, s.cancel = context.WithCancelCause(p.Ctx())
+	return s, mayPop(p.Ctx(), &s.req)
+}
+
+// finish ends the stream after run has returned why.
+func (s *queueStream) finish(why error) error {
+	s.cancel(nil)
+	if s.beat != nil {
+		s.beat.Stop()
 	}
-	err := s.run()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	leases := s.sent.end()
 	switch {
-	case errors.Is(err, errLeft):
+	case errors.Is(why, errLeft):
 		for _, lease := range leases {
-			h.Popper.Release(p.Ctx(), &queue.Delivery{Queue: s.req.Queue, LeaseID: lease, Messages: make([]queue.Message, 1)})
+			s.Popper.Release(s.c.Ctx(), &queue.Delivery{Queue: s.req.Queue, LeaseID: lease, Messages: make([]queue.Message, 1)})
 		}
 		return nil
 	case s.stream == nil:
-		return err
+		return why
 	default:
-		return s.close(err)
+		return s.close(why)
 	}
 }
 
 // run delivers until the stream ends, and returns why.
 func (s *queueStream) run() error {
-	for wait := firstWait; ; wait = wire.KeepAlive {
-		if err := s.deliver(wait); err != nil {
+	for wait := firstWait; ; wait = maxWait {
+		delivery, err := s.pop(wait)
+		if err = s.deliver(delivery, err); err != nil {
 			return err
 		}
-		if err := s.waitForPlace(); err != nil {
-			return err
+		if s.sent.count() >= s.most {
+			if err = s.waitForPlace(); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// deliver pops once, and sends what it got, or a keep-alive if the wait ended without a message.
-func (s *queueStream) deliver(wait time.Duration) error {
-	memory := s.Bodies.Budget.Reservation()
-	defer memory.End()
-	req := s.req
-	req.Wait, req.Batch, req.Memory = max(firstWait, min(wait, time.Until(s.end))), min(req.Batch, s.most-s.sent.count()), memory
-	if memory.AnswerBytesLeft() == 0 {
-		return queue.MemoryFull()
+// pop pops once.
+func (s *queueStream) pop(wait time.Duration) (*queue.Delivery, error) {
+	s.memory = s.Bodies.Budget.Reservation()
+	if s.memory.AnswerBytesLeft() == 0 {
+		return nil, queue.MemoryFull()
 	}
-	delivery, err := s.Popper.Pop(s.c.Ctx(), &req)
+	req := new(queue.PopRequest)
+	*req = s.req
+	req.Wait, req.Batch, req.Memory = max(firstWait, min(wait, time.Until(s.ends))), min(req.Batch, s.most-s.sent.count()), s.memory
+	return s.Popper.Pop(s.ctx, req)
+}
+
+// deliver sends what a pop got.
+func (s *queueStream) deliver(delivery *queue.Delivery, err error) error {
+	defer s.memory.End()
 	switch {
-	case s.c.Ctx().Err() != nil && err != nil:
-		return errLeft // the pop has released what it claimed
+	case err != nil && s.ctx.Err() != nil: // the pop has released what it claimed
+		return s.over()
+	case errors.Is(err, queue.ErrJoining):
+		delivery = &queue.Delivery{} // the next pop goes on
 	case err != nil:
 		return err
 	}
 	s.sent.add(delivery)
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if s.stream == nil {
 		if s.stream, err = s.Streams.Start(s.c); err != nil {
 			return errLeft
 		}
+		s.beat = time.AfterFunc(wire.KeepAlive, s.keepAlive)
 	}
-	if len(delivery.Messages) > 0 {
-		return s.send(delivery)
+	if len(delivery.Messages) == 0 {
+		return s.over()
 	}
-	if err := s.over(); err != nil {
-		return err
+	s.beat.Reset(wire.KeepAlive)
+	return s.send(delivery)
+}
+
+// keepAlive runs after a time without messages. It ends the stream of a client that has left, or has lost its right.
+func (s *queueStream) keepAlive() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+	case s.Streams.Valid(s.ctx) != nil:
+		s.cancel(streamEnd(wire.EndUnauthorized))
+	case s.stream.KeepAlive() != nil:
+		s.cancel(errLeft)
+	default:
+		s.beat.Reset(wire.KeepAlive)
 	}
-	if s.stream.KeepAlive() != nil {
-		return errLeft
-	}
-	return nil
 }
 
 // send sends messages. A stream that is over sends them too: they are leased to it.
@@ -131,7 +182,7 @@ func (s *queueStream) send(d *queue.Delivery) error {
 		b := append(appendIDs(make([]byte, 0, m.AnswerSize()+len(m.Partition.Name)), m), m.Payload...)
 		s.stream.Append("message", m.ID.String(), appendRest(b, m, lease, group))
 	}
-	if s.stream.Flush() != nil || s.c.Ctx().Err() != nil {
+	if s.stream.Flush() != nil {
 		return errLeft
 	}
 	s.Meter.Delivered(d)
@@ -141,16 +192,20 @@ func (s *queueStream) send(d *queue.Delivery) error {
 // over returns why the stream must end, or nil.
 func (s *queueStream) over() error {
 	select {
-	case <-s.c.Ctx().Done():
+	case <-s.ctx.Done():
+		var end streamEnd
+		if errors.As(context.Cause(s.ctx), &end) {
+			return end
+		}
 		return errLeft
 	case <-s.Streams.Ending:
 		return streamEnd(wire.EndShutdown)
 	default:
 	}
-	if !time.Now().Before(s.end) {
-		return streamEnd(s.Streams.ReasonOf(s.c.Ctx()))
+	if !time.Now().Before(s.ends) {
+		return streamEnd(s.Streams.ReasonOf(s.ctx))
 	}
-	if s.Streams.Valid(s.c.Ctx()) != nil {
+	if s.Streams.Valid(s.ctx) != nil {
 		return streamEnd(wire.EndUnauthorized)
 	}
 	return nil
@@ -160,28 +215,19 @@ func (s *queueStream) over() error {
 // free places at once. For those elsewhere, and for leases that end, it asks the database.
 func (s *queueStream) waitForPlace() error {
 	check := firstCheck
-	var timer, beat, end *time.Timer
+	timer, end := time.NewTimer(check), time.NewTimer(time.Until(s.ends))
+	defer timer.Stop()
+	defer end.Stop()
 	for s.sent.count() >= s.most {
-		if timer == nil {
-			timer, beat, end = time.NewTimer(check), time.NewTimer(wire.KeepAlive), time.NewTimer(time.Until(s.end))
-			defer end.Stop()
-			defer timer.Stop()
-			defer beat.Stop()
-		}
 		select {
-		case <-s.c.Ctx().Done():
+		case <-s.ctx.Done():
 		case <-s.Streams.Ending:
 		case <-end.C:
 		case <-s.sent.freed:
-		case <-beat.C:
-			if s.stream.KeepAlive() != nil {
-				return errLeft
-			}
-			beat.Reset(wire.KeepAlive)
 		case <-timer.C:
 			check = min(2*check, maxCheck)
 			timer.Reset(check)
-			if positions, err := s.Owners.InFlight(s.c.Ctx(), s.sent.leases()); err == nil { // else at the next check
+			if positions, err := s.Owners.InFlight(s.ctx, s.sent.leases()); err == nil { // else at the next check
 				s.sent.update(positions)
 			}
 		}
