@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -9,7 +11,8 @@ import (
 const (
 	// ackSenders is the number of requests with acknowledgments at a time.
 	ackSenders = 2
-	// maxAcks bounds the acknowledgments of a request, except that one submission is never divided.
+	// maxAcks is the number from which a delivery submits and a sender collects no more. A request has fewer than twice as
+	// many, and the server takes 10,000 unless it is configured otherwise.
 	maxAcks = 2000
 )
 
@@ -18,18 +21,29 @@ type ackItem struct {
 	Ack
 	// mayBeRefused is set if a refusal is expected.
 	mayBeRefused bool
+	// of is the submission with the acknowledgment.
+	of *submission
 }
 
 // submission are the acknowledgments of one delivery.
 type submission struct {
 	items []ackItem
 	// done closes when the server has answered, or the client gave up.
-	done    chan struct{}
+	done chan struct{}
+	// refused means that the server refused an acknowledgment, so the lease has ended.
 	refused atomic.Bool
+	// failed means that it is not known whether all acknowledgments were applied.
+	failed atomic.Bool
 }
 
 // wasRefused reports whether the answer has arrived and an acknowledgment was refused.
 func (s *submission) wasRefused() bool { return s.refused.Load() }
+
+// answered blocks until the acknowledgments are answered or given up. It reports whether the server answered all of them.
+func (s *submission) answered() bool {
+	<-s.done
+	return !s.failed.Load()
+}
 
 // acker sends the acknowledgments of all workers of a consumer. Acknowledgments
 // that arrive during a request share the next one.
@@ -53,6 +67,9 @@ func newAcker(ctx context.Context, c *Client) *acker {
 // submit blocks while the queue is full.
 func (a *acker) submit(items []ackItem) *submission {
 	s := &submission{items: items, done: make(chan struct{})}
+	for i := range items {
+		items[i].of = s
+	}
 	a.queue <- s
 	return s
 }
@@ -65,47 +82,53 @@ func (a *acker) close() {
 
 func (a *acker) send() {
 	for first := range a.queue {
-		together, n := []*submission{first}, len(first.items)
+		together, items := []*submission{first}, first.items
 	collect:
-		for n < maxAcks {
+		for len(items) < maxAcks {
 			select {
 			case next, open := <-a.queue:
 				if !open {
 					break collect
 				}
-				together, n = append(together, next), n+len(next.items)
+				together, items = append(together, next), append(items, next.items...)
 			default:
 				break collect
 			}
 		}
-		a.request(together, n)
+		a.request(items)
+		for _, s := range together {
+			close(s.done)
+		}
 	}
 }
 
-// request sends the acknowledgments of submissions in one request.
-func (a *acker) request(together []*submission, n int) {
-	acks := make([]Ack, 0, n)
-	for _, s := range together {
-		for _, item := range s.items {
-			acks = append(acks, item.Ack)
-		}
+// request sends acknowledgments in one request. If the server refuses the request as a whole, because of one of them or because
+// there are too many, each half is sent alone. After the failure of an acknowledgment, no later one of the same submission is sent.
+func (a *acker) request(items []ackItem) {
+	acks := make([]Ack, len(items))
+	for i := range items {
+		acks[i] = items[i].Ack
 	}
 	results, err := a.client.Ack(a.ctx, acks...)
-	if err != nil {
-		a.client.log.ErrorContext(a.ctx, "messages were not acknowledged and may be delivered again", "messages", n, "error", err)
-	}
-	for _, s := range together {
-		for _, item := range s.items {
-			if err != nil {
-				break
-			}
-			if !results[0].Success && !item.mayBeRefused {
-				s.refused.Store(true)
-				a.client.log.WarnContext(a.ctx, "an acknowledgment was refused, and the message may be delivered again",
-					"transaction_id", item.TransactionID, "partition_id", item.PartitionID, "reason", results[0].Error)
-			}
-			results = results[1:]
+	if half := len(items) / 2; half > 0 && (errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge)) {
+		a.request(items[:half])
+		rest := slices.DeleteFunc(items[half:], func(item ackItem) bool { return item.of.failed.Load() })
+		if len(rest) > 0 {
+			a.request(rest)
 		}
-		close(s.done)
+		return
+	}
+	if err != nil {
+		a.client.log.ErrorContext(a.ctx, "messages were not acknowledged and may be delivered again", "messages", len(items), "error", err)
+	}
+	for i, item := range items {
+		switch {
+		case err != nil:
+			item.of.failed.Store(true)
+		case !results[i].Success && !item.mayBeRefused:
+			item.of.refused.Store(true)
+			a.client.log.WarnContext(a.ctx, "an acknowledgment was refused, and the message may be delivered again",
+				"transaction_id", item.TransactionID, "partition_id", item.PartitionID, "reason", results[i].Error)
+		}
 	}
 }

@@ -3,11 +3,8 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
-	"strings"
 	"time"
 )
 
@@ -21,14 +18,16 @@ const (
 // Config are the settings of a client. Only URLs is required.
 type Config struct {
 	// URLs are the servers, such as http://localhost:6632. The first one is used until it is not available, then the next
-	// one, and after the last one the first. To share the load, begin with another one in each process.
+	// one, and after the last one the first. To share the load, begin with another one in each process. The user and the
+	// password of a URL are sent with HTTP Basic if Token is nil. Errors and logs do not have them.
 	URLs []string
 	// Token returns the bearer token of requests. nil sends none.
 	Token TokenFunc
 	// HTTPClient sends the requests. Its Timeout must be 0, because it would end long polls. Use its Transport for TLS
 	// certificates and proxies. nil is a client of its own with the TLS settings of this machine.
 	HTTPClient *http.Client
-	// RetryFor is how long after its begin a call is repeated. 0 is 30 seconds, and a negative value repeats nothing.
+	// RetryFor is how long after its begin a call is repeated. 0 is 30 seconds, and a negative value repeats nothing. If a
+	// server is not available, a call tries each of the others once in any case.
 	// Consume and Messages repeat their pops without a limit.
 	RetryFor time.Duration
 	// RequestTimeout bounds one attempt. The wait of a pop is added to it. 0 is 30 seconds.
@@ -52,19 +51,15 @@ func New(config Config) (*Client, error) {
 	if len(config.URLs) == 0 {
 		return nil, errors.New("a client needs the URL of a server")
 	}
-	bases := make([]string, len(config.URLs))
+	all := make([]server, len(config.URLs))
 	for i, text := range config.URLs {
-		base, err := url.Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("reading the URL %q: %w", text, err)
+		var err error
+		if all[i], err = parseServer(text); err != nil {
+			return nil, err
 		}
-		if base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" {
-			return nil, fmt.Errorf("the URL %q is not of the form http://host:port or https://host:port", text)
-		}
-		bases[i] = strings.TrimSuffix(base.String(), "/")
 	}
 	c := &Client{
-		http: config.HTTPClient, servers: &servers{bases: bases}, tokens: newTokens(config.Token),
+		http: config.HTTPClient, servers: &servers{all: all}, tokens: newTokens(config.Token),
 		retryFor: config.RetryFor, requestTimeout: config.RequestTimeout, log: config.Log,
 	}
 	if c.http == nil {

@@ -24,7 +24,8 @@ const (
 	quick      = 50 * time.Millisecond
 )
 
-// ConsumeOptions are the settings of Consume and Messages. Either Queue is set, or Namespace, Task or both.
+// ConsumeOptions are the settings of Consume and Messages. Either Queue is set, or Namespace, Task or both. Otherwise
+// Consume returns ErrInvalid.
 type ConsumeOptions struct {
 	Queue string
 	// Partition restricts the consumer to one partition of Queue. "" is any partition.
@@ -140,6 +141,11 @@ type consumer struct {
 
 // consume runs workers until ctx ends or one of them fails, and returns the first failure.
 func (c *Client) consume(ctx context.Context, o ConsumeOptions, workers int, handle func(context.Context, *Raw) error) error {
+	pop, err := o.pop().call()
+	if err != nil {
+		return err
+	}
+	pop.endless = true
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -150,10 +156,9 @@ func (c *Client) consume(ctx context.Context, o ConsumeOptions, workers int, han
 	})
 	defer stopped()
 	w := &consumer{
-		client: c, pop: o.pop().call(), lease: cmp.Or(o.Lease, defaultLease), handle: handle, work: work,
+		client: c, pop: pop, lease: cmp.Or(o.Lease, defaultLease), handle: handle, work: work,
 		acks: newAcker(context.WithoutCancel(ctx), c),
 	}
-	w.pop.endless = true
 	defer w.acks.close()
 	if workers == 1 { // the loop body of Messages runs in the goroutine of its caller
 		return w.run(ctx)

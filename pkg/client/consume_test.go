@@ -125,7 +125,7 @@ func TestFailureReleasesTheLeaseOfTheMessagesAfterIt(t *testing.T) {
 			if r.URL.Path == "/api/v1/ack/batch" {
 				require.Contains(t, string(body), `"transactionId":"p-1"`)
 				require.Contains(t, string(body), `"status":"retry"`)
-				return 400, nil, `{"error":"seen"}`
+				return 500, nil, `{"error":"seen"}`
 			}
 			return 0, nil, ""
 		}

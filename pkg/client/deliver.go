@@ -19,6 +19,8 @@ type delivery struct {
 	finished []ackItem
 	sent     *submission
 	sentAt   time.Time
+	// refused means that a submission before sent was refused.
+	refused bool
 }
 
 // deliver handles the messages of a pop and acknowledges them. When ctx ends or the lease is lost, it releases the rest.
@@ -31,11 +33,10 @@ func (w *consumer) deliver(ctx context.Context, messages []*Raw) {
 		switch {
 		case d.ended[message.PartitionID]:
 		case ctx.Err() != nil || d.lost():
-			d.end(message, Retry, nil)
-			d.finished[len(d.finished)-1].mayBeRefused = true
+			d.release(message)
 		default:
 			d.one(message, messages[i+1:])
-			if time.Since(d.sentAt) > ackInterval {
+			if time.Since(d.sentAt) > ackInterval || len(d.finished) >= maxAcks {
 				d.submit()
 			}
 		}
@@ -60,14 +61,19 @@ func (d *delivery) one(message *Raw, rest []*Raw) {
 	case DeadLettered:
 		d.finished = append(d.finished, ackItem{Ack: message.Ack(status, err)})
 		d.submit()
-		<-d.sent.done // a handler that acknowledges a later message itself would complete this one
+		// If a later message is completed before this is certain, also by its handler, the cursor passes this message
+		// and it is lost. After a refusal, nothing more of the delivery is handled; see lost.
+		if !d.sent.answered() {
+			d.release(message)
+			pauseFor(ctx, afterError) // otherwise a server that always fails gets the message again and again without a pause
+		}
 	case Retry, Failed:
 		d.end(message, status, err)
 		// If this failure makes the message a dead letter, the lease lives on for the others. This releases it. Otherwise
 		// it is refused.
 		for _, next := range rest {
 			if next.PartitionID == message.PartitionID {
-				d.finished = append(d.finished, ackItem{Ack: next.Ack(Retry, nil), mayBeRefused: true})
+				d.release(next)
 				break
 			}
 		}
@@ -84,9 +90,15 @@ func (d *delivery) end(message *Raw, status AckStatus, reason error) {
 	d.finished = append(d.finished, ackItem{Ack: message.Ack(status, reason)})
 }
 
+// release ends the lease of the partition of a message. It has no effect if the lease has ended.
+func (d *delivery) release(message *Raw) {
+	d.end(message, Retry, nil)
+	d.finished[len(d.finished)-1].mayBeRefused = true
+}
+
 // lost reports whether the lease has ended.
 func (d *delivery) lost() bool {
-	return errors.Is(context.Cause(d.lease.ctx), ErrLeaseLost) || d.sent != nil && d.sent.wasRefused()
+	return errors.Is(context.Cause(d.lease.ctx), ErrLeaseLost) || d.refused || d.sent != nil && d.sent.wasRefused()
 }
 
 // submit hands the finished acknowledgments to the acker. It blocks until the acknowledgments of this delivery that were submitted
@@ -97,6 +109,7 @@ func (d *delivery) submit() {
 	}
 	if d.sent != nil {
 		<-d.sent.done
+		d.refused = d.refused || d.sent.wasRefused()
 	}
 	d.sent = d.acks.submit(d.finished)
 	d.finished, d.sentAt = nil, time.Now()

@@ -60,6 +60,8 @@ type call struct {
 	wait time.Duration
 	// endless calls are repeated until the context ends.
 	endless bool
+	// hasty calls are not repeated after 429.
+	hasty bool
 }
 
 func newCall(r Request) (call, error) {
@@ -99,13 +101,13 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 	began := time.Now()
 	renewed := false
 	for attempt := 1; ; attempt++ {
-		base, number := c.servers.use()
+		used, number := c.servers.use()
 		token, err := c.tokens.get(ctx)
 		var answer []byte
 		if err != nil {
-			err = &Error{Method: made.method, Path: made.target, URL: base, cause: err}
+			err = &Error{Method: made.method, Path: made.target, URL: used.printed, cause: err}
 		} else {
-			answer, err = c.attempt(ctx, base, token, made)
+			answer, err = c.attempt(ctx, used, token, made)
 		}
 		if err == nil {
 			return answer, nil
@@ -119,13 +121,15 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 		}
 		if failure.Status == http.StatusUnauthorized && !renewed && c.tokens.refused(token) {
 			renewed = true
+			attempt-- // it was no attempt at another server
 			continue
 		}
-		if !failure.temporary(made.repeatable) {
+		if !failure.temporary(made.repeatable) || made.hasty && failure.Status == http.StatusTooManyRequests {
 			return nil, err
 		}
 		pause := c.pause(failure, number, attempt)
-		if !made.endless && time.Since(began)+pause > c.retryFor {
+		another := pause == 0 && failure.Status != http.StatusTooManyRequests
+		if !made.endless && !another && time.Since(began)+pause > c.retryFor {
 			return nil, err
 		}
 		c.log.WarnContext(ctx, "a request is repeated", "error", err, "pause", pause, "attempt", attempt)
@@ -150,31 +154,31 @@ func (c *Client) pause(failure *Error, number int64, attempt int) time.Duration 
 }
 
 // attempt sends a call once.
-func (c *Client) attempt(ctx context.Context, base, token string, made call) ([]byte, error) {
+func (c *Client) attempt(ctx context.Context, to server, token string, made call) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.requestTimeout+made.wait)
 	defer cancel()
-	response, err := c.open(ctx, base, token, made)
+	response, err := c.open(ctx, to, token, made)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = response.Body.Close() }() // it was read to its end, or failed
 	answer, err := readAll(response)
 	if err != nil {
-		return nil, &Error{Method: made.method, Path: made.target, URL: base, cause: fmt.Errorf("reading the answer: %w", err)}
+		return nil, &Error{Method: made.method, Path: made.target, URL: to.printed, cause: fmt.Errorf("reading the answer: %w", err)}
 	}
 	return answer, nil
 }
 
 // open sends a call once, and returns the answer if its status is 2xx. The caller closes its body.
-func (c *Client) open(ctx context.Context, base, token string, made call) (*http.Response, error) {
-	failure := &Error{Method: made.method, Path: made.target, URL: base}
+func (c *Client) open(ctx context.Context, to server, token string, made call) (*http.Response, error) {
+	failure := &Error{Method: made.method, Path: made.target, URL: to.printed}
 	var body io.Reader
 	if made.body != nil {
 		body = bytes.NewReader(made.body)
 	}
-	request, err := http.NewRequestWithContext(ctx, made.method, base+made.target, body)
+	request, err := http.NewRequestWithContext(ctx, made.method, to.base+made.target, body)
 	if err != nil {
-		return nil, fmt.Errorf("making the request %s %s: %w", made.method, made.target, err)
+		return nil, fmt.Errorf("making the request %s %s: %w", made.method, made.target, unwrapURL(err))
 	}
 	maps.Copy(request.Header, made.header)
 	if body != nil {
@@ -203,7 +207,7 @@ func (c *Client) open(ctx context.Context, base, token string, made call) (*http
 	return nil, failure.refusal(response.StatusCode, response.Header, answer)
 }
 
-// unwrapURL removes the URL from an error of http.Client, because Error has it.
+// unwrapURL removes the URL from an error, because it has the user and the password. Error has the URL without them.
 func unwrapURL(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

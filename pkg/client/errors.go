@@ -13,7 +13,7 @@ import (
 
 // These errors are for errors.Is. The first ones match an *Error by its status.
 var (
-	// ErrInvalid is 400: the request can never work, and nothing was done.
+	// ErrInvalid is 400, or a request that the client does not send: it can never work, and nothing was done.
 	ErrInvalid = errors.New("the request is invalid")
 	// ErrUnauthorized is 401: the token is missing or not valid.
 	ErrUnauthorized = errors.New("the token is missing or not valid")
@@ -60,7 +60,7 @@ var statuses = map[int]error{
 
 // Error is an answer that is no success, or a request without an answer.
 type Error struct {
-	// Method and Path name the request. URL is the server.
+	// Method and Path name the request. URL is the server, without user and password.
 	Method, Path, URL string
 	// Status is the HTTP status, or 0 if there was no answer.
 	Status int
@@ -103,6 +103,15 @@ func (e *Error) temporary(repeatable bool) bool {
 		return true
 	case 0, http.StatusBadGateway, http.StatusGatewayTimeout:
 		return repeatable || e.unsent()
+	}
+	return false
+}
+
+// divisible reports whether a part of the same request may succeed.
+func (e *Error) divisible() bool {
+	switch e.Status {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return true
 	}
 	return false
 }

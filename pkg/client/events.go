@@ -42,30 +42,34 @@ type Event struct {
 // Events yields what happens, until ctx ends or the loop is left. The first event is a snapshot.
 //
 // When the stream breaks, Events yields an error that is ErrUnavailable, connects again, and goes on where it was. If the
-// server does not know that place any more, another snapshot comes first. After any other error the iteration ends.
+// server does not know that place any more, another snapshot comes first. After any other error, such as an event that
+// cannot be read, the iteration ends.
 func (c *Client) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		last, renewed := "", false
 		for attempt := 1; ctx.Err() == nil; attempt++ {
-			base, number := c.servers.use()
+			used, number := c.servers.use()
 			token, err := c.tokens.get(ctx)
-			if err == nil {
+			if err != nil {
+				err = &Error{Method: http.MethodGet, Path: eventsPath, URL: used.printed, cause: err}
+			} else {
 				var came bool
-				came, err = c.follow(ctx, base, token, &last, yield)
-				if errors.Is(err, errLeft) || ctx.Err() != nil {
-					return
-				}
+				came, err = c.follow(ctx, used, token, &last, yield)
 				if came {
 					attempt, renewed = 1, false
 				}
 			}
+			if errors.Is(err, errLeft) || ctx.Err() != nil {
+				return
+			}
 			var failure *Error
-			if errors.As(err, &failure) && failure.Status == http.StatusUnauthorized && !renewed && c.tokens.refused(token) {
+			if !errors.As(err, &failure) {
+				yield(Event{}, err)
+				return
+			}
+			if failure.Status == http.StatusUnauthorized && !renewed && c.tokens.refused(token) {
 				renewed = true
 				continue
-			}
-			if failure == nil {
-				failure = &Error{Method: http.MethodGet, Path: eventsPath, URL: base, cause: err}
 			}
 			if !yield(Event{}, failure) || !failure.temporary(true) || !pauseFor(ctx, max(firstPause, c.pause(failure, number, attempt))) {
 				return
@@ -80,7 +84,7 @@ const eventsPath = "/api/v1/events"
 var errLeft = errors.New("the loop was left")
 
 // follow yields the events of one connection, and keeps the id of the last one. came reports whether there was one.
-func (c *Client) follow(ctx context.Context, base, token string, last *string, yield func(Event, error) bool) (came bool, err error) {
+func (c *Client) follow(ctx context.Context, from server, token string, last *string, yield func(Event, error) bool) (came bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	made := call{method: http.MethodGet, target: eventsPath, repeatable: true, header: http.Header{"Accept": {"text/event-stream"}}}
@@ -89,7 +93,7 @@ func (c *Client) follow(ctx context.Context, base, token string, last *string, y
 	}
 	silence := time.AfterFunc(streamSilence, func() { cancel(errors.New("the stream sent nothing for " + streamSilence.String())) })
 	defer silence.Stop()
-	response, err := c.open(ctx, base, token, made)
+	response, err := c.open(ctx, from, token, made)
 	if err != nil {
 		return false, err
 	}
@@ -98,8 +102,7 @@ func (c *Client) follow(ctx context.Context, base, token string, last *string, y
 	lines.Buffer(nil, maxEventLine)
 	var id string
 	var data []byte
-	for lines.Scan() {
-		silence.Reset(streamSilence)
+	for ; lines.Scan(); silence.Reset(streamSilence) {
 		line := lines.Bytes()
 		switch {
 		case len(line) > 0:
@@ -116,6 +119,7 @@ func (c *Client) follow(ctx context.Context, base, token string, last *string, y
 			if err := json.Unmarshal(data, &event, lenient); err != nil {
 				return came, fmt.Errorf("decoding an event: %w", err)
 			}
+			silence.Stop() // the loop body may take longer
 			if came = true; !yield(event, nil) {
 				return came, errLeft
 			}
@@ -126,11 +130,14 @@ func (c *Client) follow(ctx context.Context, base, token string, last *string, y
 		}
 	}
 	err = lines.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		return came, fmt.Errorf("reading an event: a line has more than %d bytes", maxEventLine)
+	}
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	return came, &Error{Method: made.method, Path: made.target, URL: base, cause: err}
+	return came, &Error{Method: made.method, Path: made.target, URL: from.printed, cause: err}
 }

@@ -2,10 +2,15 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,9 +72,70 @@ func TestEventsEndWithTheirLoop(t *testing.T) {
 	}
 	<-gone
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	for _, err := range c.Events(ctx) {
 		require.NoError(t, err, "an end by the context is no error")
 		cancel()
 	}
 	<-gone
+}
+
+// streaming answers each request with the next text. After the last text the stream stays open.
+func streaming(texts ...string) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if len(texts) == 0 {
+			return nil, errors.New("no more streams")
+		}
+		reader, writer := io.Pipe()
+		context.AfterFunc(r.Context(), func() { _ = writer.CloseWithError(r.Context().Err()) })
+		text := texts[0]
+		texts = texts[1:]
+		go func() { _, _ = io.WriteString(writer, text) }()
+		return &http.Response{StatusCode: http.StatusOK, Body: reader}, nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// A loop body that takes long is no silence of the stream.
+func TestEventsWaitForTheLoopBody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := connect(t, streaming("data: {}\n\n"+"data: {}\n\n"))
+		began, count := time.Now(), 0
+		for _, err := range c.Events(t.Context()) {
+			if count++; count > 2 {
+				require.ErrorContains(t, err, "sent nothing for 45s")
+				require.ErrorIs(t, err, client.ErrUnavailable)
+				break
+			}
+			require.NoError(t, err)
+			time.Sleep(10 * time.Minute)
+		}
+		require.Equal(t, 20*time.Minute+45*time.Second, time.Since(began))
+	})
+}
+
+// The same stream would bring an event that cannot be read again and again, so it ends the iteration.
+func TestAnEventThatCannotBeReadEndsTheIteration(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"data: {\"type\":\n\n", "data: " + strings.Repeat("x", 17<<20) + "\n\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			c := connect(t, streaming("id: 1\ndata: {}\n\n"+bad, ""))
+			var failures []error
+			for _, err := range c.Events(t.Context()) {
+				if err != nil {
+					failures = append(failures, err)
+				}
+				if len(failures) == 2 {
+					break
+				}
+			}
+			require.Len(t, failures, 1)
+			require.ErrorContains(t, failures[0], "an event")
+			require.NotErrorIs(t, failures[0], client.ErrUnavailable)
+		})
+	}
 }

@@ -22,7 +22,7 @@ type Message[T any] struct {
 	ProducerSub string `json:"producerSub"`
 	// CreatedAt is when the message was stored, in microseconds.
 	CreatedAt   time.Time `json:"createdAt"`
-	Queue       string    `json:"-"`
+	Queue       string    `json:"queue"`
 	Partition   string    `json:"partition"`
 	PartitionID string    `json:"partitionId"`
 	// LeaseID is the lease of the delivery, or "" with AutoAck.
@@ -31,6 +31,33 @@ type Message[T any] struct {
 	// Attempt is how often the first message of the partition was delivered, this time included. It is above 1 after a failure,
 	// an ended lease, or a crash. It is 0 with AutoAck.
 	Attempt int `json:"attempt"`
+}
+
+// MarshalJSON encodes the message as the server answered it, and with its queue.
+func (m Message[T]) MarshalJSON() ([]byte, error) {
+	orNull := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	return encodePayload(struct {
+		ID            string  `json:"id"`
+		TransactionID string  `json:"transactionId"`
+		TraceID       *string `json:"traceId"`
+		Data          T       `json:"data"`
+		ProducerSub   *string `json:"producerSub"`
+		CreatedAt     string  `json:"createdAt"`
+		PartitionID   string  `json:"partitionId"`
+		Partition     string  `json:"partition"`
+		LeaseID       string  `json:"leaseId"`
+		Group         string  `json:"consumerGroup"`
+		Attempt       int     `json:"attempt"`
+		Queue         string  `json:"queue"`
+	}{
+		m.ID, m.TransactionID, orNull(m.TraceID), m.Data, orNull(m.ProducerSub), m.CreatedAt.UTC().Format("2006-01-02T15:04:05.000000Z"),
+		m.PartitionID, m.Partition, m.LeaseID, m.Group, m.Attempt, m.Queue,
+	})
 }
 
 // Raw is a message whose payload is not decoded. The payload has the bytes that the producer sent.
@@ -53,7 +80,7 @@ func Decode[T any](raw *Raw) (*Message[T], error) {
 	return &decoded, nil
 }
 
-// PopOptions say what a pop receives. Either Queue is set, or Namespace, Task or both.
+// PopOptions say what a pop receives. Either Queue is set, or Namespace, Task or both. Otherwise a pop is ErrInvalid.
 type PopOptions struct {
 	Queue string
 	// Partition restricts the pop to one partition of Queue. "" is any partition.
@@ -81,10 +108,32 @@ type PopOptions struct {
 // It blocks until the answer, and returns when ctx ends. The server releases messages whose answer was not received. With
 // AutoAck, a pop is not repeated after a lost answer.
 func (c *Client) Pop(ctx context.Context, o PopOptions) ([]*Raw, error) {
-	return c.pop(ctx, o.call())
+	made, err := o.call()
+	if err != nil {
+		return nil, err
+	}
+	return c.pop(ctx, made)
 }
 
-func (o PopOptions) call() call {
+// check returns an error that is ErrInvalid if the options do not say from where to receive.
+func (o PopOptions) check() error {
+	byTask := o.Namespace != "" || o.Task != ""
+	switch {
+	case o.Queue != "" && byTask:
+		return fmt.Errorf("%w: a pop of queue %q has namespace %q and task %q too: set either Queue, or Namespace and Task",
+			ErrInvalid, o.Queue, o.Namespace, o.Task)
+	case o.Queue == "" && o.Partition != "":
+		return fmt.Errorf("%w: a pop of partition %q has no queue: set Queue", ErrInvalid, o.Partition)
+	case o.Queue == "" && !byTask:
+		return fmt.Errorf("%w: a pop has no queue: set Queue, or Namespace, Task or both", ErrInvalid)
+	}
+	return nil
+}
+
+func (o PopOptions) call() (call, error) {
+	if err := o.check(); err != nil {
+		return call{}, err
+	}
 	query := url.Values{}
 	set := func(name, value string) {
 		if value != "" && value != "0" {
@@ -95,12 +144,11 @@ func (o PopOptions) call() call {
 	switch {
 	case o.Partition != "":
 		path += "/queue/" + url.PathEscape(o.Queue) + "/partition/" + url.PathEscape(o.Partition)
-	case o.Namespace != "" || o.Task != "":
-		set("namespace", o.Namespace)
-		set("task", o.Task)
-	default:
+	case o.Queue != "":
 		path += "/queue/" + url.PathEscape(o.Queue)
 	}
+	set("namespace", o.Namespace)
+	set("task", o.Task)
 	set("consumerGroup", o.Group)
 	set("batch", strconv.Itoa(o.Batch))
 	set("partitions", strconv.Itoa(o.Partitions))
@@ -113,7 +161,7 @@ func (o PopOptions) call() call {
 	if o.AutoAck {
 		set("autoAck", "true")
 	}
-	return call{method: http.MethodGet, target: path + "?" + query.Encode(), repeatable: !o.AutoAck, wait: o.Wait}
+	return call{method: http.MethodGet, target: path + "?" + query.Encode(), repeatable: !o.AutoAck, wait: o.Wait}, nil
 }
 
 func (c *Client) pop(ctx context.Context, made call) ([]*Raw, error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
+	"time"
 )
 
 const (
@@ -26,8 +28,9 @@ type ProducerOptions struct {
 }
 
 // Producer collects messages of many goroutines and pushes them in few requests. It sends one request at a time, as soon
-// as there is a message; the messages that arrive meanwhile share the next request. So messages of one goroutine are
-// stored in order. A full queue delays all messages of the producer: use another producer for another queue.
+// as there is a message; the messages that arrive meanwhile share the next request. So messages of one goroutine to one
+// queue are stored in order. While messages wait for a full queue, later messages wait too, even for other queues. The wait ends
+// when there is room or RetryFor has passed. To prevent it, use a producer for each queue.
 // Messages that are not stored are lost when the process ends: call Close before. It is safe for concurrent use.
 type Producer struct {
 	client  *Client
@@ -73,8 +76,9 @@ func (c *Client) NewProducer(o ProducerOptions) *Producer {
 // nil, done is called once, with the result of the message or the error of its push. done may be nil. It runs in the
 // goroutine that sends. It must be short, and must not call the producer.
 //
-// The pushes of a request that the server refuses as a whole, because of one invalid message, are tried again in smaller
-// requests, so that only that message fails.
+// An item that cannot be encoded is ErrInvalid at once. The pushes of a request that the server refuses as a whole, because of
+// one invalid message or one full queue, are tried again in smaller requests, so that only that message fails, or
+// only the messages of that queue.
 func (p *Producer) Push(ctx context.Context, item Item, done func(Stored, error)) error {
 	wired, err := wireItems(ctx, []Item{item})
 	if err != nil {
@@ -212,17 +216,47 @@ func (p *Producer) takeLocked() []pendingPush {
 	return batch
 }
 
-// push sends messages in one request, or in several if the server refuses it as a whole.
+// push sends messages. The messages of a full queue are repeated last, so that they do not delay the other queues.
 func (p *Producer) push(batch []pendingPush) {
+	for _, full := range p.attempt(batch, true) {
+		pauseFor(p.ctx, full.pause)
+		p.attempt(full.batch, false)
+	}
+}
+
+// fullQueue are messages of one queue that the server refused because the queue is full.
+type fullQueue struct {
+	batch []pendingPush
+	// pause is how long to wait before the repetition.
+	pause time.Duration
+}
+
+// attempt sends messages in one request, or in several if the server refuses it as a whole. A hasty attempt returns the messages
+// of full queues that may be repeated.
+func (p *Producer) attempt(batch []pendingPush, hasty bool) (full []fullQueue) {
 	items := make([]wireItem, len(batch))
 	for i := range batch {
 		items[i] = batch[i].wireItem
 	}
-	stored, err := p.client.pushWired(p.ctx, items)
-	if len(batch) > 1 && (errors.Is(err, ErrInvalid) || errors.Is(err, ErrForbidden) || errors.Is(err, ErrTooLarge)) {
-		p.push(batch[:len(batch)/2])
-		p.push(batch[len(batch)/2:])
-		return
+	stored, err := p.client.pushWired(p.ctx, items, hasty)
+	var failure *Error
+	if errors.As(err, &failure) && failure.divisible() {
+		queues := byQueue(batch)
+		switch {
+		case len(queues) > 1:
+			for _, queue := range queues {
+				full = append(full, p.attempt(queue, hasty)...)
+			}
+			return full
+		case failure.Status == http.StatusTooManyRequests:
+			if hasty && p.client.retryFor > 0 {
+				return []fullQueue{{batch, max(firstPause, failure.RetryAfter)}}
+			}
+		case len(batch) > 1: // not hasty, because the second half must not overtake the first one
+			p.attempt(batch[:len(batch)/2], false)
+			p.attempt(batch[len(batch)/2:], false)
+			return nil
+		}
 	}
 	for i := range batch {
 		if err != nil {
@@ -231,4 +265,20 @@ func (p *Producer) push(batch []pendingPush) {
 		}
 		batch[i].done(stored[i], nil)
 	}
+	return nil
+}
+
+// byQueue divides messages by their queues, and keeps the order of each queue.
+func byQueue(batch []pendingPush) (queues [][]pendingPush) {
+	places := map[string]int{}
+	for _, pending := range batch {
+		place, known := places[pending.Queue]
+		if !known {
+			place = len(queues)
+			places[pending.Queue] = place
+			queues = append(queues, nil)
+		}
+		queues[place] = append(queues[place], pending)
+	}
+	return queues
 }

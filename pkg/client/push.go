@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -19,7 +20,7 @@ type Item struct {
 	Queue string
 	// Partition is the partition, within which messages stay in order. "" is Default.
 	Partition string
-	// Payload is encoded by encoding/json. A json.RawMessage is sent as it is.
+	// Payload is encoded by encoding/json. A json.RawMessage is sent as it is, and must be JSON.
 	Payload any
 	// TransactionID is stored once per partition. An item without one gets a new UUIDv7. Name it if the same message may be
 	// pushed again after the process has ended.
@@ -70,21 +71,22 @@ func (c *Client) Push(ctx context.Context, item Item) (Stored, error) {
 //
 // It blocks until the messages are stored, until RetryFor has passed, or until ctx ends. After an error that is
 // ErrUnavailable, or of ctx, the messages may be stored. To repeat such a push without storing a message twice, name the
-// transaction ids. ErrQueueFull means that a queue has reached its maxSize for longer than RetryFor.
+// transaction ids. A payload that cannot be encoded is ErrInvalid, and nothing is sent. ErrQueueFull means that a queue has reached its maxSize for longer than RetryFor.
 func (c *Client) PushMany(ctx context.Context, items []Item) ([]Stored, error) {
 	wired, err := wireItems(ctx, items)
 	if err != nil {
 		return nil, err
 	}
-	return c.pushWired(ctx, wired)
+	return c.pushWired(ctx, wired, false)
 }
 
-func (c *Client) pushWired(ctx context.Context, items []wireItem) ([]Stored, error) {
+// pushWired pushes encoded items. hasty pushes return ErrQueueFull without a repetition.
+func (c *Client) pushWired(ctx context.Context, items []wireItem, hasty bool) ([]Stored, error) {
 	made, err := newCall(Request{Method: http.MethodPost, Path: "/api/v1/push", Body: map[string]any{"items": items}})
 	if err != nil {
 		return nil, err
 	}
-	made.repeatable = true
+	made.repeatable, made.hasty = true, hasty
 	var stored []Stored
 	if err := c.exchange(ctx, made, &stored); err != nil {
 		return nil, err
@@ -106,6 +108,9 @@ type wireItem struct {
 	VisibleAt     time.Time      `json:"visibleAt,omitzero"`
 }
 
+// lastYear is the last year that RFC 3339 can express.
+const lastYear = 9999
+
 // wireItems encodes items and gives transaction ids to those without.
 func wireItems(ctx context.Context, items []Item) ([]wireItem, error) {
 	wired := make([]wireItem, len(items))
@@ -113,7 +118,10 @@ func wireItems(ctx context.Context, items []Item) ([]wireItem, error) {
 	for i, item := range items {
 		payload, err := encodePayload(item.Payload)
 		if err != nil {
-			return nil, fmt.Errorf("encoding the payload of item %d for queue %q: %w", i, item.Queue, err)
+			return nil, fmt.Errorf("%w: encoding the payload of item %d for queue %q: %w", ErrInvalid, i, item.Queue, err)
+		}
+		if item.VisibleAt.Year() > lastYear {
+			return nil, fmt.Errorf("%w: VisibleAt of item %d for queue %q is after the year %d", ErrInvalid, i, item.Queue, lastYear)
 		}
 		id := item.TransactionID
 		if id == "" {
@@ -124,7 +132,7 @@ func wireItems(ctx context.Context, items []Item) ([]wireItem, error) {
 		}
 		wired[i] = wireItem{
 			Queue: item.Queue, Partition: item.Partition, TransactionID: id, TraceID: cmp.Or(item.TraceID, traceID),
-			Payload: payload, DelaySeconds: item.Delay.Seconds(), VisibleAt: item.VisibleAt,
+			Payload: payload, DelaySeconds: item.Delay.Seconds(), VisibleAt: item.VisibleAt.UTC(),
 		}
 	}
 	return wired, nil
@@ -141,7 +149,11 @@ func newTransactionID() (string, error) {
 // encodePayload encodes a payload without changing the characters <, > and &.
 func encodePayload(payload any) (jsontext.Value, error) {
 	if raw, ok := payload.(stdjson.RawMessage); ok && raw != nil {
-		return jsontext.Value(raw), nil
+		// Invalid JSON would fail the whole request, which may have messages of other callers.
+		if value := jsontext.Value(raw); value.IsValid(lenient) {
+			return value, nil
+		}
+		return nil, errors.New("the json.RawMessage is not JSON")
 	}
 	var buffer bytes.Buffer
 	encoder := stdjson.NewEncoder(&buffer)

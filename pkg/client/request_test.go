@@ -1,10 +1,12 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -234,11 +236,93 @@ func TestInvalidTraceparentsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, header := range []string{
 		"", "00", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e473-00f067aa0ba902b7-01",
-		"00-4bf92f3577b34da6a3ce929d0e0e473x-00f067aa0ba902b7-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e473x-00f067aa0ba902b7-01", "zz-4bf92f3577b34da6a3ce929d0e0e4736-xxxxxxxxxxxxxxxx-zz",
+		"zz-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902bx-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-0x", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-0000000000000000-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
 	} {
 		_, err := client.TraceID(header)
 		require.Error(t, err, header)
 	}
+	_, err := client.TraceID("01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more") // later versions may have more
+	require.NoError(t, err)
+}
+
+// Each server is tried once, also if nothing is repeated, and also after a new token.
+func TestEachServerIsTriedWithoutRepetition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var asked []string
+		b := newBroker()
+		b.intercept = func(r *http.Request, _ []byte) (int, http.Header, string) {
+			asked = append(asked, r.URL.Host)
+			if len(asked) == 1 {
+				return 401, nil, ""
+			}
+			return 503, nil, ""
+		}
+		c := connect(t, b, func(o *client.Config) {
+			o.URLs, o.RetryFor, o.Token = []string{"http://a:1", "http://b:1", "http://c:1"}, -1, client.StaticToken("x")
+		})
+		_, err := c.Push(t.Context(), client.Item{Queue: "orders"})
+		require.ErrorIs(t, err, client.ErrUnavailable)
+		require.Equal(t, []string{"a:1", "a:1", "b:1", "c:1"}, asked)
+		asked = nil
+		b.intercept = func(r *http.Request, _ []byte) (int, http.Header, string) {
+			asked = append(asked, r.URL.Host)
+			return 429, nil, ""
+		}
+		_, err = c.Push(t.Context(), client.Item{Queue: "orders"})
+		require.ErrorIs(t, err, client.ErrQueueFull)
+		require.Len(t, asked, 1, "a queue is full at all servers")
+	})
+}
+
+// The user and the password of a URL authenticate, and appear in no error and no log.
+func TestPasswordsOfURLsAreNotPrinted(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	b := newBroker()
+	b.intercept = func(r *http.Request, _ []byte) (int, http.Header, string) {
+		user, password, _ := r.BasicAuth()
+		if user != "anna" || password != "secret" {
+			return 403, nil, "secret"
+		}
+		return 503, nil, ""
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := connect(t, b, func(o *client.Config) {
+			o.URLs, o.Log = []string{"http://anna:secret@a:1/x"}, slog.New(slog.NewTextHandler(&log, nil))
+		})
+		_, err := c.Push(t.Context(), client.Item{Queue: "orders"})
+		require.ErrorIs(t, err, client.ErrUnavailable)
+		require.ErrorContains(t, err, "http://a:1/x/api/v1/push")
+		for _, printed := range []string{err.Error(), fmt.Sprintf("%+v", err), log.String()} {
+			require.NotContains(t, printed, "secret")
+			require.NotContains(t, printed, "anna")
+		}
+		require.NotEmpty(t, log.String())
+		err = c.Do(t.Context(), client.Request{Path: "/%zz"}, nil)
+		require.ErrorContains(t, err, "%zz")
+		require.NotContains(t, err.Error(), "secret")
+		for _, err := range c.Events(t.Context()) {
+			require.NotContains(t, err.Error(), "secret")
+			break
+		}
+	})
+	for _, bad := range []string{
+		"ftp://anna:secret@a", "http://anna:secret@a?x", "http:anna:secret@a", "http://anna:secret@a:x", "http://anna:se/cret@a", "http://anna:se%zzcret@a",
+		"http://anna:secret word@a", "anna:secret@a",
+	} {
+		_, err := client.New(client.Config{URLs: []string{bad}})
+		require.Error(t, err)
+		for _, secret := range []string{"secret", "anna", "se/", "zz"} {
+			require.NotContains(t, err.Error(), secret)
+		}
+	}
+	_, err := client.New(client.Config{URLs: []string{"http://a:x"}})
+	require.ErrorContains(t, err, "http://a:x")
 }
 
 func TestTransactionsAreAppliedOrRefused(t *testing.T) {
@@ -258,26 +342,4 @@ func TestTransactionsAreAppliedOrRefused(t *testing.T) {
 	require.ErrorIs(t, err, client.ErrRefused)
 	require.ErrorContains(t, err, "Invalid or expired lease")
 	require.Len(t, b.partitions[1].messages, 1)
-}
-
-// A pop with AutoAck whose answer is lost may have consumed messages. Not even http.Transport repeats it.
-func TestAutoAckPopIsSentOnce(t *testing.T) {
-	t.Parallel()
-	b := newBroker()
-	b.intercept = func(r *http.Request, _ []byte) (int, http.Header, string) {
-		if r.URL.Query().Get("autoAck") == "true" {
-			panic(http.ErrAbortHandler) // closes the connection
-		}
-		return 0, nil, ""
-	}
-	server := httptest.NewServer(b)
-	defer server.Close()
-	c, err := client.New(client.Config{URLs: []string{server.URL}})
-	require.NoError(t, err)
-	defer c.Close()
-	_, err = c.Push(t.Context(), client.Item{Queue: "orders"}) // leaves a kept connection
-	require.NoError(t, err)
-	_, err = c.Pop(t.Context(), client.PopOptions{Queue: "orders", AutoAck: true})
-	require.ErrorIs(t, err, client.ErrUnavailable)
-	require.Equal(t, 1, b.count("GET"))
 }

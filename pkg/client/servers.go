@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,16 +18,40 @@ const (
 	tokenMargin = 10 * time.Second
 )
 
-// servers are the base URLs of equal servers, one of which is in use.
+// server is the URL of a server.
+type server struct {
+	// base has the user and the password, if there are any. printed is for errors and logs, and has neither.
+	base, printed string
+}
+
+// parseServer reads the URL of a server.
+func parseServer(text string) (server, error) {
+	base, err := url.Parse(text)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" {
+		reason := ""
+		// The reason quotes a part of the URL, which may be of the password.
+		if at := strings.LastIndexByte(text, '@'); at >= 0 {
+			text = "…" + text[at:]
+		} else if err != nil {
+			reason = ": " + unwrapURL(err).Error()
+		}
+		return server{}, fmt.Errorf("the URL %q is not of the form http://host:port or https://host:port%s", text, reason)
+	}
+	anonymous := *base
+	anonymous.User = nil
+	return server{strings.TrimSuffix(base.String(), "/"), strings.TrimSuffix(anonymous.String(), "/")}, nil
+}
+
+// servers are equal servers, one of which is in use.
 type servers struct {
-	bases   []string
+	all     []server
 	current atomic.Int64
 }
 
-// use returns the base URL of the server in use, and its number for failed.
-func (s *servers) use() (base string, number int64) {
+// use returns the server in use, and its number for failed.
+func (s *servers) use() (used server, number int64) {
 	number = s.current.Load()
-	return s.bases[number%int64(len(s.bases))], number
+	return s.all[number%int64(len(s.all))], number
 }
 
 // failed makes the next server the one in use, unless another call has done it.
@@ -34,11 +60,11 @@ func (s *servers) failed(number int64) { s.current.CompareAndSwap(number, number
 // backoff returns the pause after a number of failed attempts, the first being 1. Each server gets one attempt before the
 // first pause. Pauses double, and vary by half so that clients do not come all at once.
 func (s *servers) backoff(attempts int) time.Duration {
-	if attempts%len(s.bases) != 0 {
+	if attempts%len(s.all) != 0 {
 		return 0
 	}
 	const doublings = 10 // above maxPause
-	pause := min(maxPause, firstPause<<min(doublings, attempts/len(s.bases)-1))
+	pause := min(maxPause, firstPause<<min(doublings, attempts/len(s.all)-1))
 	return pause/2 + rand.N(pause)
 }
 

@@ -13,17 +13,23 @@ import (
 // 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01. It has the 16 bytes of the trace id, written as a UUID:
 // 4bf92f35-77b3-4da6-a3ce-929d0e0e4736. It fails if the header is not valid.
 func TraceID(traceparent string) (string, error) {
-	parts := strings.Split(traceparent, "-")
-	const version, parent, flags = 2, 16, 2 // hexadecimal digits
-	if len(parts) < 4 || len(parts[0]) != version || len(parts[2]) != parent || len(parts[3]) != flags {
+	version, rest, _ := strings.Cut(traceparent, "-")
+	parts := strings.Split(rest, "-")
+	const traceSize, parentSize, parts00 = 16, 8, 3
+	if len(parts) < parts00 || version == "00" && len(parts) > parts00 || version == "ff" ||
+		!isHex(version, 1) || !isHex(parts[1], parentSize) || !isHex(parts[2], 1) || strings.Trim(parts[1], "0") == "" {
 		return "", fmt.Errorf("traceparent %q is not of the form 00-<trace id>-<span id>-<flags>", traceparent)
 	}
-	bytes, err := hex.DecodeString(parts[1])
-	id, sizeErr := uuid.FromBytes(bytes)
-	if err != nil || sizeErr != nil || id == uuid.Nil {
-		return "", fmt.Errorf("traceparent %q has no trace id of 32 hexadecimal digits", traceparent)
+	id, err := uuid.Parse(parts[0])
+	if err != nil || !isHex(parts[0], traceSize) || id == uuid.Nil {
+		return "", fmt.Errorf("traceparent %q has no trace id of 32 hexadecimal digits in lower case", traceparent)
 	}
 	return id.String(), nil
+}
+
+// isHex reports whether a text has the hexadecimal digits of a number of bytes, in lower case.
+func isHex(text string, bytes int) bool {
+	return len(text) == hex.EncodedLen(bytes) && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // W3CTraceID returns the W3C trace id of a traceId: its 32 hexadecimal digits. It is "" if traceID is not a UUID.

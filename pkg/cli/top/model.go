@@ -15,7 +15,7 @@ type (
 	eventMsg   client.Event
 	brokenMsg  struct{ err error } // the stream broke
 	countsMsg  map[string]stored
-	clockMsg   time.Time
+	clockMsg   struct{} // a second has passed
 	noticeMsg  string
 	explainMsg []string
 )
@@ -55,10 +55,7 @@ func newModel(ctx context.Context, s *server, name string, now func() time.Time)
 }
 
 // Init implements tea.Model.
-func (m *model) Init() tea.Cmd { return tea.Batch(m.readCounts, clock()) }
-
-// clock makes the screen forget old rates.
-func clock() tea.Cmd { return tea.Tick(time.Second, func(t time.Time) tea.Msg { return clockMsg(t) }) }
+func (m *model) Init() tea.Cmd { return m.readCounts }
 
 func (m *model) readCounts() tea.Msg {
 	counts, err := m.server.counts(m.ctx)
@@ -73,8 +70,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case clockMsg:
-		return m, clock()
+	case clockMsg: // the screen forgets old rates
 	case eventMsg:
 		m.broken = nil
 		event := client.Event(msg)

@@ -19,6 +19,11 @@ func Run(ctx context.Context, c *client.Client, name string, in io.Reader, out i
 	screen := tea.NewProgram(newModel(ctx, &server{c}, name, time.Now),
 		tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	ended := make(chan error, 1)
+	ticking := make(chan struct{})
+	go func() {
+		defer close(ticking)
+		tick(ctx, func() { screen.Send(clockMsg{}) })
+	}()
 	go func() {
 		var last error
 		for event, err := range c.Events(ctx) {
@@ -39,5 +44,20 @@ func Run(ctx context.Context, c *client.Client, name string, in io.Reader, out i
 		err = nil // Ctrl-C
 	}
 	cancel()
+	<-ticking
 	return errors.Join(err, <-ended)
+}
+
+// tick calls f once a second until ctx ends.
+func tick(ctx context.Context, f func()) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
