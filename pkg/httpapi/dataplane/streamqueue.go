@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -36,13 +37,14 @@ func (e streamEnd) Error() string { return "the stream ends: " + string(e) }
 type queueStream struct {
 	*Handlers
 	c      *wire.Params
-	req    queue.PopRequest
 	most   int // max_in_flight
+	batch  int
 	sent   *flightStream
 	ends   time.Time
-	memory *inflight.Reservation // of the current delivery
+	next   *queue.PopRequest     // the current or the next pop
+	memory *inflight.Reservation // of its messages
 
-	// ctx ends with the request, or with a cause that the keep-alives found.
+	// ctx ends with the request, or when a keep-alive finds that the principal has lost its right.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// writing guards the stream, which is nil until the answer begins.
@@ -57,33 +59,44 @@ type queueStream struct {
 // When the client leaves, its leases are released. When the server ends the stream they are kept, because
 // the client has the messages and acknowledges them at another server.
 //
-// The functions that wait have small frames, as in package dispatch: thousands of streams wait.
+// Its frame is small, and it calls the dispatcher itself: thousands of streams wait there. See package dispatch.
 func (h *Handlers) StreamQueue(c echo.Context) error {
 	s, err := h.newQueueStream(&wire.Params{Context: c})
 	if err != nil {
 		return err
 	}
-	return s.finish(s.run())
+	for err == nil {
+		var delivery *queue.Delivery
+		if err = s.prepare(); err == nil {
+			delivery, err = s.Popper.Pop(s.ctx, s.next)
+		}
+		err = s.deliver(delivery, err)
+	}
+	return s.finish(err)
 }
 
 func (h *Handlers) newQueueStream(p *wire.Params) (*queueStream, error) {
-	s := &queueStream{Handlers: h, c: p, req: *h.popRequest(p), sent: h.InFlight.stream(), ends: wire.End(p)}
-	s.req.Queue = p.PathName("queue")
-	if s.req.Partition = p.Name("partition"); s.req.Partition != nil {
-		s.req.Partitions = 1
+	s := &queueStream{Handlers: h, c: p, next: h.popRequest(p), sent: h.InFlight.stream(), ends: wire.End(p)}
+	s.next.Queue = p.PathName("queue")
+	if s.next.Partition = p.Name("partition"); s.next.Partition != nil {
+		s.next.Partitions = 1
 	}
+	s.batch = s.next.Batch
 	s.most = wire.Clamp(1, wire.LeadingInt(p.QueryParam("max_in_flight"), maxInFlightDefault), maxInFlight)
-	if s.req.AutoAck {
+	if s.next.AutoAck {
 		p.Check(queue.Invalidf("autoAck is set: a stream delivers with leases; acknowledge with POST /api/v1/ack"))
 	}
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	s.ctx, s.cancel = context.WithCancelCause(p.Ctx())
-	return s, mayPop(p.Ctx(), &s.req)
+	s.ctx, s.cancel = p.Ctx(), func(error) {} // net/http ends it when a write fails
+	if identity.From(s.ctx) != nil {
+		s.ctx, s.cancel = context.WithCancelCause(s.ctx)
+	}
+	return s, mayPop(p.Ctx(), s.next)
 }
 
-// finish ends the stream after run has returned why.
+// finish ends the stream. why is not nil.
 func (s *queueStream) finish(why error) error {
 	s.cancel(nil)
 	if s.beat != nil {
@@ -95,7 +108,7 @@ func (s *queueStream) finish(why error) error {
 	switch {
 	case errors.Is(why, errLeft):
 		for _, lease := range leases {
-			s.Popper.Release(s.c.Ctx(), &queue.Delivery{Queue: s.req.Queue, LeaseID: lease, Messages: make([]queue.Message, 1)})
+			s.Popper.Release(s.c.Ctx(), &queue.Delivery{Queue: s.next.Queue, LeaseID: lease, Messages: make([]queue.Message, 1)})
 		}
 		return nil
 	case s.stream == nil:
@@ -105,35 +118,32 @@ func (s *queueStream) finish(why error) error {
 	}
 }
 
-// run delivers until the stream ends, and returns why.
-func (s *queueStream) run() error {
-	for wait := firstWait; ; wait = maxWait {
-		delivery, err := s.pop(wait)
-		if err = s.deliver(delivery, err); err != nil {
-			return err
-		}
-		if s.sent.count() >= s.most {
-			if err = s.waitForPlace(); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// pop pops once.
-func (s *queueStream) pop(wait time.Duration) (*queue.Delivery, error) {
+// prepare sets the request of the next pop, and reserves memory for its messages.
+func (s *queueStream) prepare() error {
 	s.memory = s.Bodies.Budget.Reservation()
 	if s.memory.AnswerBytesLeft() == 0 {
-		return nil, queue.MemoryFull()
+		return queue.MemoryFull()
 	}
-	req := new(queue.PopRequest)
-	*req = s.req
-	req.Wait, req.Batch, req.Memory = max(firstWait, min(wait, time.Until(s.ends))), min(req.Batch, s.most-s.sent.count()), s.memory
-	return s.Popper.Pop(s.ctx, req)
+	wait := firstWait
+	if s.stream != nil {
+		wait = max(firstWait, min(maxWait, time.Until(s.ends)))
+	}
+	req := *s.next // a late handoff may still read the request of the last pop
+	req.Wait, req.Batch, req.Memory = wait, min(s.batch, s.most-s.sent.count()), s.memory
+	req.WaitingSince, req.RefreshSince = time.Time{}, time.Time{}
+	s.next = &req
+	return nil
 }
 
-// deliver sends what a pop got.
+// deliver sends what a pop got, and waits until the stream has a place for more.
 func (s *queueStream) deliver(delivery *queue.Delivery, err error) error {
+	if err := s.sendDelivery(delivery, err); err != nil || s.sent.count() < s.most {
+		return err
+	}
+	return s.waitForPlace()
+}
+
+func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
 	defer s.memory.End()
 	switch {
 	case err != nil && s.ctx.Err() != nil: // the pop has released what it claimed
