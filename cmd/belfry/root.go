@@ -51,6 +51,7 @@ func newRootCmd() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: cli.GroupID, Title: "Commands that speak to a server (--server):"},
 		&cobra.Group{ID: database, Title: "Commands that speak to the database (--database-url):"})
 	root.AddCommand(cli.Commands()...)
+	root.AddCommand(cli.NewDoctor(examineDatabase))
 	root.SuggestionsMinimumDistance = 1
 	for _, cmd := range []*cobra.Command{
 		newServeCmd(), newMigrateCmd(), newAttachCmd(), newDetachCmd(), newAttachmentsCmd(), newRolesCmd(), newResealCmd(), newImportCmd(),

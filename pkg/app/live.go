@@ -16,7 +16,7 @@ func (b builder) buildHub() {
 			state, _ := b.listener.State()
 			return string(state)
 		},
-		Waiting: b.waiting, Log: b.log,
+		Waiting: func() int { return b.dispatcher.Waiting() }, WaitingByQueue: b.waitingByQueue, Log: b.log,
 	}, b.cfg.Live)
 	b.bus.Subscribe(b.hub)
 	b.runs = append(b.runs, b.hub.Run)
@@ -25,16 +25,15 @@ func (b builder) buildHub() {
 	}, func() float64 { return float64(b.hub.Watching()) }))
 }
 
-// waiting counts the waiting requests by queue. all also counts the pops by tags.
-func (p *parts) waiting() (byQueue map[string]int, all int) {
-	byQueue = map[string]int{}
+// waitingByQueue counts the waiting requests by queue, without the pops by tags.
+func (p *parts) waitingByQueue() map[string]int {
+	byQueue := map[string]int{}
 	for _, g := range p.dispatcher.WaitingGroups() {
-		all += g.Waiting
 		if g.Queue != "" {
 			byQueue[g.Queue] += g.Waiting
 		}
 	}
-	return byQueue, all
+	return byQueue
 }
 
 // counters count what sweeps do.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli/names"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -90,34 +90,5 @@ func completeWith(each []completion) cobra.CompletionFunc {
 	}
 }
 
-// queues returns the names of queues.
-func queues(ctx context.Context, c *client.Client) []string {
-	var answer struct {
-		Queues []struct {
-			Name string `json:"name"`
-		} `json:"queues"`
-	}
-	if c.Do(ctx, get("/api/v1/status/queues", url.Values{"limit": {"1000"}}), &answer) != nil {
-		return nil
-	}
-	names := make([]string, 0, len(answer.Queues))
-	for _, q := range answer.Queues {
-		names = append(names, q.Name)
-	}
-	return names
-}
-
-// groups returns the names of consumer groups.
-func groups(ctx context.Context, c *client.Client) []string {
-	var answer []struct {
-		Name string `json:"name"`
-	}
-	if c.Do(ctx, get("/api/v1/consumer-groups", nil), &answer) != nil {
-		return nil
-	}
-	var names []string
-	for _, g := range answer {
-		names = append(names, g.Name)
-	}
-	return names
-}
+// The completions.
+var queues, groups completion = names.Queues, names.Groups

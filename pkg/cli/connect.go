@@ -2,10 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -118,17 +114,11 @@ func newClient(servers, token, caFile string, retryFor time.Duration) (*client.C
 		config.Token = client.StaticToken(token)
 	}
 	if caFile != "" {
-		pem, err := os.ReadFile(caFile) //nolint:gosec // the user names the file
+		trusting, err := contexts.Trust(caFile)
 		if err != nil {
 			return nil, err
 		}
-		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(pem) {
-			return nil, errors.New("--ca-file has no certificate: " + caFile)
-		}
-		config.HTTPClient = &http.Client{Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		}}
+		config.HTTPClient = trusting
 	}
 	made, err := client.New(config)
 	if err != nil {

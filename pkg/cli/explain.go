@@ -3,35 +3,16 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/answer"
 )
 
 // watchInterval is how often explain --watch asks.
 const watchInterval = time.Second
-
-// explanation is the part of the answer that the text shows.
-type explanation struct {
-	Code              string     `json:"code"`
-	Sentence          string     `json:"sentence"`
-	NextChangeAt      *time.Time `json:"nextChangeAt"`
-	Queue             string     `json:"queue"`
-	Partition         string     `json:"partition"`
-	ConsumerGroup     string     `json:"consumerGroup"`
-	TransactionID     *string    `json:"transactionId"`
-	NextTransactionID *string    `json:"nextTransactionId"`
-	Failures          int64      `json:"failures"`
-	Deliveries        int64      `json:"deliveries"`
-	Lag               int64      `json:"lag"`
-	Ahead             int64      `json:"ahead"`
-	Waiting           int64      `json:"waiting"`
-}
 
 func newExplain() *cobra.Command {
 	var watch bool
@@ -70,11 +51,11 @@ func (s *session) explain(query url.Values, watch bool) error {
 	ctx := s.cmd.Context()
 	last := ""
 	for {
-		var answer []byte
-		var e explanation
-		err := s.client.Do(ctx, get("/api/v1/explain", query), &answer)
+		var raw []byte
+		var e answer.Explanation
+		err := s.client.Do(ctx, get("/api/v1/explain", query), &raw)
 		if err == nil {
-			err = json.Unmarshal(answer, &e)
+			err = json.Unmarshal(raw, &e)
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -83,9 +64,9 @@ func (s *session) explain(query url.Values, watch bool) error {
 			return err
 		case e.Code+e.Sentence == last:
 		case s.IsTable():
-			err = s.text(e.tree(time.Now()))
+			err = s.text(e.Text(time.Now()))
 		default:
-			err = s.Answer(answer, "", nil)
+			err = s.Answer(raw, "", nil)
 		}
 		if err != nil || !watch {
 			return err
@@ -113,25 +94,4 @@ func (s *session) text(text string) error {
 		return nil
 	}
 	return s.Write([]byte(text))
-}
-
-// tree shows an explanation as a sentence and what it is about.
-func (e *explanation) tree(now time.Time) string {
-	lines := []string{output.Clean(e.Sentence), "queue " + output.Clean(e.Queue)}
-	add := func(depth int, format string, args ...any) {
-		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+output.Clean(fmt.Sprintf(format, args...)))
-	}
-	add(0, "partition %s", e.Partition)
-	add(1, "group %s: %d messages to come, %d requests wait here", e.ConsumerGroup, e.Lag, e.Waiting)
-	if e.TransactionID != nil {
-		add(2, "message %s: %d before it", *e.TransactionID, e.Ahead)
-	}
-	if e.NextTransactionID != nil {
-		add(2, "next: %s, delivered %d times, failed %d times", *e.NextTransactionID, e.Deliveries, e.Failures)
-	}
-	code := "code " + e.Code
-	if e.NextChangeAt != nil {
-		code += fmt.Sprintf(", until %s (%s)", e.NextChangeAt.Format(time.RFC3339), output.Short(now.Sub(*e.NextChangeAt)))
-	}
-	return strings.Join(append(lines, code), "\n")
 }

@@ -32,8 +32,9 @@ type Handler interface {
 	OnCreated(queueName, partition string, from Origin)
 	// OnPartitionsCreated is called when this instance has created n partitions of a queue.
 	OnPartitionsCreated(queueName string, n int)
-	// OnGroupCreated is called when this instance has created a consumer group.
-	OnGroupCreated(queueName, group string)
+	// OnGroupCreated is called when this instance has created a consumer group, or made it consume one more partition. An
+	// empty partition stands for the queue.
+	OnGroupCreated(queueName, partition, group string)
 	// OnResync is called when something may have become poppable and it is unknown which partition:
 	// every waiter looks again, and no partition is known to be empty any more.
 	OnResync(reason string, from Origin)
@@ -66,7 +67,7 @@ func (Nop) OnCreated(_, _ string, _ Origin) {}
 func (Nop) OnPartitionsCreated(string, int) {}
 
 // OnGroupCreated does nothing.
-func (Nop) OnGroupCreated(_, _ string) {}
+func (Nop) OnGroupCreated(_, _, _ string) {}
 
 // OnResync does nothing.
 func (Nop) OnResync(string, Origin) {}
@@ -122,9 +123,9 @@ func (b *Bus) PartitionsCreated(queueName string, n int) {
 	b.each(func(h Handler) { h.OnPartitionsCreated(queueName, n) })
 }
 
-// GroupCreated publishes that this instance has created a consumer group.
-func (b *Bus) GroupCreated(queueName, group string) {
-	b.each(func(h Handler) { h.OnGroupCreated(queueName, group) })
+// GroupCreated publishes that this instance has created a consumer group for a queue, or for one partition.
+func (b *Bus) GroupCreated(queueName, partition, group string) {
+	b.each(func(h Handler) { h.OnGroupCreated(queueName, partition, group) })
 }
 
 // Resync publishes that every waiter must look; reason is for the log.

@@ -20,7 +20,7 @@ func (r recorder) note(event string) { *r.list = append(*r.list, r.name+" "+even
 func (r recorder) OnReady([]queue.Ready, events.Origin)    { r.note("ready") }
 func (r recorder) OnCreated(_, _ string, _ events.Origin)  { r.note("created") }
 func (r recorder) OnPartitionsCreated(string, int)         { r.note("partitions created") }
-func (r recorder) OnGroupCreated(_, _ string)              { r.note("group created") }
+func (r recorder) OnGroupCreated(_, _, _ string)           { r.note("group created") }
 func (r recorder) OnResync(reason string, _ events.Origin) { r.note("resync: " + reason) }
 func (r recorder) OnLeaseChanged(queue.ID)                 { r.note("lease changed") }
 func (r recorder) OnSQLWaiter(queue.SQLWaiter)             { r.note("SQL waiter") }
@@ -41,7 +41,7 @@ func TestEveryHandlerGetsEveryEventInOrder(t *testing.T) {
 		"ready":              func() { bus.Ready([]queue.Ready{{Group: 1}}, events.Here) },
 		"created":            func() { bus.Created("q", "p", events.Here) },
 		"partitions created": func() { bus.PartitionsCreated("q", 2) },
-		"group created":      func() { bus.GroupCreated("q", "g") },
+		"group created":      func() { bus.GroupCreated("q", "p", "g") },
 		"resync: why":        func() { bus.Resync("why", events.Peer) },
 		"lease changed":      func() { bus.LeaseChanged(queue.ID{}) },
 		"SQL waiter":         func() { bus.SQLWaiter(queue.SQLWaiter{}) },

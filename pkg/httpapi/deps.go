@@ -63,6 +63,7 @@ type Deps struct {
 	Explainer   adminplane.Explainer
 	// Events are what happens, for watchers. They also count like a Meter.
 	Events Events
+	Doctor adminplane.Doctor
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams

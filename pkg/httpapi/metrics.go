@@ -189,26 +189,31 @@ func (m *Metrics) Throughput() (ingested, processed float64) {
 func (s *Server) measure(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := time.Now()
-		err := next(c)
-		begun := c.Response().Committed
-		if err != nil {
-			c.Error(err)
-		}
-		status := c.Response().Status
-		if err != nil && (begun || !c.Response().Committed) {
-			status = statusClientLeft
-			s.start.Log.Debug("a client left before it had its answer", zap.String("method", c.Request().Method),
-				zap.String("path", c.Request().URL.Path), zap.Duration("after", time.Since(started)), zap.Error(err))
-		}
-		route := c.Path()
-		if route == "" {
-			route = "none"
-		}
-		s.start.Metrics.answers.Add(1)
-		s.start.Metrics.answered.add(time.Now(), 1)
-		s.start.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
+		s.observe(c, started, next(c))
 		return nil
 	}
+}
+
+// observe answers the error of a handler, and counts the request. It is not part of measure because its
+// large frame would stay on the stack of each request that waits.
+func (s *Server) observe(c echo.Context, started time.Time, err error) {
+	begun := c.Response().Committed
+	if err != nil {
+		c.Error(err)
+	}
+	status := c.Response().Status
+	if err != nil && (begun || !c.Response().Committed) {
+		status = statusClientLeft
+		s.start.Log.Debug("a client left before it had its answer", zap.String("method", c.Request().Method),
+			zap.String("path", c.Request().URL.Path), zap.Duration("after", time.Since(started)), zap.Error(err))
+	}
+	route := c.Path()
+	if route == "" {
+		route = "none"
+	}
+	s.start.Metrics.answers.Add(1)
+	s.start.Metrics.answered.add(time.Now(), 1)
+	s.start.Metrics.requests.WithLabelValues(route, strconv.Itoa(status)).Observe(time.Since(started).Seconds())
 }
 
 // prometheus serves GET /metrics/prometheus. Some metrics are read from the database. Only a sender that may

@@ -82,7 +82,7 @@ func (s *Server) stillValid(ctx context.Context) error {
 	switch {
 	case p == nil:
 		return nil
-	case !p.ExpiresAt.IsZero() && time.Now().After(p.ExpiresAt):
+	case !p.ExpiresAt.IsZero() && !time.Now().Before(p.ExpiresAt):
 		return &queue.Error{Code: queue.CodeUnauthenticated, Message: "Token has expired"}
 	case s.deps.Auth == nil:
 		return nil

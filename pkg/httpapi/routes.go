@@ -122,6 +122,7 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 		{post, "/api/v1/migration/validate", Administer, answer(admin.Migration)},
 		{post, "/api/v1/migration/reset", Administer, answer(admin.Migration)},
 		{get, "/api/v1/audit", Administer | Granted, answer(admin.ListAudit)},
+		{get, "/api/v1/doctor", Administer, answer(count(admin.Examine))},
 	}
 }
 
@@ -196,7 +197,7 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 		InFlight: s.sent, Streams: s.streams(), Report: s.reportStream}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Listener: d.Listener, Inbox: d.Inbox,
+		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}
 	return data, admin

@@ -94,7 +94,7 @@ func (i *instance) start(t *testing.T, dsn string) {
 	listener, err := listen.NewListener(dsn, sender, listen.DefaultConfig(), listen.Callbacks{
 		OnReady: func(listen.Notification) {}, OnCreated: func() {}, OnLook: func(string) {}, OnResync: func(string) {},
 		OnState: func(listen.State) {}, OnInbox: i.OnInbox, OnRevocation: func() {}, OnSetting: func() {},
-		OnSQLWaiter: func(queue.SQLWaiter) {}, OnListening: func() {},
+		OnSQLWaiter: func(queue.SQLWaiter) {}, OnListening: func() {}, OnLive: func(string) {}, OnPeerLeft: func(queue.ID) {},
 	}, zap.NewNop())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -154,5 +154,5 @@ func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
 	require.Equal(t, *h, seen)
 	require.Equal(t, "nobody any more", (*Holder)(nil).String())
 	require.Contains(t, (&Holder{}).String(), "pg_prepared_xacts")
-	require.Contains(t, (&Holder{}).endStatement(), "ROLLBACK PREPARED", "a prepared transaction has no session to end")
+	require.Contains(t, (&Holder{}).EndStatement(), "ROLLBACK PREPARED", "a prepared transaction has no session to end")
 }

@@ -125,12 +125,22 @@ func (h *Holder) String() string {
 	}
 }
 
-// endStatement is the SQL statement that ends the holder.
-func (h *Holder) endStatement() string {
+// EndStatement is the SQL statement that ends the holder.
+func (h *Holder) EndStatement() string {
 	if h.PID == 0 {
 		return "ROLLBACK PREPARED or COMMIT PREPARED"
 	}
 	return fmt.Sprintf("SELECT pg_terminate_backend(%d)", h.PID)
+}
+
+// querier is a pool, a connection or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}
+
+// FindHolder is Sequencer.Holder for a program that sequences nothing. Its errors are those of db.
+func FindHolder(ctx context.Context, db querier) (*Holder, error) {
+	return holder(ctx, db, leaderLock, watchLock)
 }
 
 // Holder returns the session that is the sequencer, or that keeps the instances from being it, or
@@ -141,9 +151,9 @@ func (s *Sequencer) Holder(ctx context.Context) (*Holder, error) {
 }
 
 // holder returns the session that holds the first held one of the locks, nil if all are free.
-func holder(ctx context.Context, pool *postgres.Pool, locks ...int32) (*Holder, error) {
+func holder(ctx context.Context, db querier, locks ...int32) (*Holder, error) {
 	var h Holder
-	err := pool.QueryRow(ctx, sqlHolder, lockClass, locks).Scan(&h.PID, &h.User, &h.Application)
+	err := db.QueryRow(ctx, sqlHolder, lockClass, locks).Scan(&h.PID, &h.User, &h.Application)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -167,6 +177,6 @@ func (s *Sequencer) warnIfStalled(ctx context.Context, firstBefore int64) error 
 	}
 	s.warnedAt = time.Now()
 	s.Log.Warn("the session with the lock of the inbox moved no row; if it is no session of Belfry, end it",
-		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.firstRowSince)), zap.String("hint", h.endStatement()))
+		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.firstRowSince)), zap.String("hint", h.EndStatement()))
 	return nil
 }

@@ -34,6 +34,7 @@ type event struct {
 	resync  string
 	state   listen.State
 	live    string
+	left    queue.ID
 }
 
 // instance is a sender and a listener, as one process has them.
@@ -86,7 +87,7 @@ func prepare(t *testing.T, listenURL, sendURL string, cfg listen.Config) *instan
 		OnState:      func(s listen.State) { put(event{state: s}) },
 		OnInbox:      func() {},
 		OnLive:       func(payload string) { put(event{live: payload}) },
-		OnPeerLeft:   func(queue.ID) {},
+		OnPeerLeft:   func(id queue.ID) { put(event{left: id}) },
 		OnRevocation: func() {}, OnSetting: func() {},
 		OnSQLWaiter: func(w queue.SQLWaiter) { i.waiters <- w },
 		OnListening: func() { i.waiters <- queue.SQLWaiter{} },

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -278,4 +279,35 @@ func TestStoppingEndsWithTheStopTimeout(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Payloads for watchers are sent again after a failure, in their order. Without an end of the failures the
+// oldest ones are dropped.
+func TestPayloadsForWatchersAreSentAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newSenderHarness(t)
+		var sent [][]string
+		h.notifyLive = func(_ context.Context, payloads []string) error {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if h.fail == nil {
+				sent = append(sent, payloads)
+			}
+			return h.fail
+		}
+		h.failing(errors.New("away"))
+		h.run(t)
+		for _, payload := range []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"} {
+			h.SendLive(payload)
+			h.at(time.Since(h.started) + time.Millisecond)
+		}
+		h.OnReady(ready1(1), events.Here)
+		h.failing(nil)
+		h.at(time.Minute)
+		require.Equal(t, [][]string{{"2", "3", "4", "5", "6", "7", "8", "9"}}, sent)
+		require.Equal(t, ready1(1), h.flushes[len(h.flushes)-1].entries)
+		h.stop()
+		<-h.ended
+	})
 }

@@ -32,6 +32,30 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 	require.EqualValues(t, 2, a.sender.Counts().EntriesOut)
 }
 
+// Payloads for watchers arrive in their order, at the sender too. A goodbye is reported.
+func TestPayloadsForWatchersArrive(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
+	a.sender.SendLive("one")
+	a.sender.SendLive("two")
+	for _, i := range []*instance{a, b} {
+		for _, want := range []string{"one", "two"} {
+			e := i.next(t)
+			for e.live == "" {
+				e = i.next(t)
+			}
+			require.Equal(t, want, e.live)
+		}
+	}
+	a.stopSender()
+	e := b.next(t)
+	for e.left.IsZero() {
+		e = b.next(t)
+	}
+	require.Equal(t, a.id, e.left)
+}
+
 func TestManyEntriesArriveInOneCommit(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DatabaseWithoutSchema(t)

@@ -22,7 +22,7 @@ const (
 	TypeQueuePaused  Type = "queue.paused" // with Partition: only that partition
 	TypeQueueResumed Type = "queue.resumed"
 	TypeQueueDeleted Type = "queue.deleted"
-	TypeGroupCreated Type = "group.created"
+	TypeGroupCreated Type = "group.created" // with Partition: for that partition
 	TypeGroupChanged Type = "group.changed"
 	TypeGroupPaused  Type = "group.paused"
 	TypeGroupResumed Type = "group.resumed"

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
+
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // database is a Reader that counts its reads.
 type database struct {
@@ -91,7 +92,7 @@ func (n *network) count(host string) int {
 
 func newNetwork() *network { return &network{sent: map[string]int{}, cut: map[string]bool{}} }
 
-// instance is a hub that runs, with what it depends on.
+// instance is a running hub and its dependencies.
 type instance struct {
 	*live.Hub
 	db *database
@@ -116,14 +117,18 @@ func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *
 	i := &instance{db: &database{}}
 	i.Hub = live.New(live.Deps{
 		Instance: queue.NewID(), Host: host, Reader: i.db, Send: n.send(host), Listener: func() string { return "proven" },
-		Waiting: func() (map[string]int, int) {
+		Waiting: func() (all int) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			all := 0
 			for _, one := range i.waiting {
 				all += one
 			}
-			return i.waiting, all
+			return all
+		},
+		WaitingByQueue: func() map[string]int {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return i.waiting
 		}, Log: zap.NewNop(),
 	}, cfg)
 	n.mu.Lock()
@@ -166,6 +171,14 @@ func after(t *testing.T, w *live.Watcher, d time.Duration) []live.Event {
 	synctest.Wait()
 	events, _ := w.Take()
 	return events
+}
+
+// dataOf returns the data of an event, which must be a T.
+func dataOf[T any](t *testing.T, e live.Event) T {
+	t.Helper()
+	data, ok := e.Data.(T)
+	require.True(t, ok, "%T", e.Data)
+	return data
 }
 
 // types returns the types of events.

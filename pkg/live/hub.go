@@ -31,9 +31,10 @@ type Deps struct {
 	Send func(payload string)
 	// Listener returns the state of the listener.
 	Listener func() string
-	// Waiting counts the waiting requests by queue, and all of them.
-	Waiting func() (byQueue map[string]int, all int)
-	Log     *zap.Logger
+	// Waiting counts the waiting requests. WaitingByQueue leaves out those for no single queue.
+	Waiting        func() int
+	WaitingByQueue func() map[string]int
+	Log            *zap.Logger
 }
 
 // Hub knows what happens and who watches. It is safe for concurrent use. Subscribe it to the bus.
@@ -135,7 +136,7 @@ func (h *Hub) activateLocked(now time.Time) {
 	h.wakeLocked()
 }
 
-// settleLocked ends what nobody needs any more.
+// settleLocked stops collecting when nobody watches.
 func (h *Hub) settleLocked(now time.Time) {
 	if !h.watchedLocked(now) && !h.lastAnnounced.IsZero() {
 		h.lastAnnounced, h.lingerUntil, h.known = time.Time{}, time.Time{}, false
@@ -162,7 +163,7 @@ func (h *Hub) publishLocked(e Event) {
 		e.At = time.Now()
 	}
 	if len(h.recent) >= recentSize {
-		h.recent = append(h.recent[:0], h.recent[1:]...)
+		h.recent = h.recent[1:] // append moves the rest once in a while
 	}
 	h.recent = append(h.recent, e)
 	for w := range h.watchers {
@@ -185,9 +186,8 @@ func (h *Hub) happened(e Event) {
 }
 
 func (h *Hub) instanceLocked(now time.Time) *Instance {
-	_, all := h.Waiting()
 	return &Instance{
-		ID: h.Instance, Host: h.Host, Listener: h.Listener(), Sequencer: h.leading, Waiting: all,
+		ID: h.Instance, Host: h.Host, Listener: h.Listener(), Sequencer: h.leading, Waiting: h.Waiting(),
 		UptimeSeconds: int64(now.Sub(h.started) / time.Second),
 	}
 }
@@ -198,8 +198,7 @@ func (h *Hub) snapshotLocked() Snapshot {
 		s.Instances = append(s.Instances, p.Instance)
 	}
 	slices.SortFunc(s.Instances[1:], func(a, b Instance) int { return strings.Compare(a.ID.String(), b.ID.String()) })
-	waiting, _ := h.Waiting()
-	for name, n := range waiting {
+	for name, n := range h.WaitingByQueue() {
 		s.Queues = append(s.Queues, QueueWaiting{name, n})
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueWaiting) int { return strings.Compare(a.Queue, b.Queue) })

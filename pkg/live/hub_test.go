@@ -29,18 +29,18 @@ func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
 		i.Acknowledged(nil, []queue.AckResult{{Queue: "q", Resolved: true, Success: true}, {Queue: "q", Resolved: true}, {Queue: "q"}})
 		got := after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		rates := got[0].Data.(live.Rates)
+		rates := dataOf[live.Rates](t, got[0])
 		require.Equal(t, []live.QueueRates{{Queue: "q", Pushed: 10, Delivered: 1, Acked: 1, Failed: 1, Waiting: 2}}, rates.Queues)
 		require.Equal(t, live.Instance{ID: i.Instance, Host: "a", Listener: "proven", Waiting: 2, UptimeSeconds: 1}, *rates.Instance)
 		got = after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		require.Empty(t, got[0].Data.(live.Rates).Queues)
+		require.Empty(t, dataOf[live.Rates](t, got[0]).Queues)
 		require.Empty(t, after(t, w, time.Hour))
 
 		i.setWaiting(nil) // all consumers left
 		got = after(t, w, 5*time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		require.Equal(t, []live.QueueRates{{Queue: "q"}}, got[0].Data.(live.Rates).Queues)
+		require.Equal(t, []live.QueueRates{{Queue: "q"}}, dataOf[live.Rates](t, got[0]).Queues)
 	})
 }
 
@@ -50,17 +50,17 @@ func TestASlowWatcherLosesTheOldestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := start(t, newNetwork(), "a")
 		slow, quick := i.watch(t), i.watch(t)
-		for n := range 300 {
+		for n := range 1024 + 44 {
 			i.OnCreated(fmt.Sprint("q", n), "", events.Here)
 			got, _ := quick.Take()
 			require.Len(t, got, 1)
 		}
 		got, open := slow.Take()
 		require.True(t, open)
-		require.Len(t, got, 257)
+		require.Len(t, got, 1025)
 		require.Equal(t, live.Dropped{Count: 44}, got[0].Data)
 		require.Equal(t, "q44", got[1].Queue)
-		require.Equal(t, "q299", got[256].Queue)
+		require.Equal(t, "q1067", got[1024].Queue)
 	})
 }
 
@@ -138,7 +138,7 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 		i.Removed("a.2", 1, 0, 0)
 		i.Removed("b.2", 1, 0, 0)
 		i.OnCreated("a.3", "", events.Here)
-		i.OnGroupCreated("b.3", "g")
+		i.OnGroupCreated("b.3", "", "g")
 		i.ListenerChanged("deaf")
 		i.SequencerChanged(true)
 		i.MaintenanceChanged(true, false)

@@ -102,6 +102,7 @@ type sentEvent struct {
 	Type      Type       `json:"t"`
 	At        time.Time  `json:"at"`
 	Queue     string     `json:"q,omitempty"`
+	Partition string     `json:"p,omitempty"`
 	Group     string     `json:"g,omitempty"`
 	Listener  *Listener  `json:"l,omitempty"`
 	Sweep     *Sweep     `json:"s,omitempty"`
@@ -109,7 +110,7 @@ type sentEvent struct {
 }
 
 func sent(e Event) sentEvent {
-	s := sentEvent{Type: e.Type, At: e.At, Queue: e.Queue, Group: e.Group}
+	s := sentEvent{Type: e.Type, At: e.At, Queue: e.Queue, Partition: e.Partition, Group: e.Group}
 	switch data := e.Data.(type) {
 	case Listener:
 		s.Listener = &data
@@ -123,7 +124,7 @@ func sent(e Event) sentEvent {
 
 // event returns the event of an instance. ok is false for a type that is not sent.
 func (s *sentEvent) event(from queue.ID) (e Event, ok bool) {
-	e = Event{Type: s.Type, At: s.At, Instance: from, Queue: s.Queue, Group: s.Group}
+	e = Event{Type: s.Type, At: s.At, Instance: from, Queue: s.Queue, Partition: s.Partition, Group: s.Group}
 	switch s.Type {
 	case TypeQueueCreated, TypeGroupCreated:
 		return e, s.Queue != ""
@@ -139,6 +140,7 @@ func (s *sentEvent) event(from queue.ID) (e Event, ok bool) {
 		if s.Sequencer != nil {
 			e.Data = *s.Sequencer
 		}
+	default: // it is not sent
 	}
 	return e, e.Data != nil
 }
@@ -266,8 +268,8 @@ func (h *Hub) Heard(payload string) {
 	}
 }
 
-// heardInterestLocked notes whether somebody watches at another instance. A new interest is answered with
-// what this instance is.
+// heardInterestLocked notes whether somebody watches at another instance. The answer to a new interest describes
+// this instance.
 func (h *Hub) heardInterestLocked(from queue.ID, m *message, now time.Time) {
 	if m.Unwatch {
 		delete(h.interests, from)

@@ -63,6 +63,8 @@ func (b *beyond) lagEvent(is bool, threshold time.Duration) Lag {
 type readState struct {
 	// thresholds and audit: a read is due as soon as the pace allows it.
 	thresholds, audit bool
+	// failed: the last read failed.
+	failed bool
 	// crossing is when a group gets behind; zero: none will.
 	crossing time.Time
 	// lastThresholds and lastAudit are when the last reads began.
@@ -148,11 +150,9 @@ func (h *Hub) readGroups(ctx context.Context, now time.Time) {
 	if !h.watchedLocked(time.Now()) {
 		return
 	}
+	h.logLocked("the lag and the dead letters", err)
 	if err != nil {
 		h.reads.thresholds = true
-		if ctx.Err() == nil || !h.known {
-			h.Log.Warn("the lag and the dead letters were not read for the watchers of events; they will be read again", zap.Error(err))
-		}
 	} else {
 		h.foundLocked(&found)
 	}
@@ -160,6 +160,14 @@ func (h *Hub) readGroups(ctx context.Context, now time.Time) {
 	for w := range h.watchers {
 		h.greetLocked(w)
 	}
+}
+
+// logLocked logs the first of several failures to read.
+func (h *Hub) logLocked(what string, err error) {
+	if err != nil && !h.reads.failed {
+		h.Log.Warn("the watchers of events do not get "+what+", because a read failed; it will be repeated", zap.Error(err))
+	}
+	h.reads.failed = err != nil
 }
 
 func (h *Hub) foundLocked(found *Groups) {
@@ -224,8 +232,8 @@ func (h *Hub) readAudit(ctx context.Context, now time.Time) {
 	if !h.watchedLocked(time.Now()) {
 		return
 	}
+	h.logLocked("the audit", err)
 	if err != nil {
-		h.Log.Warn("the audit was not read for the watchers of events; it will be read again", zap.Error(err))
 		h.reads.audit, h.reads.lastAudit = true, now.Add(h.cfg.ReadInterval)
 		return
 	}
@@ -260,6 +268,7 @@ func (h *Hub) changeLocked(r *auditlog.Row) {
 			kind = TypeGroupPaused
 		case TypeQueueResumed:
 			kind = TypeGroupResumed
+		default: // the others have a type of their own
 		}
 	}
 	h.publishLocked(Event{Type: kind, At: r.At, Queue: r.Queue, Partition: r.Partition, Group: r.Group})

@@ -13,9 +13,9 @@ func (h *Hub) OnCreated(queueName, partition string, from events.Origin) {
 	}
 }
 
-// OnGroupCreated publishes that a consumer group was created.
-func (h *Hub) OnGroupCreated(queueName, group string) {
-	h.happened(Event{Type: TypeGroupCreated, Queue: queueName, Group: group})
+// OnGroupCreated publishes that a consumer group was created for a queue, or for one partition.
+func (h *Hub) OnGroupCreated(queueName, partition, group string) {
+	h.happened(Event{Type: TypeGroupCreated, Queue: queueName, Partition: partition, Group: group})
 }
 
 // OnReady notes that a SQL session changed something. What this instance and the others change is counted.

@@ -18,7 +18,8 @@ const (
 // ratesState is what the last Rates said.
 type ratesState struct {
 	busy bool
-	// said are the waiting requests that the watchers know, by queue. sampled are those of the last tick.
+	// said counts the waiting requests of each queue as the watchers know them, and sampled as the last tick
+	// found them.
 	said, sampled map[string]int
 }
 
@@ -47,7 +48,7 @@ func (h *Hub) runTicks(ctx context.Context) error {
 // must know something.
 func (h *Hub) tick(now time.Time) {
 	counted, over := h.counts.take(now)
-	waiting, _ := h.Waiting()
+	waiting := h.WaitingByQueue()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastTick, h.heardPace = now, 0

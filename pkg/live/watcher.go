@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	// bufferSize is how many events wait for a watcher. A slow watcher loses the oldest.
-	bufferSize = 256
-	// recentSize is how many events are kept for watchers that come back.
-	recentSize = 1024
+	// recentSize is how many events are kept for watchers that come back. bufferSize is how many wait for a
+	// watcher, so it holds all of these. A slow watcher loses the oldest.
+	recentSize, bufferSize = 1024, 1024
 	// lingerTime is how long events are collected after the last watcher has left, so that it can come back.
 	lingerTime = 30 * time.Second
 )
@@ -98,7 +97,7 @@ func (w *Watcher) deliver(e Event) {
 		return
 	}
 	if len(w.buffer) >= bufferSize {
-		w.buffer = append(w.buffer[:0], w.buffer[1:]...)
+		w.buffer = w.buffer[1:]
 		w.dropped++
 	}
 	w.buffer = append(w.buffer, seen)

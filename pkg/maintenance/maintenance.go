@@ -66,7 +66,7 @@ type Watcher struct {
 
 // NewWatcher returns a Watcher. Load the switches, subscribe the Watcher to the events, and run it.
 func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
-	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1), OnChange: func(push, pop bool) {}}
+	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1), OnChange: func(_, _ bool) {}}
 }
 
 // PushPaused returns nil without push maintenance. Otherwise it returns a channel that is closed when push

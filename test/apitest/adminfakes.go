@@ -7,6 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/doctor"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
@@ -168,4 +169,11 @@ func (r resourcesFake) Sweeps(context.Context) ([]stats.Sweep, error) {
 func (r resourcesFake) Messages(_ context.Context, filter stats.MessageFilter) (stats.MessageList, error) {
 	r.MessagesBy = filter
 	return r.Resources.Messages, r.FailWith
+}
+
+// doctorFake finds nothing.
+type doctorFake struct{}
+
+func (doctorFake) Run(context.Context) doctor.Report {
+	return doctor.Report{Healthy: true, Checks: []doctor.Finding{}}
 }

@@ -50,7 +50,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	deps := httpapi.Deps{
 		Pusher: dataPlane{f}, Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
 		Resources: resourcesFake{&f.Resources}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
-		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{},
+		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{}, Doctor: doctorFake{},
 		History: historyFake{}, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
 		Events: noEvents(), Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Defaults: queue.DefaultDefaults(),
 	}
@@ -68,7 +68,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 // noEvents returns a hub that does nothing.
 func noEvents() *live.Hub {
 	return live.New(live.Deps{
-		Waiting: func() (map[string]int, int) { return nil, 0 }, Listener: func() string { return "proven" }, Send: func(string) {},
+		Waiting: func() int { return 0 }, WaitingByQueue: func() map[string]int { return nil }, Listener: func() string { return "proven" }, Send: func(string) {},
 	}, live.DefaultConfig())
 }
 

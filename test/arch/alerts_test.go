@@ -120,6 +120,9 @@ func alertBreaches(document *yaml.Node, samples map[string]bool) []string {
 				complain("the server exports no %s; a histogram is read as _bucket, _sum or _count", name)
 			}
 		}
+		if link, want := valueAt(rule, "annotations", "runbook_url"), runbookURL+strings.ToLower(valueAt(rule, "alert")); link != want {
+			complain("runbook_url is %q: it must be %s", link, want)
+		}
 		for _, keys := range [][]string{{"labels", "severity"}, {"annotations", "summary"}, {"annotations", "description"}} {
 			if valueAt(rule, keys...) == "" {
 				complain("it has no %s", keys[1])
@@ -163,13 +166,13 @@ var (
 func TestAlertBreachesAreFound(t *testing.T) {
 	t.Parallel()
 	samples := map[string]bool{"belfry_a_total": true, "belfry_b_bucket": true}
-	const good = `groups:
+	good := `groups:
   - name: one
     rules:
       - alert: Good
         expr: rate(belfry_a_total{code="belfry_in_a_string"}[5m]) > 0 and histogram_quantile(0.9, belfry_b_bucket) > 1
         labels: {severity: warning}
-        annotations: {summary: "s", description: "d"}
+        annotations: {summary: "s", runbook_url: "` + runbookURL + `good", description: "d"}
 `
 	for _, c := range []struct {
 		old, replacement string
@@ -183,6 +186,7 @@ func TestAlertBreachesAreFound(t *testing.T) {
 		{"expr: rate(belfry_a_total{code=\"belfry_in_a_string\"}[5m]) > 0 and histogram_quantile(0.9, belfry_b_bucket) > 1", "expr: up == 0", "no metric of Belfry"},
 		{"severity: warning", "team: a", "no severity"},
 		{`summary: "s", `, "", "no summary"},
+		{runbookURL + "good", runbookURL + "other", "runbook_url is"},
 		{`description: "d"`, `description: ""`, "no description"},
 	} {
 		complaints := alertBreaches(parseYAML(t, strings.Replace(good, c.old, c.replacement, 1)), samples)

@@ -1,5 +1,6 @@
 // The tests of the dashboard in a browser. browser_test.go starts the servers and runs this.
 import assert from "node:assert/strict";
+import { createServer, request as send } from "node:http";
 import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, watch } from "./look.mjs";
@@ -227,6 +228,29 @@ const tests = {
     await context.close();
   },
 
+  async "everything works under a path of a proxy"() {
+    const proxy = await under("/ops/belfry", closed.url);
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    page.setDefaultTimeout(patience);
+    const complaints = watch(page);
+    await page.goto(`${proxy.url}/`); // leads to the sign-in page
+    await page.getByLabel("Token").fill(process.env.BELFRY_ADMIN);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    assert.equal((await context.cookies()).find((one) => one.name === "belfry_token").path, "/ops/belfry/ui");
+    await page.getByRole("link", { name: "Queues", exact: true }).click();
+    await page.getByRole("link", { name: "payments/incoming ü" }).click();
+    await page.locator("[data-live-switch][data-open]").waitFor();
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByRole("status").filter({ hasText: "paused" }).waitFor();
+    assert.equal((await closed.get("/api/v1/status/queues/payments%2Fincoming%20%C3%BC")).queue.paused, true);
+    assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector(".tile")).borderStyle), "solid");
+    assert.deepEqual(complaints, []);
+    await context.close();
+    proxy.close();
+  },
+
   async "the cookie is out of reach of scripts and of other sites"() {
     const { context, page } = await signIn(process.env.BELFRY_ADMIN);
     const cookie = (await context.cookies()).find((one) => one.name === "belfry_token");
@@ -240,6 +264,22 @@ const tests = {
     await context.close();
   },
 };
+
+// under returns a proxy that serves a server under a path.
+async function under(path, target) {
+  const proxy = createServer((request, answer) => {
+    const to = new URL(request.url.slice(path.length) || "/", target);
+    const passed = send(to, { method: request.method, headers: request.headers }, (got) => {
+      answer.writeHead(got.statusCode, got.headers);
+      got.pipe(answer);
+    });
+    passed.on("error", () => answer.destroy());
+    answer.on("close", () => passed.destroy());
+    request.pipe(passed);
+  });
+  await new Promise((done) => { proxy.listen(0, "127.0.0.1", done); });
+  return { url: `http://127.0.0.1:${proxy.address().port}${path}`, close: () => { proxy.closeAllConnections(); proxy.close(); } };
+}
 
 // signIn returns a page that is signed in with a token.
 async function signIn(token) {

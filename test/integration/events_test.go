@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func (s *server) openStream(t *testing.T, c call, headers ...string) *stream {
 		request.Header.Set(headers[i], headers[i+1])
 	}
 	transport := &http.Transport{}
-	response, err := (&http.Client{Transport: transport}).Do(request)
+	response, err := (&http.Client{Transport: transport}).Do(request) //nolint:bodyclose // the goroutine below closes it
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, response.StatusCode)
 	require.Equal(t, "text/event-stream", response.Header.Get("Content-Type"))
@@ -268,6 +269,38 @@ func TestAStreamOfMessages(t *testing.T) {
 	began := time.Now()
 	require.NoError(t, here.stop(t))
 	rest := two.untilEnd()
-	require.Equal(t, `{"reason":"shutdown"}`, string(rest[len(rest)-1].data))
+	require.JSONEq(t, `{"reason":"shutdown"}`, string(rest[len(rest)-1].data))
 	require.Less(t, time.Since(began), 5*time.Second)
+}
+
+// A client that stops reading is dropped after http.write_timeout, and its messages go to others. A stream that is read
+// lasts longer than that.
+func TestAStreamWhoseClientDoesNotReadIsDropped(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(cfg *config.Config) { cfg.HTTP.WriteTimeout = 500 * time.Millisecond })
+	c := s.client(t)
+	known(c, "q")
+	known(c, "other")
+	began, read := time.Now(), s.openStream(t, streamOf("other", ""))
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }() // the server closes it first
+	_, err = fmt.Fprintf(conn, "GET /api/v1/sse/queue/q?batch=100 HTTP/1.1\r\nHost: x\r\n\r\n")
+	require.NoError(t, err)
+	c.untilWaiting(2)
+	const size, n = 1 << 20, 12 // more than the buffers of the two sockets
+	for i := range n {
+		c.send1(post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":"q","partition":"p%d","payload":%q}]}`, i, strings.Repeat("x", size))))
+	}
+	for got := 0; got < n; {
+		if answer := c.pop("q", "wait=true&timeout=1000&batch=100&partitions=100"); answer.Status == http.StatusOK {
+			for _, m := range answer.ok(http.StatusOK).Messages {
+				require.Equal(t, 1, m.Attempt)
+				got++
+			}
+		}
+	}
+	require.Greater(t, time.Since(began), 500*time.Millisecond)
+	c.pushIDs("other", "p", "late")
+	require.Equal(t, "late", read.message().TransactionID)
 }

@@ -97,6 +97,7 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/traces/{partitionId}/{transactionId}": {get("/api/v1/traces/" + path)},
 		"GET /api/v1/audit":                                {get("/api/v1/audit"), get("/api/v1/audit?queue=" + o.queue), get("/api/v1/audit?consumerGroup=" + o.group)},
 		"GET /api/v1/system/shared-state":                  {get("/api/v1/system/shared-state")},
+		"GET /api/v1/doctor":                               {get("/api/v1/doctor")},
 		"GET /api/v1/status":                               {get("/api/v1/status"), get("/api/v1/status?queue=" + o.queue), get("/api/v1/status?namespace=" + o.namespace)},
 		"GET /api/v1/status/analytics":                     {get("/api/v1/status/analytics"), get("/api/v1/status/analytics?queue=" + o.queue), get("/api/v1/status/analytics?task=" + o.namespace)},
 		"GET /api/v1/analytics/system-metrics":             {get("/api/v1/analytics/system-metrics")},
@@ -245,7 +246,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 		require.Contains(t, string(applied.Raw), `"success":true,"results"`, "a repeated transaction is recognized")
 	}
 	refused := map[string]bool{"DELETE /api/v1/consumer-groups/{group}": true, "POST /api/v1/consumer-groups/{group}/subscription": true, "GET /api/v1/status/dispatcher": true, "GET /api/v1/analytics/system-metrics": true,
-		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true, "GET /api/v1/status/buffers": true}
+		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true, "GET /api/v1/status/buffers": true, "GET /api/v1/doctor": true}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
 		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",

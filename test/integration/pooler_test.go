@@ -16,6 +16,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/pkg/doctor"
 	"github.com/belfry-mq/belfry/pkg/migrate"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/secret"
@@ -189,4 +191,24 @@ func startPooler(t *testing.T, dsn string) func(mode string) string {
 		}
 	})
 	return pooler.URL
+}
+
+// A doctor finds a pooler in transaction mode on the direct way. On the way of the pool it may be.
+func TestPoolerIsFoundByTheDoctor(t *testing.T) {
+	t.Parallel()
+	direct := pgtest.Database(t)
+	pool := startPooler(t, direct)
+	for _, c := range []struct {
+		url, listen string
+		want        []string
+	}{
+		{pool("transaction"), "", []string{"pooler_mode", lossy}},
+		{pool("transaction"), direct, []string{lossy}},
+		{pool("session"), "", []string{lossy}},
+	} {
+		cfg := config.Default()
+		cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(c.url), secret.Secret(c.listen)
+		codes, found := problems(doctor.New(app.DoctorConfig(cfg, nil)).Run(t.Context()))
+		require.ElementsMatch(t, c.want, codes, found)
+	}
 }

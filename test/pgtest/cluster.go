@@ -31,8 +31,8 @@ func settings() map[string]string {
 }
 
 // startCluster starts a server in a new temporary folder, which the account of Postgres can enter. It first removes
-// folders of killed test processes.
-func startCluster(ctx context.Context) (*devdb.Cluster, error) {
+// folders of killed test processes. It leaves out the settings named by without.
+func startCluster(ctx context.Context, without ...string) (*devdb.Cluster, error) {
 	if err := sweep(ctx, os.TempDir()); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,11 @@ func startCluster(ctx context.Context) (*devdb.Cluster, error) {
 	if err := os.Chmod(parent, 0o755); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the folder for Postgres: %w", err), os.RemoveAll(parent))
 	}
-	cluster, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(parent, clusterName), Settings: settings()})
+	with := settings()
+	for _, name := range without {
+		delete(with, name)
+	}
+	cluster, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(parent, clusterName), Settings: with})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(parent))
 	}

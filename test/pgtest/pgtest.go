@@ -94,12 +94,13 @@ func database(t testing.TB, create maker) string {
 }
 
 // OwnCluster starts a server for one test, which may kill and restart it. It is stopped and removed at the end of the
-// test. The test creates and migrates its databases.
-func OwnCluster(t testing.TB) *devdb.Cluster {
+// test. The test creates and migrates its databases. without names settings of pgtest that the server does not have, so
+// that it has the defaults of Postgres and ALTER SYSTEM can change them.
+func OwnCluster(t testing.TB, without ...string) *devdb.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
 	defer cancel()
-	cluster, err := startCluster(ctx)
+	cluster, err := startCluster(ctx, without...)
 	if err != nil {
 		t.Fatalf("starting a Postgres for the test: %v", err)
 	}

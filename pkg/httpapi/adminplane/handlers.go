@@ -18,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/doctor"
 	"github.com/belfry-mq/belfry/pkg/explain"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/maintenance"
@@ -131,6 +132,11 @@ type Explainer interface {
 	Explain(ctx context.Context, q explain.Question, in explain.Instance) (explain.Answer, error)
 }
 
+// Doctor examines the database and this server.
+type Doctor interface {
+	Run(ctx context.Context) doctor.Report
+}
+
 // Meter counts acknowledgments and knows the rates of this instance.
 type Meter interface {
 	Acknowledged(items []queue.AckItem, results []queue.AckResult)
@@ -153,6 +159,7 @@ type Handlers struct {
 	Streams     Streams
 	Switches    Switches
 	Explainer   Explainer
+	Doctor      Doctor
 	Spool       Spool
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)

@@ -38,7 +38,7 @@ type flightMessage struct {
 // flightStream are the messages of one stream.
 type flightStream struct {
 	all *InFlight
-	// unsettled and keys are guarded by all.mu.
+	// all.mu guards unsettled and keys. keys and freed are nil before the first message.
 	unsettled int
 	keys      map[flightKey]struct{}
 	// freed has an element if unsettled has become smaller.
@@ -46,7 +46,7 @@ type flightStream struct {
 }
 
 func (f *InFlight) stream() *flightStream {
-	return &flightStream{all: f, keys: map[flightKey]struct{}{}, freed: make(chan struct{}, 1)}
+	return &flightStream{all: f}
 }
 
 // add notes a delivery.
@@ -65,6 +65,9 @@ func (s *flightStream) add(d *queue.Delivery) {
 			f.dropLocked(key, len(messagesOf(one)))
 			one = &flight{stream: s, position: owner.Position{Lease: d.LeaseID, Partition: m.Partition.Key}}
 			f.partitions[key] = one
+			if s.keys == nil {
+				s.keys, s.freed = map[flightKey]struct{}{}, make(chan struct{}, 1)
+			}
 			s.keys[key] = struct{}{}
 		}
 		one.messages = append(one.messages, flightMessage{m.TransactionID, m.Seq})
@@ -120,7 +123,7 @@ func (s *flightStream) leases() (ids []queue.ID) {
 	return ids
 }
 
-// update ends the messages that the database knows to be done. positions are those of all leases.
+// update ends the messages that are done, according to the database. positions has all live leases of the stream.
 func (s *flightStream) update(positions map[owner.Position]int64) {
 	f := s.all
 	f.mu.Lock()

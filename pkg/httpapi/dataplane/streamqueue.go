@@ -1,12 +1,16 @@
 package dataplane
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -29,15 +33,24 @@ type streamEnd string
 
 func (e streamEnd) Error() string { return "the stream ends: " + string(e) }
 
-// queueStream is a stream of messages. The goroutine of its handler uses it alone.
+// queueStream is a stream of messages. The goroutine of its handler delivers, and a timer sends keep-alives.
 type queueStream struct {
 	*Handlers
 	c      *wire.Params
-	req    queue.PopRequest
 	most   int // max_in_flight
+	batch  int
 	sent   *flightStream
-	stream *wire.EventStream // nil until the answer begins
-	end    time.Time
+	ends   time.Time
+	next   *queue.PopRequest     // the current or the next pop
+	memory *inflight.Reservation // of its messages
+
+	// ctx ends with the request, or when a keep-alive finds that the principal has lost its right.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// writing guards the stream, which is nil until the answer begins.
+	writing sync.Mutex
+	stream  *wire.EventStream
+	beat    *time.Timer
 }
 
 // StreamQueue serves GET /api/v1/sse/queue/:queue. Queen MQ does not have it. It pops in a loop, with the
@@ -45,82 +58,130 @@ type queueStream struct {
 //
 // When the client leaves, its leases are released. When the server ends the stream they are kept, because
 // the client has the messages and acknowledges them at another server.
+//
+// Its frame is small, and it calls the dispatcher itself: thousands of streams wait there. See package dispatch.
 func (h *Handlers) StreamQueue(c echo.Context) error {
-	p := &wire.Params{Context: c}
-	s := &queueStream{Handlers: h, c: p, req: *h.popRequest(p), sent: h.InFlight.stream(), end: wire.End(c)}
-	s.req.Queue = p.PathName("queue")
-	if s.req.Partition = p.Name("partition"); s.req.Partition != nil {
-		s.req.Partitions = 1
+	s, err := h.newQueueStream(&wire.Params{Context: c})
+	if err != nil {
+		return err
 	}
-	s.most = wire.Clamp(1, wire.LeadingInt(c.QueryParam("max_in_flight"), maxInFlightDefault), maxInFlight)
-	if s.req.AutoAck {
+	for err == nil {
+		var delivery *queue.Delivery
+		if err = s.prepare(); err == nil {
+			delivery, err = s.Popper.Pop(s.ctx, s.next)
+		}
+		err = s.deliver(delivery, err)
+	}
+	return s.finish(err)
+}
+
+func (h *Handlers) newQueueStream(p *wire.Params) (*queueStream, error) {
+	s := &queueStream{Handlers: h, c: p, next: h.popRequest(p), sent: h.InFlight.stream(), ends: wire.End(p)}
+	s.next.Queue = p.PathName("queue")
+	if s.next.Partition = p.Name("partition"); s.next.Partition != nil {
+		s.next.Partitions = 1
+	}
+	s.batch = s.next.Batch
+	s.most = wire.Clamp(1, wire.LeadingInt(p.QueryParam("max_in_flight"), maxInFlightDefault), maxInFlight)
+	if s.next.AutoAck {
 		p.Check(queue.Invalidf("autoAck is set: a stream delivers with leases; acknowledge with POST /api/v1/ack"))
 	}
 	if p.Err != nil {
-		return p.Err
+		return nil, p.Err
 	}
-	if err := mayPop(p.Ctx(), &s.req); err != nil {
-		return err
+	s.ctx, s.cancel = p.Ctx(), func(error) {} // net/http ends it when a write fails
+	if identity.From(s.ctx) != nil {
+		s.ctx, s.cancel = context.WithCancelCause(s.ctx)
 	}
-	err := s.run()
+	return s, mayPop(p.Ctx(), s.next)
+}
+
+// finish ends the stream. why is not nil.
+func (s *queueStream) finish(why error) error {
+	s.cancel(nil)
+	if s.beat != nil {
+		s.beat.Stop()
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	leases := s.sent.end()
 	switch {
-	case errors.Is(err, errLeft):
+	case errors.Is(why, errLeft):
 		for _, lease := range leases {
-			h.Popper.Release(p.Ctx(), &queue.Delivery{Queue: s.req.Queue, LeaseID: lease, Messages: make([]queue.Message, 1)})
+			s.Popper.Release(s.c.Ctx(), &queue.Delivery{Queue: s.next.Queue, LeaseID: lease, Messages: make([]queue.Message, 1)})
 		}
 		return nil
 	case s.stream == nil:
-		return err
+		return why
 	default:
-		return s.close(err)
+		return s.close(why)
 	}
 }
 
-// run delivers until the stream ends, and returns why.
-func (s *queueStream) run() error {
-	for wait := firstWait; ; wait = wire.KeepAlive {
-		if err := s.deliver(wait); err != nil {
-			return err
-		}
-		if err := s.waitForPlace(); err != nil {
-			return err
-		}
-	}
-}
-
-// deliver pops once, and sends what it got, or a keep-alive if the wait ended without a message.
-func (s *queueStream) deliver(wait time.Duration) error {
-	memory := s.Bodies.Budget.Reservation()
-	defer memory.End()
-	req := s.req
-	req.Wait, req.Batch, req.Memory = max(firstWait, min(wait, time.Until(s.end))), min(req.Batch, s.most-s.sent.count()), memory
-	if memory.AnswerBytesLeft() == 0 {
+// prepare sets the request of the next pop, and reserves memory for its messages.
+func (s *queueStream) prepare() error {
+	s.memory = s.Bodies.Budget.Reservation()
+	if s.memory.AnswerBytesLeft() == 0 {
 		return queue.MemoryFull()
 	}
-	delivery, err := s.Popper.Pop(s.c.Ctx(), &req)
+	wait := firstWait
+	if s.stream != nil {
+		wait = max(firstWait, min(maxWait, time.Until(s.ends)))
+	}
+	req := *s.next // a late handoff may still read the request of the last pop
+	req.Wait, req.Batch, req.Memory = wait, min(s.batch, s.most-s.sent.count()), s.memory
+	req.WaitingSince, req.RefreshSince = time.Time{}, time.Time{}
+	s.next = &req
+	return nil
+}
+
+// deliver sends what a pop got, and waits until the stream has a place for more.
+func (s *queueStream) deliver(delivery *queue.Delivery, err error) error {
+	if err := s.sendDelivery(delivery, err); err != nil || s.sent.count() < s.most {
+		return err
+	}
+	return s.waitForPlace()
+}
+
+func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
+	defer s.memory.End()
 	switch {
-	case s.c.Ctx().Err() != nil && err != nil:
-		return errLeft // the pop has released what it claimed
+	case err != nil && s.ctx.Err() != nil: // the pop has released what it claimed
+		return s.over()
+	case errors.Is(err, queue.ErrJoining):
+		delivery = &queue.Delivery{} // the next pop goes on
 	case err != nil:
 		return err
 	}
 	s.sent.add(delivery)
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	if s.stream == nil {
 		if s.stream, err = s.Streams.Start(s.c); err != nil {
 			return errLeft
 		}
+		s.beat = time.AfterFunc(wire.KeepAlive, s.keepAlive)
 	}
-	if len(delivery.Messages) > 0 {
-		return s.send(delivery)
+	if len(delivery.Messages) == 0 {
+		return s.over()
 	}
-	if err := s.over(); err != nil {
-		return err
+	s.beat.Reset(wire.KeepAlive)
+	return s.send(delivery)
+}
+
+// keepAlive runs after a time without messages. It ends the stream of a client that has left, or has lost its right.
+func (s *queueStream) keepAlive() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+	case s.Streams.Valid(s.ctx) != nil:
+		s.cancel(streamEnd(wire.EndUnauthorized))
+	case s.stream.KeepAlive() != nil:
+		s.cancel(errLeft)
+	default:
+		s.beat.Reset(wire.KeepAlive)
 	}
-	if s.stream.KeepAlive() != nil {
-		return errLeft
-	}
-	return nil
 }
 
 // send sends messages. A stream that is over sends them too: they are leased to it.
@@ -131,7 +192,7 @@ func (s *queueStream) send(d *queue.Delivery) error {
 		b := append(appendIDs(make([]byte, 0, m.AnswerSize()+len(m.Partition.Name)), m), m.Payload...)
 		s.stream.Append("message", m.ID.String(), appendRest(b, m, lease, group))
 	}
-	if s.stream.Flush() != nil || s.c.Ctx().Err() != nil {
+	if s.stream.Flush() != nil {
 		return errLeft
 	}
 	s.Meter.Delivered(d)
@@ -141,16 +202,20 @@ func (s *queueStream) send(d *queue.Delivery) error {
 // over returns why the stream must end, or nil.
 func (s *queueStream) over() error {
 	select {
-	case <-s.c.Ctx().Done():
+	case <-s.ctx.Done():
+		var end streamEnd
+		if errors.As(context.Cause(s.ctx), &end) {
+			return end
+		}
 		return errLeft
 	case <-s.Streams.Ending:
 		return streamEnd(wire.EndShutdown)
 	default:
 	}
-	if !time.Now().Before(s.end) {
-		return streamEnd(s.Streams.ReasonOf(s.c.Ctx()))
+	if !time.Now().Before(s.ends) {
+		return streamEnd(s.Streams.ReasonOf(s.ctx))
 	}
-	if s.Streams.Valid(s.c.Ctx()) != nil {
+	if s.Streams.Valid(s.ctx) != nil {
 		return streamEnd(wire.EndUnauthorized)
 	}
 	return nil
@@ -160,28 +225,19 @@ func (s *queueStream) over() error {
 // free places at once. For those elsewhere, and for leases that end, it asks the database.
 func (s *queueStream) waitForPlace() error {
 	check := firstCheck
-	var timer, beat, end *time.Timer
+	timer, end := time.NewTimer(check), time.NewTimer(time.Until(s.ends))
+	defer timer.Stop()
+	defer end.Stop()
 	for s.sent.count() >= s.most {
-		if timer == nil {
-			timer, beat, end = time.NewTimer(check), time.NewTimer(wire.KeepAlive), time.NewTimer(time.Until(s.end))
-			defer end.Stop()
-			defer timer.Stop()
-			defer beat.Stop()
-		}
 		select {
-		case <-s.c.Ctx().Done():
+		case <-s.ctx.Done():
 		case <-s.Streams.Ending:
 		case <-end.C:
 		case <-s.sent.freed:
-		case <-beat.C:
-			if s.stream.KeepAlive() != nil {
-				return errLeft
-			}
-			beat.Reset(wire.KeepAlive)
 		case <-timer.C:
 			check = min(2*check, maxCheck)
 			timer.Reset(check)
-			if positions, err := s.Owners.InFlight(s.c.Ctx(), s.sent.leases()); err == nil { // else at the next check
+			if positions, err := s.Owners.InFlight(s.ctx, s.sent.leases()); err == nil { // else at the next check
 				s.sent.update(positions)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -58,7 +59,9 @@ type streaming struct {
 	messages []queue.Message
 	arrived  chan struct{}
 	pops     []queue.PopRequest
+	auth     auth
 	failing  atomic.Bool
+	stopped  atomic.Bool
 	leave    context.CancelFunc
 	ended    chan struct{}
 }
@@ -66,6 +69,22 @@ type streaming struct {
 // partitionOf returns the partition of a message: the first letter of its id.
 func partitionOf(id string) *queue.Partition {
 	return &queue.Partition{ID: queue.ID{id[0]}, Key: int64(id[0]), Queue: "q", Name: id[:1]}
+}
+
+// auth knows one token, which may be revoked.
+type auth struct{ revoked atomic.Bool }
+
+func (*auth) Verify(context.Context, string) (*identity.Principal, error) {
+	return &identity.Principal{Role: identity.ReadWrite}, nil
+}
+
+func (*auth) Skips(string) bool { return false }
+
+func (a *auth) Valid(*identity.Principal) error {
+	if a.revoked.Load() {
+		return &queue.Error{Code: queue.CodeUnauthenticated}
+	}
+	return nil
 }
 
 // openStream starts a stream. A pop delivers the next messages of one partition, up to its batch, with a lease of its own.
@@ -76,11 +95,14 @@ func openStream(query string) *streaming {
 		s.pops = append(s.pops, *req)
 		s.mu.Unlock()
 		d := queue.Delivery{Queue: "q", Group: req.Group, Partitions: 1}
-		if s.failing.Load() {
-			return d, &queue.Error{Code: queue.CodeUnavailable, Message: "the database is away"}
-		}
 		wait := time.After(req.Wait)
 		for len(d.Messages) == 0 {
+			switch {
+			case s.failing.Load():
+				return d, &queue.Error{Code: queue.CodeUnavailable, Message: "the database is away"}
+			case s.stopped.Load():
+				return d, nil
+			}
 			s.mu.Lock()
 			for len(s.messages) > 0 && len(d.Messages) < req.Batch && (len(d.Messages) == 0 || d.Messages[0].Partition.ID == s.messages[0].Partition.ID) {
 				d.Messages, s.messages = append(d.Messages, s.messages[0]), s.messages[1:]
@@ -100,7 +122,7 @@ func openStream(query string) *streaming {
 		}
 		return d, nil
 	}}
-	s.server, _ = apitest.Server(s.fakes)
+	s.server, _ = apitest.Server(s.fakes, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Auth = &s.auth })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.leave = cancel
 	request := apitest.Request("GET", "/api/v1/sse/queue/q?"+query, "").WithContext(ctx)
@@ -144,7 +166,7 @@ func TestAStreamDeliversMessagesAsEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openStream("consumerGroup=g&batch=5&max_in_flight=9&subscriptionMode=new")
 		<-time.After(2 * time.Millisecond)
-		require.Equal(t, "retry: 2000\n\n:\n\n", s.take())
+		require.Equal(t, "retry: 2000\n\n", s.take())
 		require.Equal(t, http.StatusOK, s.Code)
 		require.Equal(t, "text/event-stream", s.Header().Get("Content-Type"))
 		require.Equal(t, "no", s.Header().Get("X-Accel-Buffering"))
@@ -156,8 +178,10 @@ func TestAStreamDeliversMessagesAsEvents(t *testing.T) {
 		require.Empty(t, s.take())
 		<-time.After(2 * time.Millisecond)
 		require.Equal(t, ":\n\n", s.take(), "a keep-alive")
+		<-time.After(time.Minute)
+		require.Equal(t, ":\n\n:\n\n:\n\n:\n\n", s.take())
 		for i, pop := range s.pops {
-			wait := 15 * time.Second
+			wait := 10 * time.Minute
 			if i == 0 {
 				wait = time.Millisecond
 			}
@@ -250,12 +274,17 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 		}, 3, ""},
 		"the server stops": {func(s *streaming) {
 			s.server.EndStreams()
-			<-time.After(15 * time.Second) // the dispatcher ends the wait at once
+			s.stopped.Store(true) // the dispatcher ends the wait
+			s.push()
 		}, 0, "event: closing\ndata: {\"reason\":\"shutdown\"}\n\n"},
+		"the token is revoked": {func(s *streaming) {
+			s.auth.revoked.Store(true)
+			<-time.After(16 * time.Second) // long before the end of the time
+		}, 0, "event: closing\ndata: {\"reason\":\"unauthorized\"}\n\n"},
 		"the time is over": {func(*streaming) { <-time.After(time.Minute) }, 0, "event: closing\ndata: {\"reason\":\"timeout\"}\n\n"},
 		"the database fails": {func(s *streaming) {
 			s.failing.Store(true)
-			<-time.After(15 * time.Second)
+			s.push()
 		}, 0, "event: closing\ndata: {\"reason\":\"error\",\"error\":\"the database is away\"}\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -265,8 +294,12 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 				s.push("1a", "2a", "3a", "3b")
 				require.Equal(t, []string{"1a", "2a", "3a", "3b"}, s.ids())
 				s.ack("3b", "completed", queue.AckResult{Success: true, Resolved: true, LeaseReleased: true})
+				began := time.Now()
 				c.end(s)
 				<-s.ended
+				if name == "the token is revoked" {
+					require.Less(t, time.Since(began), 20*time.Second)
+				}
 				got := s.take()
 				require.True(t, strings.HasSuffix(got, c.last), got)
 				require.Len(t, s.fakes.Released, c.released)

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"context"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -82,12 +83,13 @@ type EventStream struct {
 	buffer   []byte
 }
 
+// streamHeaders are the headers of each stream. nginx passes each event on at once because of the last one.
+var streamHeaders = http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"}}
+
 // Start begins the answer. After that the handler cannot answer with an error.
 func (s Streams) Start(c echo.Context) (*EventStream, error) {
 	header := c.Response().Header()
-	header.Set(echo.HeaderContentType, "text/event-stream")
-	header.Set(echo.HeaderCacheControl, "no-store")
-	header.Set("X-Accel-Buffering", "no") // nginx passes each event on at once
+	maps.Copy(header, streamHeaders)
 	stream := &EventStream{response: c.Response(), control: http.NewResponseController(c.Response()), timeout: s.WriteTimeout}
 	c.Response().WriteHeader(http.StatusOK)
 	stream.buffer = strconv.AppendInt(append(stream.buffer, "retry: "...), streamRetry.Milliseconds(), 10)

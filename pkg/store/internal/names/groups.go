@@ -128,7 +128,11 @@ func (d *Directory) join(ctx context.Context, req *queue.PopRequest, found *Foun
 		return false, fmt.Errorf("registering group %q on queue %q: %w", req.Group, req.Queue, err)
 	}
 	found.Joining = joining && req.Partition == nil
-	d.bus.GroupCreated(req.Queue, req.Group)
+	partition := ""
+	if req.Partition != nil {
+		partition = *req.Partition
+	}
+	d.bus.GroupCreated(req.Queue, partition, req.Group)
 	d.waker.Wake(ctx, unready)
 	return true, nil
 }

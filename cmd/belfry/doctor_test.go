@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/doctor"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// The Postgres of the tests has fsync off, which is wrong.
+func TestDoctorExaminesTheDatabase(t *testing.T) {
+	dsn := pgtest.Database(t)
+	code, out, stderr := belfry(t, "doctor", "--database-url", dsn)
+	require.Equal(t, 1, code)
+	require.Empty(t, stderr)
+	require.Regexp(t, `^WRONG +lossy_settings +fsync is off`, out)
+	require.Contains(t, out, "do:  ALTER SYSTEM SET fsync = on; SELECT pg_reload_conf();")
+	require.Contains(t, out, "see: docs/runbook.md#lossy_settings")
+	require.Regexp(t, `UNKNOWN +server +No server was examined: --database-url names a database.`, out)
+	require.Contains(t, out, "Something is wrong: ")
+
+	code, out, _ = belfry(t, "doctor", "--database-url", dsn, "-o", "json")
+	require.Equal(t, 1, code)
+	var report doctor.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Len(t, report.Checks, len(doctor.Codes()))
+	require.Equal(t, 1, report.Wrong, out)
+
+	// Without an answer, the configured database is examined. A server that was named should have answered.
+	t.Setenv("BELFRY_DATABASE_URL", dsn)
+	for server, want := range map[string]int{"http://localhost:1": 2, "": 1} {
+		t.Setenv("BELFRY_SERVER", server)
+		if server == "" {
+			t.Setenv("HOME", t.TempDir()) // without contexts
+		}
+		code, out, _ = belfry(t, "doctor", "-o", "json")
+		require.Equal(t, 1, code)
+		require.NoError(t, json.Unmarshal([]byte(out), &report))
+		require.Equal(t, want, report.Wrong, out)
+	}
+}
+
+func TestDoctorWithoutAServerAndADatabase(t *testing.T) {
+	t.Parallel()
+	code, _, stderr := belfry(t, "doctor", "--server", "http://localhost:1", "--config", configFile(t, "log: {level: info}"))
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "localhost:1")
+}
+
+// A warning fails only with --strict.
+func TestDoctorWarns(t *testing.T) {
+	t.Parallel()
+	cluster := pgtest.OwnCluster(t, "fsync", "full_page_writes")
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "warned"))
+	dsn := cluster.URL("warned")
+	code, _, stderr := belfry(t, "migrate", "up", "--database-url", dsn)
+	require.Zero(t, code, stderr)
+	code, out, _ := belfry(t, "doctor", "--database-url", dsn, "--strict")
+	require.Zero(t, code, out)
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	_, err = conn.Exec(t.Context(), `INSERT INTO belfry.inbox_rejected (id, queue, partition, payload, inserted_at, code, reason) VALUES (1, 'q', 'p', '1', now(), 'invalid', 'no')`)
+	require.NoError(t, err)
+	code, out, _ = belfry(t, "doctor", "--database-url", dsn)
+	require.Zero(t, code, out)
+	require.Regexp(t, `^WARNING +rejected_rows`, out)
+	code, _, _ = belfry(t, "doctor", "--database-url", dsn, "--strict")
+	require.Equal(t, 1, code)
+}

@@ -1,0 +1,75 @@
+package answer
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/cli/output"
+)
+
+// Report is the part of an answer of GET /api/v1/doctor that the text shows.
+type Report struct {
+	Version  string    `json:"version"`
+	Healthy  bool      `json:"healthy"`
+	Wrong    int       `json:"wrong"`
+	Warnings int       `json:"warnings"`
+	Unknown  int       `json:"unknown"`
+	Checks   []finding `json:"checks"`
+}
+
+type finding struct {
+	Code    string   `json:"code"`
+	Result  string   `json:"result"`
+	Found   string   `json:"found"`
+	Why     string   `json:"why"`
+	Do      []string `json:"do"`
+	Runbook string   `json:"runbook"`
+}
+
+// ReadReport reads an answer of GET /api/v1/doctor.
+func ReadReport(raw []byte) (*Report, error) {
+	var r Report
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	return &r, nil
+}
+
+// Fails reports whether something is wrong. If strict, a warning counts too.
+func (r *Report) Fails(strict bool) bool { return !r.Healthy || strict && r.Warnings > 0 }
+
+// results are the results in the order of the text. The first ones are shown with why and what to do.
+var results = []struct {
+	name   string
+	detail bool
+}{{"wrong", true}, {"warning", true}, {"unknown", true}, {"ok", false}}
+
+// Text shows the problems first.
+func (r *Report) Text() string {
+	var b strings.Builder
+	for _, result := range results {
+		for i := range r.Checks {
+			f := &r.Checks[i]
+			if f.Result != result.name {
+				continue
+			}
+			fmt.Fprintf(&b, "%-8s %-20s %s\n", strings.ToUpper(f.Result), f.Code, output.Clean(f.Found))
+			if !result.detail {
+				continue
+			}
+			const indent = "         "
+			fmt.Fprintf(&b, "%swhy: %s\n", indent, f.Why)
+			for _, step := range f.Do {
+				fmt.Fprintf(&b, "%sdo:  %s\n", indent, output.Clean(step))
+			}
+			fmt.Fprintf(&b, "%ssee: %s\n\n", indent, f.Runbook)
+		}
+	}
+	verdict := "Nothing is wrong"
+	if !r.Healthy {
+		verdict = "Something is wrong"
+	}
+	fmt.Fprintf(&b, "\n%s: %d checks, %d wrong, %d warnings, %d unknown.", verdict, len(r.Checks), r.Wrong, r.Warnings, r.Unknown)
+	return b.String()
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/answer"
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// ErrNoDatabase means that no database is configured.
+var ErrNoDatabase = errors.New("no database is configured")
+
+// ExamineFunc examines the configured database without a server and returns the answer of GET
+// /api/v1/doctor, or ErrNoDatabase. noServer says why no server is asked. wanted: the user named a server.
+type ExamineFunc func(cmd *cobra.Command, noServer string, wanted bool) ([]byte, error)
+
+// NewDoctor returns the command doctor. It asks a server, or calls examine.
+func NewDoctor(examine ExamineFunc) *cobra.Command {
+	var strict bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Say what is wrong with the server and its database, and what to do", Args: cobra.NoArgs, GroupID: GroupID,
+		Long: `Examine the server and its database: versions, LISTEN, long transactions, connections, replication, rights, settings that
+lose data, keys, the sequencer, rejected messages, late groups and more. Problems come first, each with why it matters and what
+to do. docs/runbook.md has a section for each check.
+
+With --database-url the database alone is examined. So it is if the server does not answer and a database is configured. The
+checks of the server itself are then unknown.
+
+The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count only with --strict.`,
+		Example: `  belfry doctor
+  belfry doctor --database-url postgres://user@db/app --strict -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := newSession(cmd)
+			if err != nil {
+				return err
+			}
+			return s.doctor(examine, strict)
+		},
+	}
+	addFlags(cmd)
+	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 for warnings too")
+	return cmd
+}
+
+func (s *session) doctor(examine ExamineFunc, strict bool) error {
+	raw, err := s.examine(examine)
+	if err != nil {
+		return err
+	}
+	found, err := answer.ReadReport(raw)
+	if err != nil {
+		return err
+	}
+	if s.IsTable() {
+		err = s.text(found.Text())
+	} else {
+		err = s.Answer(raw, "checks", nil)
+	}
+	if err == nil && found.Fails(strict) {
+		return &exitError{code: 1}
+	}
+	return err
+}
+
+// examine returns the report of the server, or that of examine.
+func (s *session) examine(examine ExamineFunc) (raw []byte, err error) {
+	if s.cmd.Flags().Changed("database-url") {
+		return examine(s.cmd, "--database-url names a database", false)
+	}
+	err = s.client.Do(s.cmd.Context(), get("/api/v1/doctor", nil), &raw)
+	if err == nil || s.cmd.Context().Err() != nil || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) {
+		return raw, err
+	}
+	raw, direct := examine(s.cmd, "the server at "+s.server+" gave no answer: "+err.Error(), s.server != defaultServer)
+	if errors.Is(direct, ErrNoDatabase) {
+		return nil, err
+	}
+	return raw, direct
+}

@@ -1,0 +1,44 @@
+// Package names asks a server for names that complete a command line.
+//
+// It imports only pkg/client, and pkg/cli imports it.
+package names
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// Queues returns the names of queues. After a failure it returns none.
+func Queues(ctx context.Context, c *client.Client) []string {
+	var answer struct {
+		Queues []struct {
+			Name string `json:"name"`
+		} `json:"queues"`
+	}
+	if c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/status/queues", Query: url.Values{"limit": {"1000"}}}, &answer) != nil {
+		return nil
+	}
+	names := make([]string, 0, len(answer.Queues))
+	for _, q := range answer.Queues {
+		names = append(names, q.Name)
+	}
+	return names
+}
+
+// Groups returns the names of consumer groups. After a failure it returns none.
+func Groups(ctx context.Context, c *client.Client) []string {
+	var answer []struct {
+		Name string `json:"name"`
+	}
+	if c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/consumer-groups"}, &answer) != nil {
+		return nil
+	}
+	var names []string
+	for _, g := range answer {
+		names = append(names, g.Name)
+	}
+	return names
+}

@@ -1,0 +1,2 @@
+-- Returns the clock of the database.
+SELECT clock_timestamp()

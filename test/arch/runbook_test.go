@@ -1,0 +1,93 @@
+package arch_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/doctor"
+)
+
+// runbookURL begins the links of alerts.
+const runbookURL = "https://github.com/belfry-mq/belfry/blob/main/" + doctor.Runbook + "#"
+
+// runbookParts are the parts of each section, in their order.
+var runbookParts = []string{"**You see.**", "**It means.**", "**Look.**", "**Mend.**"}
+
+var runbookLink = regexp.MustCompile(`\]\(#([^)]*)\)`)
+
+// runbookBreaches reports names without a section, sections without a name, sections that lack a part, and links to
+// sections that do not exist. A section begins with "### " and the name of an alert or the code of a check.
+func runbookBreaches(text string, names []string) (complaints []string) {
+	complain := func(format string, args ...any) {
+		complaints = append(complaints, doctor.Runbook+": "+fmt.Sprintf(format, args...))
+	}
+	anchors := map[string]bool{}
+	for _, section := range strings.Split(text, "\n### ")[1:] {
+		name, body, _ := strings.Cut(section, "\n")
+		if !slices.Contains(names, name) {
+			complain("%s is no alert and no check", name)
+		}
+		if anchors[strings.ToLower(name)] {
+			complain("%s has two sections", name)
+		}
+		anchors[strings.ToLower(name)] = true
+		at := 0
+		for _, part := range runbookParts {
+			next := strings.Index(body[at:], "\n"+part)
+			if next < 0 {
+				complain("%s has no part %q in its place", name, part)
+				continue
+			}
+			at += next + len(part)
+		}
+	}
+	for _, name := range names {
+		if !anchors[strings.ToLower(name)] {
+			complain("%s has no section", name)
+		}
+	}
+	for _, link := range runbookLink.FindAllStringSubmatch(text, -1) {
+		if !anchors[link[1]] {
+			complain("a link leads to #%s, which is no section", link[1])
+		}
+	}
+	return complaints
+}
+
+func TestTheRunbookHasEachAlertAndEachCheck(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(doctor.Runbook)))
+	require.NoError(t, err)
+	names := doctor.Codes()
+	for _, rule := range alertRules(readYAML(t, "config/prometheus/alerts.yml")) {
+		names = append(names, valueAt(rule, "alert"))
+	}
+	holds(t, runbookBreaches(string(text), names))
+}
+
+func TestRunbookBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	const good = "# Runbook\n\n### Alert\n\n**You see.** a [b](#code_one).\n\n**It means.** a\n\n**Look.** a\n\n**Mend.** a\n" +
+		"\n### code_one\n\n**You see.** a\n\n**It means.** a\n\n**Look.** a\n\n**Mend.** a\n"
+	for _, c := range []struct{ old, replacement, want string }{
+		{"", "", ""},
+		{"### code_one", "### code_two", "no section"},
+		{"(#code_one)", "(#code_two)", "which is no section"},
+		{"**Look.** a\n", "a\n", `no part "**Look.**"`},
+		{"### Alert\n", "### Alert\n\n### Alert\n", "two sections"},
+	} {
+		complaints := runbookBreaches(strings.Replace(good, c.old, c.replacement, 1), []string{"Alert", "code_one"})
+		if c.want == "" {
+			require.Empty(t, complaints)
+			continue
+		}
+		require.Contains(t, strings.Join(complaints, "\n"), c.want)
+	}
+}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
+)
+
+const (
+	// settle is the time after the arrival of consumers until their memory is read. Go collects garbage, and shrinks
+	// stacks, at least every two minutes.
+	settle = 130 * time.Second
+	// pushGap is the time between two timed pushes. The consumer waits again meanwhile.
+	pushGap = 10 * time.Millisecond
+)
+
+// arrival is a message of a consumer.
+type arrival struct {
+	TransactionID string `json:"transactionId"`
+	PartitionID   string `json:"partitionId"`
+	LeaseID       string `json:"leaseId"`
+	at            time.Time
+}
+
+// consume opens a consumer and calls got with each message, until ctx ends.
+type consume func(ctx context.Context, base, queue string, got func(arrival)) error
+
+// open sends a GET request and returns its answer, whose body the caller closes.
+func open(ctx context.Context, client *http.Client, target string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return client.Do(request)
+}
+
+// stream is a consumer with Server-Sent Events.
+func stream(ctx context.Context, base, queue string, got func(arrival)) error {
+	return watch(ctx, base+"/api/v1/sse/queue/"+queue, func(data string) error {
+		var m arrival
+		if err := json.Unmarshal([]byte(data), &m); err != nil {
+			return err
+		}
+		m.at = time.Now()
+		got(m)
+		return nil
+	})
+}
+
+// watch reads a stream and calls got with the data of each event, until ctx ends.
+func watch(ctx context.Context, target string, got func(data string) error) (err error) {
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	answer, err := open(ctx, client, target)
+	if err != nil {
+		return ended(ctx, err)
+	}
+	defer func() { err = errors.Join(err, answer.Body.Close()) }()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %d", target, answer.StatusCode)
+	}
+	for lines := bufio.NewReaderSize(answer.Body, 1024); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return ended(ctx, err)
+		}
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			if err := got(data); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// poll is a consumer with long polls.
+func poll(ctx context.Context, base, queue string, got func(arrival)) error {
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for ctx.Err() == nil {
+		answer, err := open(ctx, client, base+"/api/v1/pop/queue/"+queue+"?wait=true")
+		if err != nil {
+			return ended(ctx, err)
+		}
+		var found struct{ Messages []arrival }
+		if answer.StatusCode == http.StatusOK {
+			err = json.NewDecoder(answer.Body).Decode(&found)
+		}
+		if err := errors.Join(err, answer.Body.Close()); err != nil {
+			return ended(ctx, err)
+		}
+		for _, m := range found.Messages {
+			m.at = time.Now()
+			got(m)
+		}
+	}
+	return nil
+}
+
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// kinds are the two ways to consume.
+var kinds = []struct {
+	name string
+	run  consume
+}{{"long polls", poll}, {"streams", stream}}
+
+// measureIdle counts the statements and the memory of idle consumers.
+func (r *suite) measureIdle(ctx context.Context) error {
+	memory := map[string]float64{}
+	for _, kind := range kinds {
+		each, err := r.idle(ctx, kind.name, kind.run)
+		if err != nil {
+			return err
+		}
+		memory[kind.name] = each
+	}
+	ratio := memory["streams"] / memory["long polls"]
+	r.check(ratio <= 1.0, "memory of a stream / of a long poll: %.2f (at most 1.00)", ratio)
+	return nil
+}
+
+// idle returns the resident memory for each consumer in KiB.
+func (r *suite) idle(ctx context.Context, name string, run consume) (resident float64, err error) {
+	database, servers, err := r.start(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	server := servers[0]
+	if err := server.Configure(ctx, "idle", nil); err != nil {
+		return 0, err
+	}
+	if err := load.Pause(ctx, 2*time.Second); err != nil {
+		return 0, err
+	}
+	before, err := memoryOf(ctx, server)
+	if err != nil {
+		return 0, err
+	}
+	waiting := load.NewWorkers(ctx)
+	defer func() { err = errors.Join(err, waiting.Stop()) }()
+	for range r.consumers {
+		waiting.Go(func(ctx context.Context) error { return run(ctx, base(server), "idle", func(arrival) {}) })
+	}
+	if err := server.WaitWaiting(ctx, r.consumers); err != nil {
+		return 0, err
+	}
+	if err := load.Pause(ctx, settle); err != nil {
+		return 0, err
+	}
+	after, err := memoryOf(ctx, server)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.countFrom(ctx, database); err != nil {
+		return 0, err
+	}
+	if err := load.Pause(ctx, r.quiet); err != nil {
+		return 0, err
+	}
+	n, list, err := r.counted(ctx, database)
+	part := func(i int) float64 { return (after[i] - before[i]) / 1024 / float64(r.consumers) }
+	r.print("  %d idle %s: %.1f KiB resident each; %.1f KiB stack, %.1f KiB heap in use", r.consumers, name, part(0), part(1), part(2))
+	r.check(n == 0, "%d idle %s: %d statements in %s (at most 0) %s", r.consumers, name, n, r.quiet, list)
+	return part(0), err
+}
+
+// memoryOf returns the resident memory of a server, its stacks and its heap in use, in bytes.
+func memoryOf(ctx context.Context, server *rig.Server) (m [3]float64, err error) {
+	resident, err := server.Memory()
+	if err != nil {
+		return m, err
+	}
+	m[0] = float64(resident)
+	var text bytes.Buffer
+	if _, err := server.Do(ctx, http.MethodGet, server.URL("/metrics/prometheus"), nil, &text); err != nil {
+		return m, err
+	}
+	for line := range strings.Lines(text.String()) {
+		for i, name := range []string{"", "go_memstats_stack_inuse_bytes ", "go_memstats_heap_inuse_bytes "} {
+			if value, ok := strings.CutPrefix(line, name); ok && i > 0 {
+				if m[i], err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil {
+					return m, err
+				}
+			}
+		}
+	}
+	return m, nil
+}
+
+func base(server *rig.Server) string { return strings.TrimSuffix(server.URL("").String(), "/") }
+
+// measureLatency times deliveries to one consumer.
+func (r *suite) measureLatency(ctx context.Context) (err error) {
+	_, servers, err := r.start(ctx, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	times := map[string]*load.Times{}
+	for turn := range 4 {
+		kind := kinds[turn%2]
+		if times[kind.name] == nil {
+			times[kind.name] = load.NewTimes()
+		}
+		if err := r.deliver(ctx, servers[0], fmt.Sprint("timed-", turn), kind.run, times[kind.name]); err != nil {
+			return err
+		}
+	}
+	for _, kind := range kinds {
+		l := times[kind.name].Latency(kind.name)
+		r.print("  begin of push to arrival, %s: p50 %.2f ms, p95 %.2f ms, p99 %.2f ms of %d", kind.name, l.P50, l.P95, l.P99, l.Count)
+	}
+	ratio := float64(times["streams"].Quantile(0.5)) / float64(times["long polls"].Quantile(0.5))
+	r.check(ratio <= 1.1, "p50 of streams / of long polls: %.2f (at most 1.10)", ratio)
+	return nil
+}
+
+// deliver pushes messages one by one to a queue with one consumer, which acknowledges them.
+func (r *suite) deliver(ctx context.Context, server *rig.Server, queue string, run consume, times *load.Times) (err error) {
+	if err := server.Configure(ctx, queue, nil); err != nil {
+		return err
+	}
+	arrived := make(chan arrival, 1)
+	waiting := load.NewWorkers(ctx)
+	defer func() { err = errors.Join(err, waiting.Stop()) }()
+	waiting.Go(func(ctx context.Context) error {
+		return run(ctx, base(server), queue, func(m arrival) {
+			ack := map[string]any{"transactionId": m.TransactionID, "partitionId": m.PartitionID, "leaseId": m.LeaseID}
+			arrived <- m
+			_, _ = server.Call(ctx, http.MethodPost, "/api/v1/ack", ack, nil) // else the next message does not come
+		})
+	})
+	if err := server.WaitWaiting(ctx, 1); err != nil {
+		return err
+	}
+	for range r.messages / 2 {
+		began := time.Now()
+		push := map[string]any{"items": []any{map[string]any{"queue": queue, "payload": 1}}}
+		if _, err := server.Call(ctx, http.MethodPost, "/api/v1/push", push, nil); err != nil {
+			return err
+		}
+		select {
+		case m := <-arrived:
+			times.Add(m.at.Sub(began))
+		case <-time.After(10 * time.Second):
+			return errors.New("a message did not arrive")
+		}
+		if err := load.Pause(ctx, pushGap); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureWatchers counts the statements of a system with messages, for a number of watchers at the other instance.
+func (r *suite) measureWatchers(ctx context.Context) (err error) {
+	database, servers, err := r.start(ctx, 2)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	counts := map[int]int{}
+	for _, n := range []int{0, 1, 10} {
+		if counts[n], err = r.watched(ctx, database, servers, n); err != nil {
+			return err
+		}
+	}
+	cost := func(n int) int { return counts[n] - counts[0] }
+	r.check(cost(10) <= cost(1)+cost(1)/10+2, "statements that 10 watchers add: %d; that 1 adds: %d", cost(10), cost(1))
+	return nil
+}
+
+func (r *suite) watched(ctx context.Context, database string, servers []*rig.Server, n int) (busy int, err error) {
+	watching := load.NewWorkers(ctx)
+	defer func() { err = errors.Join(err, watching.Stop()) }()
+	events := make(chan struct{}, 100_000)
+	for range n {
+		watching.Go(func(ctx context.Context) error {
+			return watch(ctx, base(servers[0])+"/api/v1/events", func(string) error {
+				events <- struct{}{}
+				return nil
+			})
+		})
+	}
+	if err := load.Pause(ctx, 12*time.Second); err != nil { // the statements of the start
+		return 0, err
+	}
+	if err := r.countFrom(ctx, database); err != nil {
+		return 0, err
+	}
+	if err := load.Pause(ctx, r.quiet); err != nil {
+		return 0, err
+	}
+	idle, list, err := r.counted(ctx, database)
+	if err != nil {
+		return 0, err
+	}
+	r.check(idle == 0, "%d watchers, idle: %d statements in %s (at most 0) %s", n, idle, r.quiet, list)
+	if err := r.countFrom(ctx, database); err != nil {
+		return 0, err
+	}
+	pacing := time.NewTicker(100 * time.Millisecond)
+	defer pacing.Stop()
+	for range int(r.quiet / (100 * time.Millisecond)) {
+		<-pacing.C
+		push := map[string]any{"items": []any{map[string]any{"queue": "watched", "payload": 1}}}
+		if _, err := servers[1].Call(ctx, http.MethodPost, "/api/v1/push", push, nil); err != nil {
+			return 0, err
+		}
+	}
+	busy, list, err = r.counted(ctx, database)
+	r.print("  %d watchers, 10 pushes a second at the other instance: %d statements in %s, %d events: %s", n, busy, r.quiet, len(events), list)
+	return busy, err
+}

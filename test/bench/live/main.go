@@ -1,0 +1,194 @@
+// Command live compares streams of messages with long polls, and watchers of events with none, in one run.
+//
+//	go run ./test/bench/live
+//	go run ./test/bench/live --consumers 200 --quiet 5s --rounds 1 idle
+//
+// It measures idle, latency and watchers, each with servers and a database of its own:
+//
+//   - the statements and the memory of idle consumers: streams, and long polls,
+//   - the time from the begin of a push to the arrival of its message at one consumer: streams, and long polls, in turns,
+//   - the statements while messages are pushed at one of two instances and watchers watch the other one: none, 1 and 10.
+//
+// The servers make no statement by the clock: their canaries and sweeps are an hour apart, and they write no history. So each
+// counted statement is one of the requests. The exit code is 1 if a limit of the report is missed.
+//
+// The command starts a private Postgres and the servers as child processes. It needs Linux, and the contrib programs of
+// Postgres.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/test/bench/rig"
+)
+
+type settings struct {
+	consumers, messages, rounds int
+	quiet                       time.Duration
+	names                       []string
+}
+
+func main() {
+	if code, ok := rig.RunChild(nil); ok {
+		os.Exit(code)
+	}
+	var s settings
+	flag.IntVar(&s.consumers, "consumers", 1000, "idle consumers")
+	flag.IntVar(&s.messages, "messages", 500, "messages of each kind in a round")
+	flag.IntVar(&s.rounds, "rounds", 2, "rounds of each measure")
+	flag.DurationVar(&s.quiet, "quiet", 20*time.Second, "length of the phases in which statements are counted")
+	flag.Parse()
+	s.names = flag.Args()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, s, os.Stdout)
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintf(os.Stderr, "live: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// suite is the private Postgres, and the report.
+type suite struct {
+	settings
+	cluster   *devdb.Cluster
+	admin     *pgx.Conn
+	out       io.Writer
+	databases int
+	missed    []string
+}
+
+func run(ctx context.Context, s settings, out io.Writer) (err error) {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	files.Cur = files.Max
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "belfry-live-")
+	if err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	// Root runs Postgres under another account, which must be able to enter the folder.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return fmt.Errorf("opening the folder: %w", err)
+	}
+	r := &suite{settings: s, out: out}
+	r.cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: map[string]string{
+		"shared_preload_libraries": "pg_stat_statements",
+	}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.cluster.Stop(context.WithoutCancel(ctx))) }()
+	if r.admin, err = pgx.Connect(ctx, r.cluster.URL("postgres")); err != nil {
+		return fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	defer func() { err = errors.Join(err, r.admin.Close(context.WithoutCancel(ctx))) }()
+	if _, err := r.admin.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
+		return fmt.Errorf("making the extension pg_stat_statements (install the contrib programs of Postgres): %w", err)
+	}
+	for round := range s.rounds {
+		r.print("round %d of %d", round+1, s.rounds)
+		for _, measure := range r.measures() {
+			if len(s.names) > 0 && !slices.Contains(s.names, measure.name) {
+				continue
+			}
+			if err := measure.run(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if len(r.missed) > 0 {
+		return fmt.Errorf("missed: %s", strings.Join(r.missed, "; "))
+	}
+	return nil
+}
+
+// measure is a part of a round.
+type measure struct {
+	name string
+	run  func(context.Context) error
+}
+
+func (r *suite) measures() []measure {
+	return []measure{{"idle", r.measureIdle}, {"latency", r.measureLatency}, {"watchers", r.measureWatchers}}
+}
+
+func (r *suite) print(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format+"\n", args...) }
+
+// check adds a figure with a limit to the report.
+func (r *suite) check(ok bool, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !ok {
+		r.missed = append(r.missed, text)
+		text += "  MISSED"
+	}
+	r.print("  %s", text)
+}
+
+// start starts servers on a new database. The caller stops them.
+func (r *suite) start(ctx context.Context, n int) (database string, servers []*rig.Server, err error) {
+	r.databases++
+	database = fmt.Sprint("live_", r.databases)
+	if err := r.cluster.CreateDatabase(ctx, database); err != nil {
+		return "", nil, err
+	}
+	for range n {
+		server, err := rig.StartServer(ctx, r.cluster.URL(database), "BELFRY_LISTEN_CANARY_INTERVAL=1h", "BELFRY_LISTEN_PEER_TIMEOUT=3h",
+			"BELFRY_SWEEP_RETENTION_INTERVAL=1h", "BELFRY_SWEEP_EVICTION_INTERVAL=1h", "BELFRY_HISTORY_ENABLED=false")
+		if err != nil {
+			return "", nil, errors.Join(err, stopAll(servers))
+		}
+		servers = append(servers, server)
+	}
+	return database, servers, nil
+}
+
+func stopAll(servers []*rig.Server) error {
+	var errs []error
+	for _, server := range servers {
+		errs = append(errs, server.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// countFrom begins to count the statements of a database.
+func (r *suite) countFrom(ctx context.Context, database string) error {
+	_, err := r.admin.Exec(ctx, `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`, database)
+	return err
+}
+
+// counted returns the statements since countFrom, and lists them.
+func (r *suite) counted(ctx context.Context, database string) (n int, list string, err error) {
+	all, err := load.Statements(ctx, r.admin, database)
+	if err != nil {
+		return 0, "", err
+	}
+	load.SortStatements(all)
+	var parts []string
+	for _, s := range all {
+		n += s.Calls
+		parts = append(parts, fmt.Sprintf("%d x %s", s.Calls, load.ShortStatement(s.Text)))
+	}
+	return n, strings.Join(parts, ", "), nil
+}
