@@ -1,0 +1,103 @@
+package dashboard_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// stored is an API with 12 pages of messages. Those of the sixth page have the transaction id "late".
+func stored(reads *[]string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		*reads = append(*reads, r.URL.RawQuery)
+		page := 0
+		_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &page)
+		list := make([]any, 0, 1000)
+		for i := range 1000 {
+			name := fmt.Sprint("m", page, "-", i)
+			if page == 6 && i == 10 {
+				name = "late"
+			}
+			list = append(list, map[string]any{"transactionId": name, "partitionId": "p", "queue": "orders", "partition": "a", "createdAt": time.Now()})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"messages": list, "pagination": map[string]any{"next": fmt.Sprint(page + 1)}})
+	}
+}
+
+// A search by transaction id reads 5,000 messages, then it offers to continue, and says how far it came.
+func TestASearchIsBoundedAndContinues(t *testing.T) {
+	t.Parallel()
+	var reads []string
+	s := startOn(t, stored(&reads))
+	page := s.send(t, http.MethodGet, "/ui/messages?q=orders&t=late", "").Body.String()
+	require.Len(t, reads, 5)
+	require.Contains(t, page, "5\u202f000 messages searched")
+	require.NotContains(t, page, `<th scope="row">`)
+	_, link, found := strings.Cut(page, `href="messages?after=5`)
+	require.True(t, found)
+	link, _, _ = strings.Cut(link, `"`)
+	page = s.send(t, http.MethodGet, "/ui/messages?after=5"+strings.ReplaceAll(link, "&amp;", "&"), "").Body.String()
+	require.Len(t, reads, 7, "it stops at the page with the message")
+	require.Contains(t, page, `<code>late</code>`)
+}
+
+// messageOf is an API with one message.
+func messageOf(payload string) answers {
+	return answers{
+		"/api/v1/messages/p/t": map[string]any{
+			"transactionId": "t", "partitionId": "p", "queue": "orders", "partition": "a", "status": "dead_letter", "createdAt": time.Now(),
+			"payload": json.RawMessage(payload), "consumerGroups": []any{map[string]any{"name": "billing"}, map[string]any{"name": "audit", "consumed": true}},
+		},
+		"/api/v1/dlq": map[string]any{"messages": []any{
+			map[string]any{"consumerGroup": "billing", "errorMessage": "no <paper>", "retryCount": 2, "failedAt": time.Now()},
+		}, "pagination": map[string]any{}},
+		"/api/v1/explain": map[string]any{"code": "resting", "sentence": "It rests."},
+	}
+}
+
+// A payload is shown exactly as it is stored, and nothing of it is HTML.
+func TestAPayloadIsShownExactly(t *testing.T) {
+	t.Parallel()
+	s := startOn(t, messageOf(`{"id":9007199254740993,"price":1.10,"big":1e400,"<i>":"<script>","id":[],"deep":[{"a":null}]}`))
+	page := s.send(t, http.MethodGet, "/ui/message?partition=p&t=t", "").Body.String()
+	for _, part := range []string{`"number">9007199254740993<`, `"number">1.10<`, `"number">1e400<`, `&lt;i&gt;`, `&#34;price&#34;:1.10`, "after 3 attempts: no &lt;paper&gt;"} {
+		require.Contains(t, page, part)
+	}
+	require.NotContains(t, page, "<i>")
+	require.Equal(t, 1, strings.Count(page, `value="retry-message"`), "only for the group that has it as a dead letter")
+}
+
+// A message of any size and shape makes a page of less than 300 KB.
+func TestThePageOfALargeMessageIsSmall(t *testing.T) {
+	t.Parallel()
+	for name, payload := range map[string]string{
+		"long list": "[" + strings.Repeat(`{"name": "bell", "price": 12},`, 200_000) + "1]", "deep": strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000),
+		"long text": `"` + strings.Repeat("ü<", 1_000_000) + `"`,
+	} {
+		w := startOn(t, messageOf(payload)).send(t, http.MethodGet, "/ui/message?partition=p&t=t", "")
+		require.Equal(t, http.StatusOK, w.Code, name)
+		require.Less(t, w.Body.Len(), 300_000, name)
+		require.Equal(t, strings.Count(w.Body.String(), "<details"), strings.Count(w.Body.String(), "</details>"), name)
+		require.Contains(t, w.Body.String(), "A command below reads all", name)
+	}
+}
+
+// What the doctor finds is shown with the worst first. A caller who may not ask it sees the rest of the page.
+func TestTheFindingsOfTheDoctor(t *testing.T) {
+	t.Parallel()
+	check := func(code, result string) map[string]any {
+		return map[string]any{"code": code, "result": result, "found": code + " was found", "why": "it matters", "do": []string{"VACUUM " + code}, "runbook": "docs/runbook.md#" + code}
+	}
+	s := startOn(t, answers{"/api/v1/doctor": map[string]any{"wrong": 1, "warnings": 1, "checks": []any{check("fine", "ok"), check("aged", "warning"), check("broken", "wrong")}}})
+	page := s.send(t, http.MethodGet, "/ui/system", "").Body.String()
+	require.Less(t, strings.Index(page, "broken was found"), strings.Index(page, "aged was found"))
+	require.Contains(t, page, "1 thing is wrong")
+	require.Contains(t, page, "VACUUM aged")
+	require.NotContains(t, page, "VACUUM fine")
+	require.NotContains(t, page, "data-live", "an open page does not examine the database again and again")
+}
