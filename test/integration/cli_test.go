@@ -248,7 +248,7 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 		{"dlq", "redrive", "q", "--all", "--yes"}, {"dlq", "purge", "q", "--all", "--yes"}, {"messages", "delete", some, "t", "--yes"},
 		{"messages", "dlq", some, "t", "--yes"}, {"messages", "retry", some, "t"}, {"streams", "delete", some, "--yes"},
 		{"maintenance", "push-on", "--yes"}, {"maintenance", "push-off"}, {"maintenance", "pop-on", "--yes"}, {"maintenance", "pop-off"},
-		{"maintenance", "retry"}, {"maintenance", "discard", "--yes"}, {"apply", "-f", write(t, "queues: [{name: q}]")},
+		{"maintenance", "retry"}, {"maintenance", "discard", "--yes"}, {"demo"}, {"apply", "-f", write(t, "queues: [{name: q}]")},
 	} {
 		x.token = readOnly
 		code, _, problems := x.run("", args...)
@@ -343,6 +343,8 @@ func operatorCommands(x *terminal) {
 	x.table("ID DELETED EXISTED\nID yes no", "streams", "delete", "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", "--yes")
 	code, _, _ = x.run("", "top")
 	require.Equal(x.t, 2, code, "no terminal")
+	code, _, _ = x.run("", "demo", "--every", "0s")
+	require.Equal(x.t, 2, code, "demo_test.go runs it")
 	code, out, _ = x.run("", "cheat")
 	require.Zero(x.t, code)
 	require.Contains(x.t, out, "belfry push orders")

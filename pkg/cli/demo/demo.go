@@ -37,15 +37,17 @@ type shop struct {
 	client *client.Client
 	// every is the time between two orders.
 	every time.Duration
-	// mu guards last, which is the id of the newest order.
-	mu   sync.Mutex
+	mu    sync.Mutex
+	// last is the id of the newest order. Under mu.
 	last int64
+	// refused are the invoices that the printer still refuses, with the reasons. Under mu.
+	refused map[int64]string
 }
 
 // Run runs the shop until ctx ends, and returns nil then. It stores about 1/every orders a second. It returns an error if
 // the server refuses a request.
 func Run(ctx context.Context, c *client.Client, every time.Duration, out io.Writer) error {
-	s := &shop{client: c, every: every, last: time.Now().Unix() * 1000}
+	s := &shop{client: c, every: every, last: time.Now().Unix() * 1000, refused: map[int64]string{}}
 	if err := s.open(ctx); err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func Run(ctx context.Context, c *client.Client, every time.Duration, out io.Writ
 	return nil
 }
 
-// open makes the queues, and dead letters of the group printer.
+// open makes the queues, and the invoices that the printer refuses.
 func (s *shop) open(ctx context.Context) error {
 	for queue, options := range map[string]map[string]any{
 		orders:   {"leaseTime": 30, "retryLimit": 3, "retryDelay": 1000, "retentionEnabled": true, "retentionSeconds": 3600},
@@ -88,24 +90,14 @@ func (s *shop) open(ctx context.Context) error {
 	items := make([]client.Item, unpaid)
 	for i := range items {
 		o := s.next()
+		s.refused[o.ID] = "the printer is out of paper"
+		if i%4 == 3 {
+			s.refused[o.ID] = "the customer has no address"
+		}
 		items[i] = client.Item{Queue: invoices, Partition: o.Customer, Payload: o, TransactionID: fmt.Sprintf("unpaid-%d", o.ID)}
 	}
-	stored, err := s.client.PushMany(ctx, items)
-	if err != nil {
-		return err
-	}
-	for i := range stored {
-		reason := "the printer is out of paper"
-		if i%4 == 3 {
-			reason = "the customer has no address"
-		}
-		path := "/api/v1/messages/" + stored[i].PartitionID + "/" + stored[i].TransactionID + "/dlq"
-		body := map[string]any{"consumerGroup": "printer", "error": reason}
-		if err := s.client.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Body: body}, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err := s.client.PushMany(ctx, items)
+	return err
 }
 
 // next returns a new order.
@@ -170,9 +162,17 @@ func (s *shop) loyalty(ctx context.Context) error {
 	})
 }
 
-// printer prints invoices again, so that a redrive works.
+// printer refuses some invoices once, so they are dead letters until a redrive.
 func (s *shop) printer(ctx context.Context) error {
-	return s.consume(ctx, invoices, "printer", 2, func(context.Context, order) error { return nil })
+	return s.consume(ctx, invoices, "printer", 2, func(_ context.Context, o order) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if reason := s.refused[o.ID]; reason != "" {
+			delete(s.refused, o.ID)
+			return client.DeadLetter(errors.New(reason))
+		}
+		return nil
+	})
 }
 
 func (s *shop) consume(ctx context.Context, queue, group string, workers int, handle func(context.Context, order) error) error {
