@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stored is an API with 12 pages of messages. Those of the sixth page have the transaction id "late".
+// stored is an API with 12 pages of messages. A message of the seventh page has the transaction id "late".
 func stored(reads *[]string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*reads = append(*reads, r.URL.RawQuery)
