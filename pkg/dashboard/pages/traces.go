@@ -47,9 +47,10 @@ func traces(r *Request) (*Content, error) {
 // Story returns the traces with the oldest first.
 func (d *tracesData) Story() []step {
 	steps := make([]step, 0, len(d.Found.Traces))
-	for i := range slices.Backward(d.Found.Traces) {
+	for i := range d.Found.Traces {
 		t := &d.Found.Traces[i]
 		steps = append(steps, step{At: t.CreatedAt, Level: "off", What: t.EventType, Group: t.ConsumerGroup, Text: t.TransactionID, Partition: t.PartitionID, Place: t.Queue + " / " + t.Partition, Data: &d.Views[i]})
 	}
+	slices.SortStableFunc(steps, func(a, b step) int { return a.At.Compare(b.At) })
 	return steps
 }
