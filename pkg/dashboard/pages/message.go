@@ -23,8 +23,10 @@ type messageData struct {
 	Viewer  payloadView
 	Readers []messageReader
 	// More is how many groups are not listed.
-	More  int
-	Steps []step
+	More int
+	// Givers are the groups for which the caller may make it a dead letter.
+	Givers []string
+	Steps  []step
 }
 
 // messageReader is what a group does with a message.
@@ -94,6 +96,9 @@ func (d *messageData) read(r *Request, dead []source.DeadLetter) error {
 		one.Why, one.First = why, optional(why.NextTransactionID) == d.TransactionID
 		one.Level, one.State = stateOf(one, g.Consumed)
 		d.Readers = append(d.Readers, one)
+		if one.Dead == nil && r.Can.Consume(d.Queue, g.Name) {
+			d.Givers = append(d.Givers, g.Name)
+		}
 	}
 	return nil
 }

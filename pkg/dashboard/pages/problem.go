@@ -52,14 +52,14 @@ func serverProblems(d *source.Dispatcher) (found []Problem) {
 	}
 	if n := d.Inbox.Rejected; n > 0 {
 		found = append(found, Problem{
-			Level: "bad", Kind: "Inbox", Name: plural(n, "rejected row", "rejected rows"), Link: link("dispatcher"), size: n,
+			Level: "bad", Kind: "Inbox", Name: plural(n, "rejected row", "rejected rows"), Link: link("producers"), size: n,
 			Text:   "Producers wrote them with SQL, and they cannot be stored as messages.",
 			Advice: "Read the reason in belfry.inbox_rejected",
 		})
 	}
 	if old := time.Duration(d.Inbox.OldestSeconds * float64(time.Second)); old > lateAfter*time.Second {
 		found = append(found, Problem{
-			Level: "bad", Kind: "Inbox", Name: plural(d.Inbox.Waiting, "waiting row", "waiting rows"), Link: link("dispatcher"), size: d.Inbox.Waiting,
+			Level: "bad", Kind: "Inbox", Name: plural(d.Inbox.Waiting, "waiting row", "waiting rows"), Link: link("producers"), size: d.Inbox.Waiting,
 			Text:   "The oldest has waited for " + span(old) + ".",
 			Advice: "See who holds the lock of the sequencer",
 		})
