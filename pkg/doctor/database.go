@@ -190,7 +190,7 @@ func hear(ctx context.Context, e *exam) outcome {
 	if _, err := e.session.Exec(ctx, "UNLISTEN "+channel); err != nil {
 		return failed(err)
 	}
-	return fine("A notification arrived within %s.", took.Round(time.Millisecond))
+	return fine("A notification arrived within %s.", took.Round(10*time.Microsecond))
 }
 
 func judgeNotifications(_ *exam, f *facts) outcome {

@@ -2,7 +2,11 @@ package doctor
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -51,11 +55,25 @@ func checkSpoolDisk(p *Process) outcome {
 	if err := p.SpoolHealthy(); err != nil {
 		return warning("spool.dir %s cannot be used: %v.", p.SpoolDir, err).advise("Make the folder writable for the user of the server, or set spool.dir, and restart.")
 	}
-	free, all, err := diskRoom(p.SpoolDir)
+	folder := existing(p.SpoolDir)
+	free, all, err := diskRoom(folder)
 	if err != nil {
 		return unknown("The room in spool.dir %s is not known: %v.", p.SpoolDir, err)
 	}
-	return judgeRoom(p.SpoolDir, free, all).advise("Make room on that disk.")
+	return judgeRoom(folder, free, all).advise("Make room on that disk.")
+}
+
+// existing returns the folder, or the nearest one above it that exists: a spool makes its folder when it
+// needs it.
+func existing(folder string) string {
+	for {
+		_, err := os.Stat(folder)
+		above := filepath.Dir(folder)
+		if !errors.Is(err, fs.ErrNotExist) || above == folder {
+			return folder
+		}
+		folder = above
+	}
 }
 
 func checkPort(p *Process) outcome {

@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -146,16 +147,33 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		require.NotContains(t, found, "; session", "the sessions of the server hold none")
 		execute(t, held, `ROLLBACK`)
 
-		ended := make(chan error, 1)
+		// A session of the server that waits for another one is not to blame.
+		execute(t, held, `SELECT pg_advisory_lock(5)`)
+		waiter := producer(t, r.dsn)
+		execute(t, waiter, `SET application_name = 'belfry-inbox'`)
+		ended := make(chan error, 2)
+		go func() {
+			_, err := waiter.Exec(t.Context(), `SELECT pg_advisory_lock(5)`)
+			ended <- err
+		}()
+		until(t, "the session waits", func() (waits bool) {
+			r.scan(t, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND pid = $1)`, []any{waiter.PgConn().PID()}, &waits)
+			return waits
+		})
 		go func() {
 			_, err := held.Exec(t.Context(), `SELECT pg_sleep(60)`)
 			ended <- err
 		}()
 		r.untilProblem("held_snapshot", func() doctor.Report {
-			return r.examine(func(c *doctor.Config) { c.Limits.Transaction = 300 * time.Millisecond })
+			last = r.examine(func(c *doctor.Config) { c.Limits.Transaction = 300 * time.Millisecond })
+			codes, found := problems(last)
+			require.NotContains(t, found, "belfry-inbox", codes)
+			return last
 		})
 		exec(fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, held.PgConn().PID()))
-		require.Error(t, <-ended)
+		first, second := <-ended, <-ended
+		require.Error(t, errors.Join(first, second))
+		require.True(t, first == nil || second == nil, "the session that waited got the lock")
 	})
 	plant("missing right", func(t *testing.T) {
 		exec(`CREATE ROLE app LOGIN IN ROLE pg_read_all_stats`)
@@ -190,7 +208,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		require.NoError(t, err)
 		r.requireProblems(r.examine(func(c *doctor.Config) { c.Sealer = other }), "encryption_keys")
 	})
-	plant("idle slot", func(_ *testing.T) {
+	plant("idle slot", func(*testing.T) {
 		exec(`SELECT pg_create_physical_replication_slot('left', true)`)
 		r.requireProblems(r.examined(), "replication_slots")
 		exec(`SELECT pg_drop_replication_slot('left')`)
@@ -203,13 +221,13 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.cfg.Database.PoolSize = 120
 		r.requireProblems(r.examine(), "connection_budget")
 	})
-	plant("group far behind", func(_ *testing.T) {
+	plant("group far behind", func(*testing.T) {
 		r.push(item{Queue: "orders", Payload: []byte("1")}).ok(http.StatusCreated)
 		exec(`UPDATE belfry.message SET created_at = now() - interval '2 hours'`)
 		r.untilProblem("groups_behind", r.examined)
 		exec(`UPDATE belfry.message SET created_at = now()`)
 	})
-	plant("rejected rows", func(_ *testing.T) {
+	plant("rejected rows", func(*testing.T) {
 		exec(`INSERT INTO belfry.inbox (queue, payload) VALUES (repeat('q', 300), '1')`)
 		r.untilProblem("rejected_rows", r.examined)
 		exec(`DELETE FROM belfry.inbox_rejected`)
@@ -225,12 +243,12 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.requireProblems(r.examined(), "lossy_settings")
 		exec(`ALTER TABLE belfry.history SET LOGGED`)
 	})
-	plant("autovacuum off", func(_ *testing.T) {
+	plant("autovacuum off", func(*testing.T) {
 		exec(`ALTER TABLE belfry.cursor SET (autovacuum_enabled = off)`)
 		r.requireProblems(r.examined(), "autovacuum")
 		exec(`ALTER TABLE belfry.cursor RESET (autovacuum_enabled)`)
 	})
-	plant("a spool that nobody empties", func(_ *testing.T) {
+	plant("a spool that nobody empties", func(*testing.T) {
 		exec(`INSERT INTO belfry.spool VALUES (gen_random_uuid(), 'gone', 5, 0, 100, now() - interval '1 hour')`)
 		r.requireProblems(r.examined(), "spool_backlog")
 		exec(`DELETE FROM belfry.spool`)
