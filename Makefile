@@ -23,7 +23,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test pooler restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
+.PHONY: help run test pooler browser screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -39,6 +39,14 @@ test: ## Run all tests with the race detector; needs the Postgres programs.
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
 	$(MAKE) chaos-pooler
+
+browser: ## Test the dashboard in a browser; needs chromium, node, npm.
+	go test -tags installed -count=1 ./test/browser
+
+# The folder of the screenshots.
+SHOTS ?= /tmp/belfry-screenshots
+screenshots: ## Make a screenshot of each page of the dashboard, in SHOTS.
+	BELFRY_SCREENSHOTS='$(SHOTS)' go test -tags installed -count=1 ./test/browser
 
 restore: ## Dump a database in use, restore it in a new cluster; needs pg_dump, psql.
 	go test -race -tags installed -count=1 -run '^TestRestore' ./test/integration

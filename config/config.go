@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
@@ -37,6 +38,7 @@ type Config struct {
 	Metrics    httpapi.MetricsConfig `mapstructure:"metrics"`
 	Encryption seal.Config           `mapstructure:"encryption"`
 	Auth       token.Config          `mapstructure:"auth"`
+	Dashboard  dashboard.Config      `mapstructure:"dashboard"`
 	Log        Log                   `mapstructure:"log"`
 
 	// sources maps each key that is not a default to its source. Load writes it, Print reads
@@ -92,6 +94,7 @@ func Default() Config {
 		History:   history.DefaultConfig(),
 		Live:      live.DefaultConfig(),
 		Metrics:   httpapi.DefaultMetricsConfig(),
+		Dashboard: dashboard.DefaultConfig(),
 		Log:       DefaultLog(),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inbox"
@@ -51,6 +52,8 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	}
 	defer pinger.Close()
 	registry, counts := prometheus.NewRegistry(), history.NewRecorder(cfg.Metrics.MaxQueues)
+	changes := &source.Changes{}
+	counts.OnCount = changes.Changed
 	server := httpapi.New(cfg.HTTP, httpapi.StartDeps{
 		Ping: pinger.Ping, Metrics: httpapi.NewMetrics(registry, counts), Version: Version(), Log: log,
 	})
@@ -62,7 +65,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	var serving errgroup.Group
 	serving.Go(func() error { return server.Serve(ln) })
 	b := newBuilder(cfg, pool, server, registry, log)
-	b.counts, b.addr = counts, ln.Addr()
+	b.counts, b.changes, b.addr = counts, changes, ln.Addr()
 	defer b.close()
 	if err := b.start(ctx); err != nil {
 		return errors.Join(ended(ctx, err), server.Shutdown(context.WithoutCancel(ctx)), serving.Wait())
@@ -158,6 +161,9 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	p.hub.Stop()
 	p.server.EndStreams() // before the waits of their pops end
 	p.dispatcher.Stop()
+	if p.dashboard != nil {
+		p.dashboard.Close()
+	}
 	endSQLWaiting()
 	stopping := errors.Join(p.server.Shutdown(context.WithoutCancel(ctx)), p.drain(ctx))
 	endBackground()

@@ -13,6 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/dashboard"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -55,6 +57,8 @@ type parts struct {
 	sender     *listen.Sender
 	hub        *live.Hub
 	server     *httpapi.Server
+	// dashboard is nil if dashboard.enabled is false.
+	dashboard *dashboard.Dashboard
 	// api is what the server uses once it is open.
 	api        httpapi.Deps
 	drainDelay time.Duration
@@ -81,6 +85,8 @@ type builder struct {
 	log  *zap.Logger
 	// counts are what this instance did, for the history.
 	counts *history.Recorder
+	// changes say when the figures of the dashboard may have changed.
+	changes *source.Changes
 	// addr is where the server listens.
 	addr net.Addr
 }
@@ -151,7 +157,7 @@ func (b builder) build(ctx context.Context) error {
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
 	}
-	return nil
+	return b.buildDashboard(auth)
 }
 
 // authenticator returns what verifies tokens, or nil if auth.enabled is false.

@@ -33,6 +33,9 @@ type Recorder struct {
 	totals  map[string]*Counts
 	// maxTotals is how many queues have totals of their own.
 	maxTotals int
+	// OnCount is called after each count that is worth a row. It is set before the first count, must not
+	// block, and may be nil.
+	OnCount func()
 }
 
 type shard struct {
@@ -52,6 +55,9 @@ func (r *Recorder) count(key Key, change func(t *tally)) {
 		t.busy = true
 		change(t)
 	})
+	if r.OnCount != nil {
+		r.OnCount()
+	}
 }
 
 func (r *Recorder) change(key Key, change func(t *tally)) {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
@@ -82,4 +83,6 @@ type Deps struct {
 	// Inbox returns the state of the inbox, or an error if ctx ends first.
 	Inbox    func(ctx context.Context) (InboxState, error)
 	Defaults queue.Defaults
+	// Dashboard serves the pages for people. It checks tokens itself. Nil: it is not served.
+	Dashboard http.Handler
 }

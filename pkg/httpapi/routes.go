@@ -28,7 +28,7 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes(), s.streamRoutes(data))
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes(), s.streamRoutes(data), s.dashboardRoutes())
 }
 
 // streamRoutes answer with Server-Sent Events.
@@ -160,6 +160,15 @@ func (s *Server) historyRoutes() []Route {
 		read("/api/v1/analytics/postgres-stats", Read, shown.PostgresStats),
 		{post, "/api/v1/stats/refresh", Administer, wire.JSON(shown.Refresh)},
 	}
+}
+
+// dashboardRoutes are the pages for people.
+func (s *Server) dashboardRoutes() []Route {
+	if s.deps.Dashboard == nil {
+		return nil
+	}
+	serve := echo.WrapHandler(s.deps.Dashboard)
+	return []Route{{get, "/", Public, serve}, {get, "/ui", Public, serve}, {get, "/ui/*", Public, serve}, {post, "/ui/*", Public, serve}}
 }
 
 // internalRoutes are the routes that http.internal_addr serves too.

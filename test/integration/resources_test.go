@@ -116,7 +116,7 @@ func TestResources(t *testing.T) {
 		names, messages = append(names, q.Name), append(messages, q.Messages)
 	}
 	require.Equal(t, []string{"orders.slow", odd, "orders.new"}, names)
-	require.Equal(t, []counted{{Total: 2, Pending: 2}, {Total: 4, Pending: 2}, {Total: 4, Pending: 1, Processing: 1}}, messages)
+	require.Equal(t, []counted{{Total: 2, Pending: 2}, {Total: 4, Pending: 2, DeadLetter: 1}, {Total: 4, Pending: 1, Processing: 1, DeadLetter: 1}}, messages)
 
 	for queue, want := range map[string]counted{
 		"orders.new": {Total: 4, Pending: 1, Processing: 1, Completed: 1, DeadLetter: 1},

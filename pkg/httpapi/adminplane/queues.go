@@ -50,7 +50,7 @@ func (h *Handlers) Queues(p *wire.Params) (any, error) {
 func queueRow(q *stats.Queue) wire.Fields {
 	return wire.Fields{
 		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt, "paused", q.Paused,
-		"partitions", q.Partitions, "messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing},
+		"partitions", q.Partitions, "messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing, "deadLetter", q.Counts.DeadLetter},
 	}
 }
 

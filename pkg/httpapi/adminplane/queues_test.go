@@ -39,7 +39,7 @@ const oneSwept = `{"retention": 1, "completed": 2, "evicted": 3, "unread": 4, "e
 const noCounts = `{"total": 0, "pending": 0, "processing": 0, "completed": 0, "failed": 0, "deadLetter": 0}`
 
 const listedQueue = `{"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
-	"createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "partitions": 2, "messages": {"total": 10, "pending": 1, "processing": 2}}`
+	"createdAt": "2026-05-16T12:00:00.123Z", "paused": false, "partitions": 2, "messages": {"total": 10, "pending": 1, "processing": 2, "deadLetter": 4}}`
 
 func TestResourcesHaveTheShapesOfQueenMQ(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,173 @@
+// Package chart draws small charts as SVG.
+//
+// A chart has no style of its own and no script: its parts have classes that the style sheet of the
+// dashboard colors, so it suits a dark and a light page and a strict content security policy. Texts are
+// escaped. It imports nothing of Belfry and may be imported by every package.
+package chart
+
+import (
+	"fmt"
+	"html"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Point is a value at an instant.
+type Point struct {
+	At    time.Time
+	Value float64
+}
+
+// Line is a named line of a chart. Class names its color: a, b, c or d.
+type Line struct {
+	Name, Class string
+	Points      []Point
+}
+
+// The size of a chart in units of its view box. The style sheet stretches it to the width of the page.
+const width, height = 1000.0, 160.0
+
+// Span is the time that a chart shows.
+type Span struct {
+	From, To time.Time
+	// Step is the time between two points. A missing point is 0.
+	Step time.Duration
+}
+
+// Lines draws lines over a span. unit follows the values in the labels for screen readers and on hover.
+func Lines(title, unit string, span Span, lines []Line) template.HTML {
+	most := 0.0
+	for _, line := range lines {
+		for _, p := range line.Points {
+			most = max(most, p.Value)
+		}
+	}
+	most = ceiling(most)
+	b := &strings.Builder{}
+	fmt.Fprintf(b, `<div class="plot"><div class="rises" aria-hidden="true"><span>%s</span><span>%s</span><span>0</span></div>`, Short(most), Short(most/2))
+	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-label="%s" data-chart data-from="%d" data-to="%d" data-unit="%s">`,
+		width, height, html.EscapeString(title+": "+Summary(unit, lines)), span.From.Unix(), span.To.Unix(), html.EscapeString(unit))
+	for i := range 3 {
+		y := height * float64(i) / 2
+		fmt.Fprintf(b, `<line class="grid" x1="0" x2="%g" y1="%g" y2="%g"/>`, width, y, y)
+	}
+	for _, line := range lines {
+		values := fill(span, line.Points)
+		fmt.Fprintf(b, `<path class="line %s" d="%s" data-name="%s" data-values="%s"/>`,
+			line.Class, path(values, most), html.EscapeString(line.Name), joined(values))
+	}
+	b.WriteString(`</svg><div class="times" aria-hidden="true">`)
+	for i := range 5 {
+		at := span.From.Add(span.To.Sub(span.From) * time.Duration(i) / 4)
+		fmt.Fprintf(b, `<span data-clock="%d">%s</span>`, at.Unix(), clock(at, span))
+	}
+	b.WriteString(`</div></div>`)
+	return template.HTML(b.String()) //nolint:gosec // every text is escaped
+}
+
+func clock(at time.Time, span Span) string {
+	if span.To.Sub(span.From) > 36*time.Hour {
+		return at.UTC().Format("Jan 2")
+	}
+	return at.UTC().Format("15:04")
+}
+
+// path returns the outline of values.
+func path(values []float64, most float64) string {
+	b := &strings.Builder{}
+	for i, v := range values {
+		x := width * float64(i) / float64(max(1, len(values)-1))
+		y := height - height*v/most
+		fmt.Fprintf(b, "%c%.1f %.1f", "ML"[min(i, 1)], x, y)
+	}
+	return b.String()
+}
+
+// fill returns a value for each step of a span.
+func fill(span Span, points []Point) []float64 {
+	step := max(span.Step, time.Second)
+	values := make([]float64, max(2, int(span.To.Sub(span.From)/step)+1))
+	for _, p := range points {
+		if i := int(p.At.Sub(span.From) / step); i >= 0 && i < len(values) {
+			values[i] = p.Value
+		}
+	}
+	return values
+}
+
+func joined(values []float64) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = strconv.FormatFloat(math.Round(v*100)/100, 'g', -1, 64)
+	}
+	return strings.Join(texts, " ")
+}
+
+// Summary says in words what lines show: the latest and the largest value of each.
+func Summary(unit string, lines []Line) string {
+	texts := make([]string, 0, len(lines))
+	for _, line := range lines {
+		most, latest := 0.0, 0.0
+		for _, p := range line.Points {
+			most, latest = max(most, p.Value), p.Value
+		}
+		texts = append(texts, fmt.Sprintf("%s %s%s, at most %s%s", line.Name, Short(latest), unit, Short(most), unit))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Spark draws a line without labels, for a row of a table.
+func Spark(label string, values []float64) template.HTML {
+	const w, h = 96.0, 22.0
+	most := 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	b := &strings.Builder{}
+	for i, v := range values {
+		y := h - 1
+		if most > 0 {
+			y = h - 1 - (h-2)*v/most
+		}
+		fmt.Fprintf(b, "%c%.0f %.1f", "ML"[min(i, 1)], w*float64(i)/float64(max(1, len(values)-1)), y)
+	}
+	class := "spark"
+	if most == 0 {
+		class = "spark flat"
+	}
+	return template.HTML(fmt.Sprintf(`<svg class="%s" viewBox="0 0 %g %g" role="img" aria-label="%s"><path class="line a" d="%s"/></svg>`, //nolint:gosec // the text is escaped
+		class, w, h, html.EscapeString(label), b.String()))
+}
+
+// ceiling returns a round number that is at least v and more than 0.
+func ceiling(v float64) float64 {
+	if v <= 0 {
+		return 1
+	}
+	scale := math.Pow(10, math.Floor(math.Log10(v)))
+	for _, m := range []float64{1, 2, 4, 5, 10} {
+		if v <= m*scale {
+			return m * scale
+		}
+	}
+	return 10 * scale
+}
+
+// Short writes a number with at most three digits and a suffix: 1.2k, 34M.
+func Short(v float64) string {
+	for _, suffix := range []string{"", "k", "M", "G", "T"} {
+		switch {
+		case math.Abs(v) < 9.995 && v != math.Trunc(v):
+			return strings.TrimSuffix(strings.TrimRight(strconv.FormatFloat(v, 'f', 2, 64), "0"), ".") + suffix
+		case math.Abs(v) < 99.95 && v != math.Trunc(v):
+			return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") + suffix
+		case math.Abs(v) < 999.5:
+			return strconv.FormatFloat(v, 'f', 0, 64) + suffix
+		}
+		v /= 1000
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64) + "P"
+}

@@ -1,0 +1,228 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+	"github.com/belfry-mq/belfry/pkg/identity"
+)
+
+// prefix is the folder of the pages.
+const prefix = "/ui/"
+
+// policy is the content security policy of every page.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// Authenticator verifies tokens.
+type Authenticator interface {
+	// Verify returns the principal of a token, or an error that says why it is not valid.
+	Verify(ctx context.Context, token string) (*identity.Principal, error)
+}
+
+// Deps are what the dashboard uses.
+type Deps struct {
+	// API serves the HTTP API of this process.
+	API http.Handler
+	// Auth verifies tokens. Nil: the server needs none.
+	Auth Authenticator
+	// Changes says when figures may have changed.
+	Changes *source.Changes
+	// Watch calls changed for each event of this and of the other instances, until ctx ends. It runs while a
+	// page is open. It returns an error if it cannot watch, or no longer; it is then called again. Nil:
+	// there are no events but Changes.
+	Watch   func(ctx context.Context, changed func()) error
+	Version string
+	Log     *zap.Logger
+}
+
+// Dashboard serves the pages. It is an http.Handler.
+type Dashboard struct {
+	cfg     Config
+	deps    Deps
+	client  *source.Client
+	pages   *pages.Set
+	mux     *http.ServeMux
+	origins *http.CrossOriginProtection
+	// closed is closed by Close.
+	closed chan struct{}
+	close  sync.Once
+	watch  watch
+}
+
+// New returns a Dashboard. An error means that a template is invalid.
+func New(cfg Config, deps Deps) (*Dashboard, error) {
+	set, err := pages.Parse()
+	if err != nil {
+		return nil, err
+	}
+	d := &Dashboard{
+		cfg: cfg, deps: deps, client: source.New(deps.API, deps.Changes), pages: set, mux: http.NewServeMux(),
+		origins: http.NewCrossOriginProtection(), closed: make(chan struct{}),
+	}
+	d.mux.Handle("GET "+prefix+"assets/", http.StripPrefix(prefix+"assets/", assets()))
+	d.mux.HandleFunc("GET "+prefix+"sign-in", d.showSignIn)
+	d.mux.HandleFunc("POST "+prefix+"sign-in", d.signIn)
+	d.mux.HandleFunc("POST "+prefix+"sign-out", d.signOut)
+	d.mux.HandleFunc("GET "+prefix+"live", d.live)
+	d.mux.HandleFunc("POST "+prefix+"do", d.do)
+	d.mux.HandleFunc("GET "+prefix+"{page...}", d.page)
+	d.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })
+	d.mux.HandleFunc("GET /ui", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })
+	return d, nil
+}
+
+// Close ends the streams of open pages, so that the server can stop. They come back to another instance. It
+// waits until nothing is watched any more.
+func (d *Dashboard) Close() {
+	d.close.Do(func() {
+		d.watch.mu.Lock() // so that no watch begins after it
+		defer d.watch.mu.Unlock()
+		close(d.closed)
+	})
+	d.watch.work.Wait()
+}
+
+// ServeHTTP answers a request for a page, an asset, an action or the stream of changes.
+func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if err := d.origins.Check(r); err != nil {
+		http.Error(w, "A browser sent this request for a page of another site.", http.StatusForbidden)
+		return
+	}
+	d.mux.ServeHTTP(w, r)
+}
+
+// redirect sends the browser to a path that is relative to the page. A proxy may serve the dashboard under
+// a path that this server does not know, so the path is never absolute.
+func redirect(w http.ResponseWriter, to string) {
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// assets serves the embedded files. A browser asks for them again after an hour.
+func assets() http.Handler {
+	files := http.FileServerFS(pages.Assets())
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=3600")
+		files.ServeHTTP(w, r)
+	})
+}
+
+// page serves a page.
+func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
+	caller, err := d.caller(r)
+	if err != nil {
+		d.toSignIn(w, r, err)
+		return
+	}
+	caller.Fresh = r.Header.Get("X-Live") == ""
+	view := d.view(caller, r)
+	view.Page = d.pages.Find(r.PathValue("page"))
+	if r.Header.Get("X-Live") == "" {
+		view.Notice, view.Failed = takeNotice(w, r)
+	}
+	var status int
+	if view.Page == nil {
+		status, view.Failure = http.StatusNotFound, &pages.Failure{Title: "No such page", Text: "There is no page at this address.", Advice: "Choose a page above."}
+		view.Content = &pages.Content{Title: "No such page"}
+	} else if status, err = d.load(caller, view, r); err != nil {
+		return // the browser has left
+	}
+	d.render(w, status, func(b *bytes.Buffer) error { return d.pages.Render(b, view) })
+}
+
+// load reads the content of a page, or sets the failure that it shows. An error means that the browser has
+// left.
+func (d *Dashboard) load(caller *source.Caller, view *pages.View, r *http.Request) (int, error) {
+	content, err := view.Page.Load(&pages.Request{
+		Ctx: r.Context(), Client: d.client, Caller: caller, Query: r.URL.Query(), Can: view.Can, Base: base(r), Now: view.Now,
+	})
+	if err == nil {
+		view.Content = content
+		return http.StatusOK, nil
+	}
+	if r.Context().Err() != nil {
+		return 0, r.Context().Err()
+	}
+	status, failure := d.failure(err)
+	view.Failure, view.Content = failure, &pages.Content{Title: failure.Title}
+	return status, nil
+}
+
+// failure says what an error means for the person who reads it.
+func (d *Dashboard) failure(err error) (int, *pages.Failure) {
+	var answer *source.Error
+	if !errors.As(err, &answer) {
+		d.deps.Log.Error("a page of the dashboard failed", zap.Error(err))
+		return http.StatusInternalServerError, &pages.Failure{
+			Title: "The page failed", Text: "The server could not make the page.", Advice: "The log of the server has the reason. Load the page again.",
+		}
+	}
+	failure := &pages.Failure{Title: "The page cannot be shown", Text: answer.Text, Advice: "Load the page again."}
+	switch answer.Status {
+	case http.StatusNotFound:
+		failure.Title, failure.Advice = "It does not exist", "It may have been deleted. Choose another one in the list of queues."
+	case http.StatusForbidden, http.StatusUnauthorized:
+		failure.Title, failure.Advice = "Your token does not allow this", "Sign in with a token that does."
+	case http.StatusServiceUnavailable:
+		failure.Title, failure.Advice = "The database does not answer in time", "The page comes back by itself when it does. See the readiness of the server at /readyz."
+	}
+	return answer.Status, failure
+}
+
+// render writes a page, if it can be made.
+func (d *Dashboard) render(w http.ResponseWriter, status int, write func(b *bytes.Buffer) error) {
+	b := &bytes.Buffer{}
+	if err := write(b); err != nil {
+		d.deps.Log.Error("a page of the dashboard failed", zap.Error(err))
+		http.Error(w, "The page failed. The log of the server has the reason.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the browser may have left
+}
+
+// view returns what every page shows.
+func (d *Dashboard) view(caller *source.Caller, r *http.Request) *pages.View {
+	view := &pages.View{
+		Can: pages.Can{ReadOnly: d.cfg.ReadOnly, Principal: caller.Principal}, SignedIn: caller.Token != "", Version: d.deps.Version,
+		Here: strings.TrimPrefix(r.URL.Path, prefix), Base: base(r), Now: time.Now(),
+	}
+	if r.URL.RawQuery != "" {
+		view.Here += "?" + r.URL.RawQuery
+	}
+	if p := caller.Principal; p != nil {
+		view.Who, view.ExpiresAt = p.Subject, p.ExpiresAt
+		if view.Who == "" {
+			view.Who = "(no name)"
+		}
+	}
+	return view
+}
+
+// base returns the URL of the server for commands.
+func base(r *http.Request) string {
+	scheme := "http://"
+	if isSecure(r) {
+		scheme = "https://"
+	}
+	return scheme + r.Host
+}

@@ -1,0 +1,255 @@
+package dashboard_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+	"github.com/belfry-mq/belfry/pkg/identity"
+)
+
+// tokens are valid tokens.
+type tokens map[string]*identity.Principal
+
+func (all tokens) Verify(_ context.Context, token string) (*identity.Principal, error) {
+	if p := all[token]; p != nil {
+		return p, nil
+	}
+	return nil, errors.New("Token has expired")
+}
+
+// api answers every request with no queues, and keeps the token and the method of the latest.
+type api struct {
+	token, method, path atomic.Value
+	calls               atomic.Int64
+}
+
+func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.calls.Add(1)
+	a.token.Store(r.Header.Get("Authorization"))
+	a.method.Store(r.Method)
+	a.path.Store(r.URL.EscapedPath())
+	answer := `{"pagination": {}}`
+	if r.URL.Path == "/api/v1/consumer-groups" {
+		answer = `[]`
+	}
+	_, _ = w.Write([]byte(answer))
+}
+
+type setup struct {
+	*dashboard.Dashboard
+	api     *api
+	changes *source.Changes
+}
+
+func start(t *testing.T, cfg dashboard.Config, auth dashboard.Authenticator) setup {
+	t.Helper()
+	s := setup{api: &api{}, changes: &source.Changes{}}
+	var err error
+	s.Dashboard, err = dashboard.New(cfg, dashboard.Deps{API: s.api, Auth: auth, Changes: s.changes, Version: "v1", Log: zaptest.NewLogger(t)})
+	require.NoError(t, err)
+	return s
+}
+
+func (s setup) send(t *testing.T, method, path, body string, edits ...func(*http.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for _, edit := range edits {
+		edit(r)
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w
+}
+
+func with(token string) func(*http.Request) {
+	return func(r *http.Request) { r.AddCookie(&http.Cookie{Name: "belfry_token", Value: token}) }
+}
+
+var (
+	admin  = &identity.Principal{Subject: "ann", Role: identity.Admin}
+	reader = &identity.Principal{Subject: "bob", Role: identity.ReadOnly}
+)
+
+const pauseOrders = "action=pause-queue&queue=a%2Fb&back=queue%3Fq%3Da%252Fb"
+
+// Without a valid token only the sign-in page and the assets are served, and the API is not asked.
+func TestWithoutATokenOnlySignInIsServed(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
+	for _, edit := range []func(*http.Request){func(*http.Request) {}, with("bad"), with("")} {
+		for _, path := range []string{"/ui/", "/ui/queues?name=x", "/ui/queue?q=a", "/ui/other"} {
+			w := s.send(t, http.MethodGet, path, "", edit)
+			require.Equal(t, http.StatusSeeOther, w.Code, path)
+			require.Regexp(t, "^sign-in", w.Header().Get("Location"), path)
+		}
+		require.Equal(t, http.StatusUnauthorized, s.send(t, http.MethodGet, "/ui/live", "", edit).Code)
+		require.Equal(t, http.StatusSeeOther, s.send(t, http.MethodPost, "/ui/do", pauseOrders, edit).Code)
+	}
+	require.Zero(t, s.api.calls.Load())
+	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/sign-in", "").Code)
+	notice := s.send(t, http.MethodGet, "/ui/", "", with("bad")).Result().Cookies()[0]
+	w := s.send(t, http.MethodGet, "/ui/sign-in", "", func(r *http.Request) { r.AddCookie(notice) })
+	require.Contains(t, w.Body.String(), "Token has expired", "the page says why")
+	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/assets/style.css", "").Code)
+	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/", "", with("good")).Code)
+	require.Equal(t, "Bearer good", s.api.token.Load())
+}
+
+// The token is in a cookie that no script reads and no other site sends. Signing in goes only to pages.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
+	for next, want := range map[string]string{
+		"queues?name=x": "queues?name=x", "": "./", "https://evil.example/": "./", "//evil.example": "./", "/queues": "./", "javascript:1": "./", "../x": "./",
+	} {
+		w := s.send(t, http.MethodPost, "/ui/sign-in", url.Values{"token": {" good\n"}, "next": {next}}.Encode())
+		require.Equal(t, want, w.Header().Get("Location"), next)
+		cookie := w.Result().Cookies()[0]
+		require.Equal(t, "good", cookie.Value)
+		require.True(t, cookie.HttpOnly)
+		require.False(t, cookie.Secure)
+		require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
+		require.Empty(t, cookie.Path, "the browser takes the folder, also below a path of a proxy")
+	}
+	w := s.send(t, http.MethodPost, "/ui/sign-in", "token=good", func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "https") })
+	require.True(t, w.Result().Cookies()[0].Secure)
+	w = s.send(t, http.MethodPost, "/ui/sign-in", "token=bad")
+	require.Regexp(t, "^sign-in", w.Header().Get("Location"))
+	require.NotContains(t, w.Header().Get("Set-Cookie"), "belfry_token")
+}
+
+// An action is the request of the API that it names, with the token of the session.
+func TestAnActionCallsTheAPI(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
+	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders, with("good"))
+	require.Equal(t, http.StatusSeeOther, w.Code)
+	require.Equal(t, "queue?q=a%2Fb", w.Header().Get("Location"))
+	require.Equal(t, []any{"Bearer good", http.MethodPost, "/api/v1/resources/queues/a%2Fb/pause"}, []any{s.api.token.Load(), s.api.method.Load(), s.api.path.Load()})
+}
+
+// A page of another site cannot press a button, and dashboard.read_only takes all of them away.
+func TestActionsAreRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), nil)
+	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
+	require.Equal(t, http.StatusForbidden, w.Code)
+	require.Equal(t, http.StatusBadRequest, s.send(t, http.MethodPost, "/ui/do", "action=other").Code)
+	s = start(t, dashboard.Config{Enabled: true, ReadOnly: true}, nil)
+	require.Equal(t, http.StatusForbidden, s.send(t, http.MethodPost, "/ui/do", pauseOrders).Code)
+	require.Zero(t, s.api.calls.Load())
+}
+
+// Who deletes something types its name.
+func TestDeletingNeedsTheName(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), nil)
+	for _, action := range []string{"delete-queue", "delete-group", "purge"} {
+		s.send(t, http.MethodPost, "/ui/do", "queue=a&group=g&confirm=b&action="+action)
+		require.Zero(t, s.api.calls.Load(), action)
+	}
+	s.send(t, http.MethodPost, "/ui/do", "queue=a&group=g&confirm=a&action=delete-queue")
+	require.Equal(t, http.MethodDelete, s.api.method.Load())
+}
+
+// Every answer has the strict policy, and every link is relative.
+func TestEveryPageIsStrictAndRelative(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin, "read": reader})
+	for _, path := range []string{"/ui/", "/ui/queues", "/ui/queue?q=a", "/ui/options?q=a", "/ui/group?q=a&g=b", "/ui/dead", "/ui/dispatcher", "/ui/nothing", "/ui/sign-in"} {
+		for _, token := range []string{"good", "read"} {
+			w := s.send(t, http.MethodGet, path, "", with(token))
+			require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'")
+			require.NotRegexp(t, `(href|src|action)="/`, w.Body.String(), path)
+			require.NotRegexp(t, `<script>|<style| style=| on[a-z]+=`, w.Body.String(), path)
+			if token == "read" {
+				require.NotContains(t, w.Body.String(), `action="do"`, path)
+			}
+		}
+	}
+	require.Equal(t, "ui/", s.send(t, http.MethodGet, "/", "").Header().Get("Location"))
+}
+
+// The events of other instances are watched while a page is open, once however many there are.
+func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
+	t.Parallel()
+	began, ended := make(chan func(), 10), make(chan struct{}, 10)
+	d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{
+		API: &api{}, Changes: &source.Changes{}, Log: zaptest.NewLogger(t),
+		Watch: func(ctx context.Context, changed func()) error {
+			began <- changed
+			<-ctx.Done()
+			ended <- struct{}{}
+			return nil
+		},
+	})
+	require.NoError(t, err)
+	server := httptest.NewServer(d)
+	defer server.Close()
+	first, leaveFirst := open(t, server.URL)
+	second, leaveSecond := open(t, server.URL)
+	defer leaveFirst()
+	defer leaveSecond()
+	changed := <-began
+	require.True(t, first.Scan() && second.Scan())
+	changed()
+	for _, lines := range []*bufio.Scanner{first, second} {
+		for lines.Scan() && lines.Text() == "" {
+		}
+		require.Equal(t, "event: change", lines.Text())
+	}
+	require.Empty(t, began)
+	leaveFirst()
+	leaveSecond()
+	<-ended
+	d.Close()
+	require.Empty(t, began)
+}
+
+// open opens the stream of changes until leave is called.
+func open(t *testing.T, base string) (lines *bufio.Scanner, leave func()) {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/live", http.NoBody)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = answer.Body.Close() })
+	return bufio.NewScanner(answer.Body), leave
+}
+
+// The stream says when something has changed, and reads nothing while nothing does. Close ends it.
+func TestTheStreamOfChanges(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), nil)
+	server := httptest.NewServer(s)
+	defer server.Close()
+	lines, leave := open(t, server.URL)
+	defer leave()
+	require.True(t, lines.Scan())
+	require.Equal(t, "retry: 2000", lines.Text())
+	s.changes.Changed()
+	for lines.Scan() && lines.Text() == "" {
+	}
+	require.Equal(t, "event: change", lines.Text())
+	require.Zero(t, s.api.calls.Load())
+	s.Close()
+	for lines.Scan() {
+	}
+	require.NoError(t, lines.Err())
+}

@@ -1,0 +1,14 @@
+// Package dashboard serves the pages for people who operate Belfry, under /ui/.
+//
+// It is the frame: sessions, headers, actions and the stream of changes. The pages are in the room pages,
+// and what they read comes from the room source, which calls the API of the same process. So a session
+// sees and does what its token allows, and the audit has every change.
+//
+// It promises that
+//
+//   - without a valid token only the sign-in page and the assets are served, if the server needs tokens;
+//   - the token is in a cookie that no script can read, and no other site can use;
+//   - an open dashboard costs the database nothing while nothing happens.
+//
+// Importable from floor 5 upwards.
+package dashboard

@@ -1,0 +1,12 @@
+// The entry of the scripts. Every page works without them.
+import { startClock } from "./clock.js";
+import { startCopy } from "./copy.js";
+import { startCharts } from "./chart.js";
+import { startKeys } from "./keys.js";
+import { startLive } from "./live.js";
+
+startClock();
+startCopy();
+startCharts();
+startKeys();
+startLive();

@@ -1,0 +1,34 @@
+package pages
+
+import (
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+// waitersShown is how many rows each list of the dispatcher shows.
+const waitersShown = 100
+
+type dispatcherData struct {
+	*source.Dispatcher
+	MoreGroups, MoreDue, MoreBackoff int
+}
+
+func dispatcher(r *Request) (*Content, error) {
+	found, err := source.Read[source.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
+	if err != nil {
+		return nil, err
+	}
+	shown := *found
+	data := &dispatcherData{Dispatcher: &shown}
+	shown.Groups, data.MoreGroups = clip(found.Groups)
+	shown.Due, data.MoreDue = clip(found.Due)
+	shown.Backoff, data.MoreBackoff = clip(found.Backoff)
+	return &Content{Title: "Dispatcher", Data: data, Commands: []Command{
+		r.get("Show the waiting requests", "/api/v1/status/dispatcher", "waiting"),
+	}}, nil
+}
+
+// clip returns the first elements, and how many there are more.
+func clip[T any](list []T) ([]T, int) {
+	n := min(len(list), waitersShown)
+	return list[:n], len(list) - n
+}

@@ -1,0 +1,155 @@
+package pages
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
+)
+
+// functions are the functions of the templates.
+var functions = template.FuncMap{
+	"num": num, "ago": ago, "age": func(n int64) template.HTML { return age(float64(n)) }, "agef": age, "moment": moment, "secs": func(f float64) string { return span(time.Duration(f * float64(time.Second))) },
+	"short": chart.Short, "ms": millis, "link": link, "groupName": groupName, "plural": plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
+	"ptr": func(at time.Time) *time.Time { return &at }, "optional": optional, "dict": dict,
+}
+
+// num writes a number with its thousands apart.
+func num(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+// span writes a duration with its two largest units.
+func span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 s"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second && d%time.Second != 0:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	units := []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	for i, unit := range units {
+		n := d / unit.size
+		if n == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", n, unit.name)
+		if i+1 < len(units) && n < 10 {
+			if rest := d % unit.size / units[i+1].size; rest > 0 {
+				text += fmt.Sprintf(" %d %s", rest, units[i+1].name)
+			}
+		}
+		return text
+	}
+	return "0 s"
+}
+
+// millis writes a number of milliseconds.
+func millis(ms float64) string {
+	switch {
+	case ms <= 0:
+		return "–"
+	case ms >= 1000:
+		return span(time.Duration(ms * float64(time.Millisecond)))
+	}
+	return chart.Short(ms) + " ms"
+}
+
+// ago writes how long ago an instant was. A script keeps it current, and the exact instant is its title.
+func ago(at *time.Time) template.HTML {
+	if at == nil || at.IsZero() {
+		return `<span class="none">never</span>`
+	}
+	return stamp(*at, "data-ago", span(time.Since(*at).Truncate(time.Second))+" ago")
+}
+
+// age writes how old something is that was so many seconds old when it was read. A script keeps it current.
+func age(seconds float64) template.HTML {
+	old := time.Duration(seconds * float64(time.Second))
+	return stamp(time.Now().Add(-old), "data-age", span(old))
+}
+
+// moment writes an instant.
+func moment(at time.Time) template.HTML {
+	return stamp(at, "data-at", at.UTC().Format("2006-01-02 15:04:05"))
+}
+
+func stamp(at time.Time, kind, text string) template.HTML {
+	exact := at.UTC().Format("2006-01-02T15:04:05.000Z")
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s" %s>%s</time>`, exact, exact, kind, text)) //nolint:gosec // it has no text of a client
+}
+
+// link returns the URL of a page with a query of names and values. Empty values are left out.
+func link(page string, pairs ...string) template.URL {
+	query := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if page == "" {
+		page = "./"
+	}
+	if len(query) > 0 {
+		page += "?" + query.Encode()
+	}
+	return template.URL(page) //nolint:gosec // the query is encoded
+}
+
+// queueMode is the name of the reader without a group.
+const queueMode = "__QUEUE_MODE__"
+
+// groupName writes the name of a group for people.
+func groupName(name string) string {
+	if name == queueMode {
+		return "(no group)"
+	}
+	return name
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return num(n) + " " + many
+}
+
+func optional(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// dict makes a map of names and values, for a part with several parameters.
+func dict(pairs ...any) map[string]any {
+	out := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if name, ok := pairs[i].(string); ok {
+			out[name] = pairs[i+1]
+		}
+	}
+	return out
+}
+
+// shell quotes a text for a shell.
+func shell(text string) string {
+	plain := text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,") == ""
+	if plain {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

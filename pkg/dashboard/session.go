@@ -1,0 +1,177 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// tokenCookie has the token of a session, and noticeCookie what the last action did.
+	tokenCookie, noticeCookie = "belfry_token", "belfry_notice"
+	// maxToken is the most bytes of a token. Browsers drop larger cookies.
+	maxToken = 3800
+	// maxForm is the most bytes of a form.
+	maxForm = 1 << 20
+	// noticeAge is how long the notice of an action waits for its page.
+	noticeAge = 30 * time.Second
+)
+
+var errNoToken = errors.New("sign in to see this page")
+
+// caller returns who makes a request: the principal of the token in its cookie, or else that of its client
+// certificate. An error says why the request has no caller.
+func (d *Dashboard) caller(r *http.Request) (*source.Caller, error) {
+	c := &source.Caller{Request: r, Principal: identity.From(r.Context())}
+	if d.deps.Auth == nil {
+		return c, nil
+	}
+	cookie, err := r.Cookie(tokenCookie)
+	switch {
+	case err == nil && cookie.Value != "":
+		c.Token = cookie.Value
+		c.Principal, err = d.deps.Auth.Verify(r.Context(), c.Token)
+		return c, err
+	case c.Principal == nil:
+		return nil, errNoToken
+	}
+	return c, nil
+}
+
+// toSignIn sends a browser without a session to the sign-in page.
+func (d *Dashboard) toSignIn(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Header.Get("X-Live") != "" {
+		http.Error(w, err.Error(), http.StatusUnauthorized)
+		return
+	}
+	query := url.Values{}
+	if next := strings.TrimPrefix(r.URL.RequestURI(), prefix); next != "" && d.local(next) != "" {
+		query.Set("next", next)
+	}
+	if !errors.Is(err, errNoToken) {
+		setNotice(w, r, errorText(err), true)
+	}
+	to := "sign-in"
+	if len(query) > 0 {
+		to += "?" + query.Encode()
+	}
+	redirect(w, to)
+}
+
+// showSignIn serves the sign-in page.
+func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) {
+	if d.deps.Auth == nil {
+		redirect(w, "./")
+		return
+	}
+	view := &pages.View{Version: d.deps.Version, Now: time.Now(), Content: &pages.Content{Title: "Sign in", Data: pages.SignIn{Next: d.local(r.URL.Query().Get("next"))}}}
+	view.Notice, view.Failed = takeNotice(w, r)
+	d.render(w, http.StatusOK, func(b *bytes.Buffer) error { return d.pages.RenderSignIn(b, view) })
+}
+
+// signIn starts a session with the token of the form.
+func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	text, next := strings.TrimSpace(r.PostFormValue("token")), d.local(r.PostFormValue("next"))
+	if d.deps.Auth == nil {
+		redirect(w, "./")
+		return
+	}
+	p, err := d.deps.Auth.Verify(r.Context(), text)
+	switch {
+	case text == "":
+		err = errors.New("paste a token")
+	case len(text) > maxToken:
+		err = errors.New("the token is too long for a cookie: use one with fewer grants")
+	}
+	if err != nil {
+		setNotice(w, r, "That did not work: "+errorText(err)+".", true)
+		redirect(w, "sign-in?"+url.Values{"next": {next}}.Encode())
+		return
+	}
+	cookie := newCookie(r, tokenCookie, text)
+	cookie.Expires = p.ExpiresAt // the zero time: until the browser ends
+	http.SetCookie(w, cookie)
+	if next == "" {
+		next = "./"
+	}
+	redirect(w, next)
+}
+
+// signOut ends the session. The token stays valid; `belfry token revoke` ends it.
+func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) {
+	dropCookie(w, r, tokenCookie)
+	redirect(w, "sign-in")
+}
+
+// newCookie returns a cookie that no script reads and no other site sends. It has no path, so the browser
+// takes the folder of the dashboard, also below a path of a proxy.
+func newCookie(r *http.Request, name, value string) *http.Cookie {
+	return &http.Cookie{Name: name, Value: value, HttpOnly: true, Secure: isSecure(r), SameSite: http.SameSiteStrictMode}
+}
+
+func dropCookie(w http.ResponseWriter, r *http.Request, name string) {
+	cookie := newCookie(r, name, "")
+	cookie.MaxAge = -1
+	http.SetCookie(w, cookie)
+}
+
+// isSecure reports whether the browser uses TLS. A browser can only lie about itself.
+func isSecure(r *http.Request) bool {
+	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+// setNotice keeps a text for the next page.
+func setNotice(w http.ResponseWriter, r *http.Request, text string, failed bool) {
+	kind := "+"
+	if failed {
+		kind = "-"
+	}
+	cookie := newCookie(r, noticeCookie, base64.RawURLEncoding.EncodeToString([]byte(kind+text[:min(len(text), 1000)])))
+	cookie.MaxAge = int(noticeAge.Seconds())
+	http.SetCookie(w, cookie)
+}
+
+// takeNotice returns the text that the last page kept.
+func takeNotice(w http.ResponseWriter, r *http.Request) (text string, failed bool) {
+	cookie, err := r.Cookie(noticeCookie)
+	if err != nil {
+		return "", false
+	}
+	dropCookie(w, r, noticeCookie)
+	decoded, err := base64.RawURLEncoding.DecodeString(cookie.Value)
+	if err != nil || len(decoded) == 0 {
+		return "", false
+	}
+	return string(decoded[1:]), decoded[0] == '-'
+}
+
+// local returns a path of a page if the text is one, else "".
+func (d *Dashboard) local(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || d.pages.Find(strings.TrimPrefix(u.Path, "./")) == nil {
+		return ""
+	}
+	if u.Path == "" {
+		u.Path = "./"
+	}
+	return u.String()
+}
+
+// errorText returns the text of an error for a person.
+func errorText(err error) string {
+	var coded *queue.Error
+	if errors.As(err, &coded) {
+		return coded.Message
+	}
+	return err.Error()
+}

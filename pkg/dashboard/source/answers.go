@@ -1,0 +1,149 @@
+package source
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// minAge is how long an answer is used although things have changed.
+	minAge = 400 * time.Millisecond
+	// slowness times the duration of a read is how long its answer is used, if that is more than minAge.
+	slowness = 4
+	// maxAge is how long an answer is used while nothing changes. Figures of the history change without
+	// an event.
+	maxAge = 30 * time.Second
+	// maxAnswers bounds the answers that are kept. The oldest is forgotten first.
+	maxAnswers = 500
+	// readTimeout bounds a read. Its caller may have left, because others may want the answer.
+	readTimeout = 30 * time.Second
+)
+
+// answer is one answer of the API, also while it is being read.
+type answer struct {
+	// done is closed when the other fields are set.
+	done  chan struct{}
+	value any
+	err   error
+	// asked is when the read began, and count the number of changes then.
+	asked time.Time
+	count uint64
+	// good is how long the answer is used although things have changed.
+	good time.Duration
+}
+
+// fresh reports whether a finished answer may be used, given the number of changes. A strict caller needs
+// an answer that was asked for after the last change.
+func (a *answer) fresh(now time.Time, count uint64, strict bool) bool {
+	age := now.Sub(a.asked)
+	return a.err == nil && (age < maxAge && a.count >= count || !strict && age < a.good)
+}
+
+// answers keeps answers by their key.
+type answers struct {
+	mu   sync.Mutex
+	kept map[string]*answer
+	// least is the number of changes that every used answer has seen. A caller that has changed something
+	// raises it, to see what it did.
+	least uint64
+}
+
+// get returns the answer that is kept for a key, if it is being read or fresh. Otherwise it returns a new
+// one that the caller must finish.
+func (a *answers) get(key string, count uint64, strict bool) (found *answer, mine bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if found := a.kept[key]; found != nil {
+		select {
+		case <-found.done:
+			if found.count >= a.least && found.fresh(time.Now(), count, strict) {
+				return found, false
+			}
+		default:
+			return found, false
+		}
+	}
+	if len(a.kept) >= maxAnswers && a.kept[key] == nil {
+		a.forgetOldest()
+	}
+	found = &answer{done: make(chan struct{}), asked: time.Now(), count: count}
+	a.kept[key] = found
+	return found, true
+}
+
+// expire makes sure that no answer is used that was asked for before count changes.
+func (a *answers) expire(count uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.least = max(a.least, count)
+}
+
+// forgetOldest expects the lock.
+func (a *answers) forgetOldest() {
+	var oldest string
+	for key, one := range a.kept {
+		if oldest == "" || one.asked.Before(a.kept[oldest].asked) {
+			oldest = key
+		}
+	}
+	delete(a.kept, oldest)
+}
+
+// Read returns the answer to GET path as a *T, which must not be changed. Errors: *Error, and that of ctx.
+func Read[T any](ctx context.Context, c *Client, caller *Caller, path string) (*T, error) {
+	count, strict := c.changes.Count(), caller.Fresh
+	for {
+		one, mine := c.answers.get(caller.key()+" "+path, count, strict)
+		waited := !mine && !one.isDone()
+		if mine {
+			go fill[T](context.WithoutCancel(ctx), one, func(ctx context.Context, out any) error {
+				return c.send(ctx, caller, call{http.MethodGet, path, nil}, out)
+			})
+		}
+		select {
+		case <-one.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if waited && one.count < count { // it was asked for before the latest change
+			strict = true
+			continue
+		}
+		value, _ := one.value.(*T)
+		return value, one.err
+	}
+}
+
+func (a *answer) isDone() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// fill finishes an answer. It runs on its own goroutine, because its caller may leave.
+func fill[T any](ctx context.Context, one *answer, read func(ctx context.Context, out any) error) {
+	defer close(one.done)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	out := new(T)
+	one.err = read(ctx, out)
+	one.value, one.good = out, max(minAge, slowness*time.Since(one.asked))
+}
+
+// Stale returns how long it takes until no answer is used any more that was asked for before now.
+func (c *Client) Stale() time.Duration {
+	c.answers.mu.Lock()
+	defer c.answers.mu.Unlock()
+	longest, now := minAge, time.Now()
+	for _, one := range c.answers.kept {
+		if one.isDone() {
+			longest = max(longest, min(one.good-now.Sub(one.asked), maxAge))
+		}
+	}
+	return longest
+}

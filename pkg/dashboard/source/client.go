@@ -1,0 +1,158 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/identity"
+)
+
+// maxAnswer bounds the answer of the API that a page reads.
+const maxAnswer = 64 << 20
+
+// Caller is who asks: the request of the browser, its token and its principal.
+type Caller struct {
+	// Request has the address and the client certificate of the browser.
+	Request *http.Request
+	// Token is sent to the API. Empty: none.
+	Token string
+	// Principal is who the token belongs to. Nil: the server needs no tokens.
+	Principal *identity.Principal
+	// Fresh asks for answers that have seen every change so far. A person who loads a page wants that; the
+	// refreshes of an open page do without.
+	Fresh bool
+}
+
+// key names what the caller may see. Callers with equal keys get equal answers.
+func (c *Caller) key() string {
+	if c.Principal == nil {
+		return ""
+	}
+	grants, err := json.Marshal(c.Principal.Grants)
+	if err != nil { // it holds only texts
+		return c.Token
+	}
+	return c.Principal.Role.String() + " " + string(grants)
+}
+
+// Error is an answer of the API that is no success.
+type Error struct {
+	Status int
+	Text   string
+}
+
+// Error returns the text of the API.
+func (e *Error) Error() string { return e.Text }
+
+// IsStatus reports whether err is an answer of the API with this status.
+func IsStatus(err error, status int) bool {
+	var answer *Error
+	return errors.As(err, &answer) && answer.Status == status
+}
+
+// Client calls the API. It is safe for concurrent use.
+//
+// An answer to a read is used again for later reads while nothing has changed since, at most for maxAge.
+// While things change all the time, an answer is used for minAge, or longer if the read was slow. So
+// any number of dashboards cost what one costs.
+type Client struct {
+	api     http.Handler
+	changes *Changes
+	answers answers
+}
+
+// New returns a Client of the API that a handler serves.
+func New(api http.Handler, changes *Changes) *Client {
+	return &Client{api: api, changes: changes, answers: answers{kept: map[string]*answer{}}}
+}
+
+// Do sends a request that changes something, and decodes the answer into out unless out is nil.
+// Errors: *Error.
+func (c *Client) Do(caller *Caller, method, path string, body, out any) error {
+	defer func() {
+		c.changes.Changed()
+		c.answers.expire(c.changes.Count())
+	}()
+	return c.send(caller.Request.Context(), caller, call{method, path, body}, out)
+}
+
+// call is one request to the API.
+type call struct {
+	method, path string
+	body         any
+}
+
+func (c *Client) send(ctx context.Context, caller *Caller, what call, out any) error {
+	var sent io.Reader = http.NoBody
+	if what.body != nil {
+		encoded, err := json.Marshal(what.body)
+		if err != nil {
+			return fmt.Errorf("encoding the body of %s: %w", what.path, err)
+		}
+		sent = bytes.NewReader(encoded)
+	}
+	r, err := http.NewRequestWithContext(ctx, what.method, what.path, sent)
+	if err != nil {
+		return fmt.Errorf("making the request %s: %w", what.path, err)
+	}
+	r.RequestURI = what.path
+	r.RemoteAddr, r.TLS, r.Host = caller.Request.RemoteAddr, caller.Request.TLS, caller.Request.Host
+	for _, name := range []string{"X-Forwarded-For", "X-Request-Id"} {
+		r.Header[name] = caller.Request.Header[name]
+	}
+	if caller.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+caller.Token)
+	}
+	w := &recorder{header: http.Header{}, status: http.StatusOK}
+	c.api.ServeHTTP(w, r)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("reading %s: %w", what.path, err)
+	}
+	return w.decode(what.path, out)
+}
+
+// recorder keeps an answer of the API.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header returns the headers of the answer.
+func (w *recorder) Header() http.Header { return w.header }
+
+// WriteHeader sets the status of the answer.
+func (w *recorder) WriteHeader(status int) { w.status = status }
+
+// Write adds to the body of the answer.
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.body.Len()+len(p) > maxAnswer {
+		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	return w.body.Write(p)
+}
+
+func (w *recorder) decode(path string, out any) error {
+	if w.status >= http.StatusBadRequest {
+		var failed struct {
+			Error string `json:"error"`
+		}
+		if json.Unmarshal(w.body.Bytes(), &failed) != nil || failed.Error == "" {
+			failed.Error = http.StatusText(w.status)
+		}
+		return &Error{w.status, strings.TrimSpace(failed.Error)}
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(w.body.Bytes(), out); err != nil {
+		return fmt.Errorf("reading the answer to %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,317 @@
+// The tests of the dashboard in a browser. browser_test.go starts the servers and runs this.
+import assert from "node:assert/strict";
+import { createServer, request as send } from "node:http";
+import { chromium } from "playwright-core";
+import { Server, seed } from "./api.mjs";
+import { inspect, look, watch } from "./look.mjs";
+
+const open = new Server(process.env.BELFRY_OPEN);
+const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
+const readOnly = new Server(process.env.BELFRY_READ_ONLY);
+
+const emptyPages = ["", "queues", "dead", "dispatcher", "options"];
+const fullPages = [
+  "", "queues", "queues?only=problems&sort=pending&c=namespace&c=task&c=pending", "dead", "dead?q=shop.orders&g=billing", "dispatcher",
+  "queue?q=shop.orders", "queue?q=shop.orders&by=age&p=customer-03", "queue?q=payments%2Fincoming+%C3%BC", "group?q=shop.orders&g=billing&p=customer-03",
+  "group?q=shop.orders&g=billing&seek=beginning", "options?q=shop.orders&preview=1&leaseTime=90&retryLimit=0",
+];
+
+const browser = await chromium.launch({
+  executablePath: process.env.BELFRY_CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
+});
+
+// A figure moves within a second. The limit is longer, because machines of tests pause.
+const shared = 3_000;
+
+// No button of the tests takes longer.
+const patience = 10_000;
+
+// tests run one after the other, because they share the data.
+const tests = {
+  async "every page without data"() { await look(browser, open.url, emptyPages, "empty"); },
+
+  async "every page with data"() {
+    await seed(open);
+    await look(browser, open.url, fullPages, "data");
+  },
+
+  async "a figure moves within a second, unless the page is paused"() {
+    const page = await browser.newPage();
+    await page.goto(`${open.url}/ui/queue?q=shop.mails`);
+    const pending = page.locator("[data-live=tiles] .figure").first();
+    await page.locator("[data-live-switch][data-open]").waitFor();
+    const before = Number(await pending.textContent());
+    await open.push("shop.mails", "eu", [{ to: "c@example.com" }]);
+    await page.waitForFunction((want) => document.querySelector("[data-live=tiles] .figure").textContent === want, String(before + 1), { timeout: shared });
+    await page.getByRole("button", { name: "Live" }).click();
+    await open.push("shop.mails", "eu", [{ to: "d@example.com" }]);
+    await page.waitForTimeout(1200);
+    assert.equal(Number(await pending.textContent()), before + 1);
+    await page.getByRole("button", { name: "Paused" }).click();
+    await page.waitForFunction((want) => document.querySelector("[data-live=tiles] .figure").textContent === want, String(before + 2), { timeout: 2000 });
+    await page.close();
+  },
+
+  async "every action does what it says"() {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(patience);
+    const complaints = watch(page);
+    const visit = (path) => page.goto(`${open.url}/ui/${path}`);
+    const press = (name) => page.getByRole("button", { name, exact: true }).click();
+    const done = (text) => page.getByRole("status").filter({ hasText: text }).waitFor();
+    const queue = () => open.get("/api/v1/status/queues/shop.orders");
+    const group = async () => (await open.get("/api/v1/consumer-groups")).find((one) => one.queueName === "shop.orders" && one.name === "billing");
+
+    await visit("options"); // make a queue
+    await page.getByLabel("Name", { exact: true }).fill("made");
+    await page.getByLabel("leaseTime").fill("77");
+    await press("Show what changes");
+    await press("Make the queue");
+    await done("in force");
+    assert.equal((await open.get("/api/v1/status/queues/made")).queue.options.leaseTime, 77);
+
+    await visit("queue?q=shop.orders"); // change its options; the others stay
+    await page.getByRole("link", { name: "Edit options" }).click();
+    await page.getByLabel("windowBuffer").fill("3");
+    await press("Show what changes");
+    await page.getByRole("row", { name: /windowBuffer/ }).waitFor();
+    await press("Change the options");
+    await done("in force");
+    let options = (await queue()).queue.options;
+    assert.deepEqual([options.windowBuffer, options.leaseTime, options.retryLimit], [3, 60, 0]);
+
+    await press("Pause");
+    await done("paused");
+    assert.equal((await queue()).queue.paused, true);
+    await press("Resume");
+    await done("resumed");
+    assert.equal((await queue()).queue.paused, false);
+
+    await visit("queue?q=shop.orders&p=customer-03");
+    await press("Pause the partition");
+    await done("paused");
+    const partition = async () => (await queue()).partitions.find((one) => one.name === "customer-03");
+    assert.equal((await partition()).paused, true);
+    await press("Resume the partition");
+    await done("resumed");
+    assert.equal((await partition()).paused, false);
+
+    const total = (await queue()).totals.total; // push
+    await page.getByText("Push a test message").click();
+    await page.getByLabel("Payload").fill('{"test": 9007199254740993}');
+    await page.getByRole("textbox", { name: "Partition" }).fill("customer-03");
+    await page.getByLabel("Transaction id").fill("test-1");
+    await press("Push");
+    await done("stored");
+    assert.equal((await queue()).totals.total, total + 1);
+    await page.getByText("Push a test message").click();
+    await page.getByLabel("Payload").fill("{");
+    await press("Push");
+    await done("not JSON");
+
+    await visit("group?q=shop.orders&g=billing");
+    await press("Pause");
+    await done("paused");
+    assert.equal((await group()).paused, true);
+    await press("Resume");
+    await done("resumed");
+    assert.equal((await group()).paused, false);
+
+    await page.locator("summary", { hasText: "Move the group" }).click(); // seek with a preview
+    await page.getByLabel("at the end").check();
+    await press("Show what would happen");
+    await page.getByText("will not be delivered").waitFor();
+    await press("Move the group");
+    await done("moved");
+    assert.equal((await group()).totalLag, 0);
+
+    await visit("dead?q=shop.orders&g=billing");
+    await page.locator("summary", { hasText: "Redrive" }).click();
+    const dead = async () => (await open.get("/api/v1/dlq?queue=shop.orders")).total;
+    const letters = await dead();
+    assert.ok(letters > 0);
+    await page.getByRole("button", { name: /^Redrive/ }).click();
+    await done("delivered again");
+    assert.equal(await dead(), 0);
+    for (let i = 0; i < 10; i++) {
+      for (const message of await open.pop("shop.orders", "billing", 10)) await open.ack(message, "billing", "failed", "still no paper");
+    }
+    assert.equal(await dead(), letters);
+    await visit("dead?q=shop.orders&g=billing");
+    await page.locator("summary", { hasText: "Purge" }).click();
+    await page.getByLabel("Type the name").fill("wrong");
+    await page.getByRole("button", { name: /^Purge/ }).click();
+    await done("Nothing was changed");
+    assert.equal(await dead(), letters);
+    await page.locator("summary", { hasText: "Purge" }).click();
+    await page.getByLabel("Type the name").fill("shop.orders");
+    await page.getByRole("button", { name: /^Purge/ }).click();
+    await done("deleted");
+    assert.equal(await dead(), 0);
+
+    await visit("group?q=shop.orders&g=audit");
+    await page.getByText("Delete the group in this queue").click();
+    await page.getByLabel("Type the name").fill("shop.orders");
+    await press("Delete the group");
+    await done("deleted");
+    assert.ok(!(await open.get("/api/v1/consumer-groups")).some((one) => one.name === "audit"));
+
+    await visit("queue?q=made");
+    await page.locator("summary", { hasText: "Delete the queue" }).click();
+    await page.getByLabel("Type the name").fill("made");
+    await press("Delete the queue");
+    await done("is deleted");
+    assert.equal((await open.request("GET", "/api/v1/status/queues/made")).status, 404);
+    assert.deepEqual(complaints, []);
+    const audited = (await open.get("/api/v1/audit?limit=100")).entries.map((one) => one.action);
+    assert.ok(audited.length >= 10, `the audit has ${audited}`);
+    await page.close();
+  },
+
+  async "without a token only the sign-in page is served"() {
+    await seed(closed);
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    for (const path of fullPages) {
+      await page.goto(`${closed.url}/ui/${path}`);
+      await page.getByRole("heading", { name: "Sign in" }).waitFor();
+      assert.ok(!(await page.content()).includes("shop.mails"));
+    }
+    await inspect(page, "sign-in");
+    assert.equal((await fetch(`${closed.url}/ui/live`)).status, 401);
+    assert.equal((await fetch(`${closed.url}/ui/do`, { method: "POST", redirect: "manual" })).status, 303);
+    await page.getByLabel("Token").fill("wrong");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("status").filter({ hasText: "did not work" }).waitFor();
+    await context.close();
+  },
+
+  async "a read-only token can press nothing"() {
+    const { context, page } = await signIn(process.env.BELFRY_READER);
+    await pressesNothing(context, page, closed.url);
+    assert.ok((await page.locator("header").textContent()).includes("reader"));
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    assert.deepEqual(await context.cookies(), []);
+    await context.close();
+  },
+
+  async "nobody changes anything with dashboard.read_only"() {
+    await seed(readOnly);
+    const context = await browser.newContext();
+    await pressesNothing(context, await context.newPage(), readOnly.url);
+    await context.close();
+  },
+
+  async "a token with grants sees its queues and nothing else"() {
+    const { context, page } = await signIn(process.env.BELFRY_GRANTED);
+    const complaints = watch(page);
+    for (const path of ["", "queues", "dead"]) {
+      await page.goto(`${closed.url}/ui/${path}`);
+      const text = await page.locator("main").textContent();
+      assert.ok(!text.includes("shop.orders"), path);
+    }
+    await page.goto(`${closed.url}/ui/queue?q=shop.mails`);
+    await page.getByRole("heading", { name: "shop.mails" }).waitFor();
+    assert.deepEqual(complaints, []);
+    for (const path of ["queue?q=shop.orders", "options?q=shop.orders", "dispatcher"]) {
+      const answer = await page.goto(`${closed.url}/ui/${path}`);
+      assert.equal(answer.status(), 403, path);
+    }
+    await context.close();
+  },
+
+  async "everything works under a path of a proxy"() {
+    const proxy = await under("/ops/belfry", closed.url);
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    page.setDefaultTimeout(patience);
+    const complaints = watch(page);
+    await page.goto(`${proxy.url}/`); // leads to the sign-in page
+    await page.getByLabel("Token").fill(process.env.BELFRY_ADMIN);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Overview" }).waitFor();
+    assert.equal((await context.cookies()).find((one) => one.name === "belfry_token").path, "/ops/belfry/ui");
+    await page.getByRole("link", { name: "Queues", exact: true }).click();
+    await page.getByRole("link", { name: "payments/incoming ü" }).click();
+    await page.locator("[data-live-switch][data-open]").waitFor();
+    await page.getByRole("button", { name: "Pause", exact: true }).click();
+    await page.getByRole("status").filter({ hasText: "paused" }).waitFor();
+    assert.equal((await closed.get("/api/v1/status/queues/payments%2Fincoming%20%C3%BC")).queue.paused, true);
+    assert.equal(await page.evaluate(() => getComputedStyle(document.querySelector(".tile")).borderStyle), "solid");
+    assert.deepEqual(complaints, []);
+    await context.close();
+    proxy.close();
+  },
+
+  async "the cookie is out of reach of scripts and of other sites"() {
+    const { context, page } = await signIn(process.env.BELFRY_ADMIN);
+    const cookie = (await context.cookies()).find((one) => one.name === "belfry_token");
+    assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, "Strict", "/ui"]);
+    assert.equal(await page.evaluate(() => document.cookie + JSON.stringify(localStorage)), "{}");
+    const foreign = await fetch(`${closed.url}/ui/do`, {
+      method: "POST", redirect: "manual", body: "action=pause-queue&queue=shop.orders",
+      headers: { Cookie: `belfry_token=${cookie.value}`, Origin: "https://evil.example", "Content-Type": "application/x-www-form-urlencoded" },
+    });
+    assert.equal(foreign.status, 403);
+    await context.close();
+  },
+};
+
+// under returns a proxy that serves a server under a path.
+async function under(path, target) {
+  const proxy = createServer((request, answer) => {
+    const to = new URL(request.url.slice(path.length) || "/", target);
+    const passed = send(to, { method: request.method, headers: request.headers }, (got) => {
+      answer.writeHead(got.statusCode, got.headers);
+      got.pipe(answer);
+    });
+    passed.on("error", () => answer.destroy());
+    answer.on("close", () => passed.destroy());
+    request.pipe(passed);
+  });
+  await new Promise((done) => { proxy.listen(0, "127.0.0.1", done); });
+  return { url: `http://127.0.0.1:${proxy.address().port}${path}`, close: () => { proxy.closeAllConnections(); proxy.close(); } };
+}
+
+// signIn returns a page that is signed in with a token.
+async function signIn(token) {
+  const context = await browser.newContext();
+  const page = await context.newPage();
+  await page.goto(`${closed.url}/ui/sign-in?next=queues`);
+  await page.getByLabel("Token").fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL("**/ui/queues");
+  return { context, page };
+}
+
+// pressesNothing fails if a page offers an action, or if the server takes one.
+async function pressesNothing(context, page, url) {
+  for (const path of fullPages) {
+    const answer = await page.goto(`${url}/ui/${path}`);
+    assert.equal(answer.status(), 200, path);
+    assert.equal(await page.locator('form[action="do"]').count(), 0, path);
+  }
+  const fields = { queue: "shop.orders", group: "billing", partition: "customer-03", confirm: "shop.orders", to: "end", payload: "1", body: '{"queue": "x"}' };
+  for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge"]) {
+    const answer = await context.request.post(`${url}/ui/do`, { form: { action, ...fields }, maxRedirects: 0 });
+    assert.equal(answer.status(), 403, action);
+  }
+}
+
+const only = process.argv[2] ?? "";
+let failed = 0;
+for (const [name, test] of Object.entries(tests)) {
+  if (!name.includes(only)) continue;
+  const began = Date.now();
+  try {
+    await test();
+    console.log(`ok   ${name} (${((Date.now() - began) / 1000).toFixed(1)} s)`);
+  } catch (error) {
+    failed++;
+    console.log(`FAIL ${name}\n${error.stack}`);
+  }
+}
+await browser.close();
+process.exitCode = failed > 0 ? 1 : 0;
