@@ -86,7 +86,9 @@ func (d *messageData) read(r *Request, dead []source.DeadLetter) error {
 	for _, g := range groups[:len(groups)-d.More] {
 		one := messageReader{Name: g.Name, LeaseEnd: g.LeaseExpiresAt, Level: "off", State: "pending"}
 		if i := slices.IndexFunc(dead, func(l source.DeadLetter) bool { return l.ConsumerGroup == g.Name }); i >= 0 {
-			one.Dead = &dead[i]
+			letter := dead[i]
+			letter.ErrorMessage = clipText(letter.ErrorMessage)
+			one.Dead = &letter
 		}
 		why, err := source.Read[source.Explanation](r.Ctx, r.Client, r.Caller, string(link("/api/v1/explain",
 			"queue", d.Queue, "partition", d.Partition, "consumerGroup", g.Name, "transactionId", d.TransactionID)))
@@ -129,10 +131,15 @@ func (d *messageData) tell(dead []source.DeadLetter, traces []source.Trace) {
 			Text: "after " + plural(dead[i].RetryCount+1, "attempt", "attempts") + ": " + clipText(dead[i].ErrorMessage),
 		})
 	}
+	size := 0
 	for i := range traces[:min(len(traces), maxSteps)] {
 		t := &traces[i]
-		data := viewPayload(t.Data)
-		d.Steps = append(d.Steps, step{At: t.CreatedAt, Level: "off", What: "Trace: " + t.EventType, Group: t.ConsumerGroup, Text: strings.Join(t.Names, ", "), Data: &data})
+		one := step{At: t.CreatedAt, Level: "off", What: "Trace: " + t.EventType, Group: t.ConsumerGroup, Text: clipText(strings.Join(t.Names, ", "))}
+		if data := viewPayload(t.Data); size+len(data.Tree) <= maxTree {
+			size += len(data.Tree)
+			one.Data = &data
+		}
+		d.Steps = append(d.Steps, one)
 	}
 	slices.SortStableFunc(d.Steps, func(a, b step) int { return a.At.Compare(b.At) })
 }

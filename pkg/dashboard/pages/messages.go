@@ -2,6 +2,7 @@ package pages
 
 import (
 	"html/template"
+	"net/url"
 	"strconv"
 	"time"
 
@@ -98,7 +99,7 @@ func (d *messagesData) read(r *Request, path, cursor string) error {
 	for range scanPages {
 		at := path
 		if cursor != "" {
-			at += "&" + string(link("", "cursor", cursor))[len("./?"):]
+			at += "&cursor=" + url.QueryEscape(cursor)
 		}
 		found, err := source.Read[source.Messages](r.Ctx, r.Client, r.Caller, at)
 		if err != nil {

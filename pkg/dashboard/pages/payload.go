@@ -12,7 +12,7 @@ import (
 const (
 	// maxRaw is how many bytes of a payload are shown as they are, and maxTree how large the HTML of its
 	// values may be.
-	maxRaw, maxTree = 64 << 10, 96 << 10
+	maxRaw, maxTree = 32 << 10, 64 << 10
 	// maxDepth is how deep values are shown. openDepth says which are unfolded at first.
 	maxDepth, openDepth = 32, 2
 	// maxValue is how many bytes of a text are shown among the values.
