@@ -36,7 +36,6 @@ type messageReader struct {
 	Level, State string
 	Why          *source.Explanation
 	Dead         *source.DeadLetter
-	LeaseEnd     *time.Time
 	// First says that Why.Failures and Why.Deliveries are of this message.
 	First bool
 }
@@ -84,7 +83,7 @@ func (d *messageData) read(r *Request, dead []source.DeadLetter) error {
 	}
 	d.More = max(0, len(groups)-maxReaders)
 	for _, g := range groups[:len(groups)-d.More] {
-		one := messageReader{Name: g.Name, LeaseEnd: g.LeaseExpiresAt, Level: "off", State: "pending"}
+		one := messageReader{Name: g.Name, Level: "off", State: "pending"}
 		if i := slices.IndexFunc(dead, func(l source.DeadLetter) bool { return l.ConsumerGroup == g.Name }); i >= 0 {
 			letter := dead[i]
 			letter.ErrorMessage = clipText(letter.ErrorMessage)

@@ -38,7 +38,6 @@ type messagesData struct {
 	Next      template.URL
 	First     template.URL
 	Error     string
-	Base      string
 }
 
 // messages lists the newest messages that match, or searches for one.
@@ -46,7 +45,7 @@ func messages(r *Request) (*Content, error) {
 	q := r.Query
 	d := &messagesData{
 		Queue: q.Get("q"), Partition: q.Get("p"), Transaction: q.Get("t"), Trace: q.Get("trace"), Status: q.Get("status"), Since: q.Get("since"), Until: q.Get("until"),
-		Choices: since, Statuses: []string{"pending", "processing", "completed", "dead_letter"}, Base: r.Base,
+		Choices: since, Statuses: []string{"pending", "processing", "completed", "dead_letter"},
 	}
 	d.Searching = d.Transaction != "" || d.Trace != ""
 	if d.Since == "" {

@@ -32,11 +32,6 @@ type payloadView struct {
 // Whole reports whether Raw is the whole payload.
 func (v *payloadView) Whole() bool { return int64(len(v.Raw)) == v.Size }
 
-// Simple reports whether the payload is a single value, such as a number.
-func (v *payloadView) Simple() bool {
-	return !strings.HasPrefix(v.Raw, "{") && !strings.HasPrefix(v.Raw, "[")
-}
-
 // viewPayload returns the view of a payload. Numbers stay as they are written, so that large ones are exact.
 func viewPayload(payload json.RawMessage) payloadView {
 	v := payloadView{Raw: firstBytes(string(payload), maxRaw), Size: int64(len(payload))}

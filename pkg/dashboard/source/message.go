@@ -11,7 +11,6 @@ type Message struct {
 	Queue, Partition, Status       string
 	TraceID, ProducerSub           *string
 	CreatedAt                      time.Time
-	LeaseExpiresAt                 *time.Time
 	BusStatus                      struct{ ConsumedBy, TotalGroups int64 }
 }
 
@@ -27,7 +26,6 @@ type StoredMessage struct {
 	Payload        json.RawMessage
 	PayloadError   string
 	IsEncrypted    bool
-	RetryCount     int64
 	Mode           struct{ HasQueueMode bool }
 	QueueStatus    *string
 	ConsumerGroups []MessageGroup
@@ -35,9 +33,8 @@ type StoredMessage struct {
 
 // MessageGroup is a group that reads the queue of a StoredMessage.
 type MessageGroup struct {
-	Name           string
-	Consumed       bool
-	LeaseExpiresAt *time.Time
+	Name     string
+	Consumed bool
 }
 
 // Trace is an element of the lists of traces.
