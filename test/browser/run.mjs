@@ -299,7 +299,7 @@ async function pressesNothing(context, page, { url, partition }) {
     assert.equal(answer.status(), 200, path);
     assert.equal(await page.locator('form[action="do"]').count(), 0, path);
   }
-  const fields = { queue: "shop.orders", group: "billing", partition: "customer-03", transaction: "shop.orders", name: "shop.orders", to: "end", payload: "1", body: '{"queue": "x"}' };
+  const fields = { id: "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", queue: "shop.orders", group: "billing", partition: "customer-03", transaction: "shop.orders", name: "shop.orders", to: "end", payload: "1", body: '{"queue": "x"}' };
   for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge", ...system.actions]) {
     const answer = await context.request.post(`${url}/ui/do`, { form: { action, confirm: action === "discard-rejected" ? "remove" : "shop.orders", ...fields }, maxRedirects: 0 });
     assert.equal(answer.status(), 403, action);
