@@ -18,6 +18,8 @@ const (
 	goQueue      = "chaos.go"
 	goPartitions = 4
 	goWorkers    = 3
+	// goPatience is how long no message may come before the rest counts as lost.
+	goPatience = 15 * time.Second
 	// goGrace is how long handlers may go on at the end of the run.
 	goGrace = 2 * time.Second
 	// The pauses of its producer, and the most messages of a push.
@@ -32,6 +34,7 @@ type goRun struct {
 	mu      sync.Mutex
 	pushed  [goPartitions]int
 	next    [goPartitions]int
+	came    bool // a message came since the last progressed
 }
 
 // workGo pushes and consumes with the Go client until stop ends and every message is handled, or until ctx ends.
@@ -59,7 +62,10 @@ func (c *Clients) workGo(ctx, stop context.Context) {
 		}
 	}()
 	run.push(ctx, stop, made)
-	for !run.complete() && pause(ctx, idlePause) {
+	for last := time.Now(); !run.complete() && time.Since(last) < goPatience && pause(ctx, idlePause); {
+		if run.progressed() {
+			last = time.Now()
+		}
 	}
 	if !run.complete() {
 		c.complain("the Go client did not receive all messages: %v instead of %v", run.next, run.pushed)
@@ -102,7 +108,7 @@ func (r *goRun) handle(ctx context.Context, m *goclient.Message[[2]int]) error {
 	if n > r.next[p] {
 		r.clients.complain("the Go client received message %d of %s after %d", n, m.Partition, r.next[p]-1)
 	}
-	r.next[p] = max(r.next[p], n+1)
+	r.next[p], r.came = max(r.next[p], n+1), true
 	r.mu.Unlock()
 	switch dice := rand.N(1000); {
 	case dice < 10:
@@ -124,4 +130,13 @@ func (r *goRun) complete() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.next == r.pushed
+}
+
+// progressed reports whether a message came since the last call.
+func (r *goRun) progressed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	came := r.came
+	r.came = false
+	return came
 }
