@@ -95,7 +95,7 @@ func (s *Server) Handler() http.Handler { return s.http.Handler }
 // requests are still served. The caller calls it once.
 func (s *Server) Drain() { close(s.draining) }
 
-// EndStreams ends all streams of messages at once. Call it together with what ends the waits of pops. The caller
+// EndStreams ends all streams of messages at once. It does not end the waits of pops. The caller
 // calls it once.
 func (s *Server) EndStreams() { close(s.ending) }
 

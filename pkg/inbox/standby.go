@@ -138,7 +138,7 @@ type querier interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
-// FindHolder is Sequencer.Holder for a program that sequences nothing. Its errors are those of db.
+// FindHolder is Sequencer.Holder for a program that sequences nothing. It returns the errors of db.
 func FindHolder(ctx context.Context, db querier) (*Holder, error) {
 	return holder(ctx, db, leaderLock, watchLock)
 }
