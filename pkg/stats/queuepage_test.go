@@ -37,7 +37,7 @@ func TestPagesOfQueuesAreComplete(t *testing.T) {
 	for i := range 25 {
 		name := fmt.Sprintf("q%02d", i)
 		all = append(all, name)
-		tagged := func(set *catalog.Settings) {}
+		tagged := func(*catalog.Settings) {}
 		if i%5 == 0 {
 			shop = append(shop, name)
 			tagged = func(set *catalog.Settings) { set.Namespace, set.Task = "shop", "mail" }
