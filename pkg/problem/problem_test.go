@@ -232,7 +232,7 @@ func TestTheSearchIsBounded(t *testing.T) {
 		from = *found.Next
 	}
 	require.Len(t, seen, 1250+1500+10+1000)
-	require.Equal(t, 8, requests+1)
+	require.Equal(t, 7, requests+1)
 	require.Equal(t, 1250+2208, examined, "the paused queues, and the groups with ready partitions or dead letters")
 	few, err := f.Find(t.Context(), problem.Position{}, 3, nil)
 	require.NoError(t, err)

@@ -42,6 +42,7 @@ type Fakes struct {
 	// Inbox is nil for a database that does not answer.
 	Inbox       *httpapi.InboxState
 	Resources   Resources
+	Lists       Lists
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit
