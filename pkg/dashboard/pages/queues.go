@@ -145,7 +145,7 @@ const maxNames = 200
 
 // tags sets the namespaces and tasks that the filters offer. A token with grants is offered those of the rows.
 func (d *queuesData) tags(r *page.Request) error {
-	found, err := source.Read[source.Tags](r.Ctx, r.Client, r.Caller, "/api/v1/tags?limit=1000")
+	found, err := source.Read[source.Tags](r.Ctx, r.Client, r.Caller, "/api/v1/tags?limit=300")
 	switch {
 	case err == nil:
 		for _, pair := range found.Tags {

@@ -14,7 +14,7 @@ SELECT k.ord, coalesce(p.name, '') AS partition_name, coalesce(dead.n, due.n, re
          ORDER BY p.id DESC
          LIMIT 1) AS p ON k.partition_id > 0
   LEFT JOIN LATERAL (
-        SELECT count(*) AS n FROM (SELECT 1 FROM belfry.dead_letter d WHERE d.group_id = k.group_id LIMIT $5::bigint) AS d) AS dead ON k.kind = 'dead_letters'
+        SELECT count(*) AS n FROM (SELECT 1 FROM belfry.dead_letter d WHERE d.group_id = k.group_id ORDER BY d.failed_at LIMIT $5::bigint) AS d) AS dead ON k.kind = 'dead_letters'
   LEFT JOIN LATERAL (
         SELECT count(*) AS partitions, coalesce(sum(greatest(p.last_seq - greatest(c.committed, p.trimmed) - coalesce(cardinality(c.skip), 0), 0)), 0)::bigint AS n
           FROM (SELECT c.partition_id, c.committed, c.skip FROM belfry.cursor c

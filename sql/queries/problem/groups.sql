@@ -11,7 +11,7 @@ WITH RECURSIVE candidate(id, n) AS (
      WHERE s.id IS NOT NULL AND s.n < $2::bigint
 )
 SELECT s.id, g.queue_name, coalesce(g.group_name, '') AS group_name, coalesce(g.queue_id, 0) AS queue_id, coalesce(g.paused, false) AS paused,
-       coalesce((SELECT true FROM belfry.dead_letter d WHERE d.group_id = s.id LIMIT 1), false) AS dead
+       coalesce((SELECT true FROM belfry.dead_letter d WHERE d.group_id = s.id ORDER BY d.failed_at LIMIT 1), false) AS dead
   FROM candidate s
   LEFT JOIN LATERAL (
         SELECT g.name AS group_name, g.queue_id, g.paused, q.name AS queue_name

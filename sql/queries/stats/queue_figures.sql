@@ -62,5 +62,5 @@ SELECT k.ord, g.n AS groups, s.partitions, s.seen <= s.partitions AND g.n < $3::
  CROSS JOIN LATERAL (
         SELECT count(*) AS n
           FROM (SELECT 1 FROM unnest(g.ids) AS i(id)
-                 CROSS JOIN LATERAL (SELECT 1 FROM belfry.dead_letter d WHERE d.group_id = i.id LIMIT $4::bigint) AS d
+                 CROSS JOIN LATERAL (SELECT 1 FROM belfry.dead_letter d WHERE d.group_id = i.id ORDER BY d.failed_at LIMIT $4::bigint) AS d
                  LIMIT $4::bigint) AS d) AS dead
