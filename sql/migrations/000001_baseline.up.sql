@@ -654,7 +654,7 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
           FROM pg_catalog.pg_trigger t
          WHERE t.tgrelid = a.target AND t.tgenabled <> 'D' AND t.tgname LIKE 'belfry\_' || left(md5(a.queue), 12) || '\_%') AS triggers,
        (SELECT count(*) FROM belfry.attachment_failure f WHERE f.target = a.target AND f.queue = a.queue) AS failures,
-       l.failed_at AS last_failed_at, l.message AS last_failure
+       l.failed_at AS last_failed_at, l.message AS last_failure, a.id
   FROM belfry.attachment a
   LEFT JOIN pg_catalog.pg_class r ON r.oid = a.target
   LEFT JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
@@ -4306,4 +4306,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'c353838863872010b6446447f37aae1900a4f610cc10afde7828203b771e1d23';
+COMMENT ON FUNCTION belfry.baseline() IS '315d1ea888bdb8f791b15ce073f0d40f0155e8a78f867e1d3d28c16338c8c6dd';
