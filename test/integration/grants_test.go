@@ -77,6 +77,12 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/status/dispatcher":                                                   {get("/api/v1/status/dispatcher")},
 		"GET /api/v1/status/sweeps":                                                       {get("/api/v1/status/sweeps")},
 		"GET /api/v1/dlq":                                                                 {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
+		"GET /api/v1/dlq/summary":                                                         {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
+		"POST /api/v1/dlq/redrive/stream":                                                 {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
+		"GET /api/v1/attachments":                                                         {get("/api/v1/attachments")},
+		"GET /api/v1/inbox/rejected":                                                      {get("/api/v1/inbox/rejected"), get("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"DELETE /api/v1/inbox/rejected":                                                   {del("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"POST /api/v1/inbox/rejected/retry":                                               {post("/api/v1/inbox/rejected/retry", fmt.Sprintf(`{"queue":%q}`, o.queue))},
 		"DELETE /api/v1/dlq":                                                              {del("/api/v1/dlq?queue=" + o.queue), del("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
 		"POST /api/v1/dlq/redrive":                                                        {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group))},
 		"GET /api/v1/messages/{partitionId}/{transactionId}":                              {get("/api/v1/messages/" + path)},
@@ -174,6 +180,11 @@ func (s tenancy) fill(o *place) {
 	o.stream = registered.QueryID
 	s.do(post("/streams/v1/cycle", fmt.Sprintf(`{"query_id":%q,"partition_id":%q,"state_ops":[{"type":"upsert","key":"k","value":"state of %s"}]}`, o.stream, o.partition, o.queue)))
 	s.do(post("/api/v1/traces", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"traceNames":[%q],"data":{}}`, o.message, o.partition, o.trace)))
+	s.plantRejected(o.queue, "", "queue_full")
+	table := strings.NewReplacer(".", "_").Replace(o.queue)
+	conn := producer(s.t, s.dsn)
+	execute(s.t, conn, fmt.Sprintf(`CREATE TABLE public.%s (id int)`, table))
+	execute(s.t, conn, fmt.Sprintf(`SELECT belfry.attach('public.%s', '%s')`, table, o.queue))
 }
 
 // variable is what differs between two equal answers at two instants.
@@ -199,7 +210,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	contents := func() (text string) {
 		c.scan(t, `SELECT concat_ws(E'\n', (SELECT json_agg(q ORDER BY q.id) FROM belfry.queue q WHERE q.name LIKE 'b.%'), (SELECT json_agg(m ORDER BY m.id) FROM belfry.message m),
 			(SELECT json_agg(c ORDER BY c.partition_id, c.group_id) FROM belfry.cursor c), (SELECT json_agg(g ORDER BY g.id) FROM belfry.consumer_group g), (SELECT json_agg(d ORDER BY d.id) FROM belfry.dead_letter d),
-			(SELECT count(*) FROM belfry.trace), (SELECT json_agg(s) FROM belfry.stream_state s), (SELECT json_agg(s) FROM belfry.stream s))`, nil, &text)
+			(SELECT count(*) FROM belfry.trace), (SELECT json_agg(r.id ORDER BY r.id) FROM belfry.inbox_rejected r WHERE r.queue LIKE 'b.%'), (SELECT json_agg(s) FROM belfry.stream_state s), (SELECT json_agg(s) FROM belfry.stream s))`, nil, &text)
 		return text
 	}
 	before := contents()
@@ -249,7 +260,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true, "GET /api/v1/status/buffers": true, "GET /api/v1/doctor": true}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
-		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
+		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/dlq/summary", "GET /api/v1/inbox/rejected", "GET /api/v1/attachments", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
 		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit",
 	} {
 		require.Regexp(t, `"(a.one|nsa|ga|namea|state of a.one)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)
