@@ -123,44 +123,55 @@ func (r *Rejections) Discard(ctx context.Context, f RejectedFilter) (rows int64,
 // take runs a statement with the ids of the rows of a filter, page by page.
 func (r *Rejections) take(ctx context.Context, f RejectedFilter, statement string) (rows int64, more bool, err error) {
 	began := time.Now()
-	after, last := f.ID-1, f.ID
+	at := progress{after: f.ID - 1, last: f.ID}
 	if f.ID == 0 {
-		after = 0
-		if err := r.pool.ScanRow(ctx, []any{&last}, sqlRejectedNewest); err != nil {
+		at.after = 0
+		if err := r.pool.ScanRow(ctx, []any{&at.last}, sqlRejectedNewest); err != nil {
 			return 0, false, fmt.Errorf("finding the newest row: %w", err)
 		}
 	}
-	for after < last {
+	for at.after < at.last {
 		if time.Since(began) >= r.budget {
-			return rows, true, nil
+			return at.taken, true, nil
 		}
-		n, next, err := r.takePage(ctx, f, after, last, rows, statement)
+		next, err := r.takePage(ctx, f, at, statement)
 		if err != nil {
-			return rows, true, err
+			return at.taken, true, err
 		}
-		if next == 0 {
+		if next.after == 0 {
 			break
 		}
-		rows, after = rows+n, next
+		at = next
 	}
-	return rows, false, nil
+	return at.taken, false, nil
 }
 
-// takePage takes the matching rows among the first ones after an id. before is how many were taken
-// earlier. next is the last examined id, 0 at the end.
-func (r *Rejections) takePage(ctx context.Context, f RejectedFilter, after, last, before int64, statement string) (n, next int64, err error) {
+// progress is how far a retry or a discard is.
+type progress struct {
+	// after is the last examined id, and last the id of the last row to examine.
+	after, last int64
+	// taken is how many rows were taken.
+	taken int64
+}
+
+// takePage takes the matching rows among the first ones after an id. It returns the progress then, with
+// after 0 at the end.
+func (r *Rejections) takePage(ctx context.Context, f RejectedFilter, at progress, statement string) (next progress, err error) {
 	ctx, cancel := r.pool.Bounded(ctx)
 	defer cancel()
+	next = at
 	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		var ids []int64
-		err := tx.QueryRow(ctx, sqlRejectedPage, after, last, f.Queue, f.Code, r.page).Scan((*zeronull.Int8)(&next), &ids)
+		err := tx.QueryRow(ctx, sqlRejectedPage, at.after, at.last, f.Queue, f.Code, r.page).Scan((*zeronull.Int8)(&next.after), &ids)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
+		var n int64
 		if err := tx.QueryRow(ctx, statement, ids).Scan(&n); err != nil {
 			return err
 		}
-		return audit.Write(ctx, tx, audit.Counts{"rows": before + n})
+		next.taken = at.taken + n
+		return audit.Write(ctx, tx, audit.Counts{"rows": next.taken})
 	})
-	return n, next, err
+	return next, err
 }

@@ -3,8 +3,10 @@ package integration_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -152,4 +154,29 @@ func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 	all.until("closing", fmt.Sprintf(`{"matched":%d,"redriven":%[1]d,"skipped":0,"remaining":0,"reason":"done"}`, 50-counts.DeadLetters))
 	require.Empty(t, all.untilEnd())
 	require.Zero(t, c.dlq("queue=q").Total)
+}
+
+// asideProbes adds the probes of the routes for messages that no consumer receives.
+func asideProbes(o place, probes map[string][]call) map[string][]call {
+	maps.Copy(probes, map[string][]call{
+		"GET /api/v1/dlq":                   {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
+		"DELETE /api/v1/dlq":                {remove("/api/v1/dlq?queue=" + o.queue), remove("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
+		"POST /api/v1/dlq/redrive":          {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group))},
+		"GET /api/v1/dlq/summary":           {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
+		"POST /api/v1/dlq/redrive/stream":   {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
+		"GET /api/v1/attachments":           {get("/api/v1/attachments")},
+		"GET /api/v1/inbox/rejected":        {get("/api/v1/inbox/rejected"), get("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"DELETE /api/v1/inbox/rejected":     {remove("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"POST /api/v1/inbox/rejected/retry": {post("/api/v1/inbox/rejected/retry", fmt.Sprintf(`{"queue":%q}`, o.queue))},
+	})
+	return probes
+}
+
+// fillAside adds a rejected row and an attached table to a place.
+func (s tenancy) fillAside(o *place) {
+	s.t.Helper()
+	s.plantRejected(o.queue, "", "queue_full")
+	table, conn := strings.ReplaceAll(o.queue, ".", "_"), producer(s.t, s.dsn)
+	execute(s.t, conn, fmt.Sprintf(`CREATE TABLE public.%s (id int)`, table))
+	execute(s.t, conn, fmt.Sprintf(`SELECT belfry.attach('public.%s', '%s')`, table, o.queue))
 }

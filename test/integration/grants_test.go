@@ -31,7 +31,7 @@ func probesOf(o place) map[string][]call {
 	acked := fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"consumerGroup":%q,"leaseId":%q`, o.message, o.partition, o.group, o.lease)
 	grouped := fmt.Sprintf(`{"consumerGroup":%q}`, o.group)
 	of := "/api/v1/consumer-groups/" + o.group
-	return map[string][]call{
+	return asideProbes(o, map[string][]call{
 		"GET /api/v1/whoami":            {get("/api/v1/whoami")},
 		"GET /api/v1/events":            {get("/api/v1/events?timeout=50")},
 		"GET /api/v1/sse/queue/{queue}": {get("/api/v1/sse/queue/" + o.queue + "?timeout=50"), get("/api/v1/sse/queue/" + o.queue + "?timeout=50&partition=p&consumerGroup=" + o.group)},
@@ -76,15 +76,6 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/status/queues/{queue}/messages":                                      {get("/api/v1/status/queues/" + o.queue + "/messages")},
 		"GET /api/v1/status/dispatcher":                                                   {get("/api/v1/status/dispatcher")},
 		"GET /api/v1/status/sweeps":                                                       {get("/api/v1/status/sweeps")},
-		"GET /api/v1/dlq":                                                                 {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
-		"GET /api/v1/dlq/summary":                                                         {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
-		"POST /api/v1/dlq/redrive/stream":                                                 {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
-		"GET /api/v1/attachments":                                                         {get("/api/v1/attachments")},
-		"GET /api/v1/inbox/rejected":                                                      {get("/api/v1/inbox/rejected"), get("/api/v1/inbox/rejected?queue=" + o.queue)},
-		"DELETE /api/v1/inbox/rejected":                                                   {del("/api/v1/inbox/rejected?queue=" + o.queue)},
-		"POST /api/v1/inbox/rejected/retry":                                               {post("/api/v1/inbox/rejected/retry", fmt.Sprintf(`{"queue":%q}`, o.queue))},
-		"DELETE /api/v1/dlq":                                                              {del("/api/v1/dlq?queue=" + o.queue), del("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
-		"POST /api/v1/dlq/redrive":                                                        {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group))},
 		"GET /api/v1/messages/{partitionId}/{transactionId}":                              {get("/api/v1/messages/" + path)},
 		"DELETE /api/v1/messages/{partitionId}/{transactionId}":                           {del("/api/v1/messages/" + path)},
 		"POST /api/v1/messages/{partitionId}/{transactionId}/dlq":                         {post("/api/v1/messages/"+path+"/dlq", grouped), post("/api/v1/messages/"+path+"/dlq", "")},
@@ -122,7 +113,7 @@ func probesOf(o place) map[string][]call {
 		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
 		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
 		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)},
-	}
+	})
 }
 
 // withSecret turns tokens on, and returns what makes one.
@@ -180,11 +171,7 @@ func (s tenancy) fill(o *place) {
 	o.stream = registered.QueryID
 	s.do(post("/streams/v1/cycle", fmt.Sprintf(`{"query_id":%q,"partition_id":%q,"state_ops":[{"type":"upsert","key":"k","value":"state of %s"}]}`, o.stream, o.partition, o.queue)))
 	s.do(post("/api/v1/traces", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"traceNames":[%q],"data":{}}`, o.message, o.partition, o.trace)))
-	s.plantRejected(o.queue, "", "queue_full")
-	table := strings.NewReplacer(".", "_").Replace(o.queue)
-	conn := producer(s.t, s.dsn)
-	execute(s.t, conn, fmt.Sprintf(`CREATE TABLE public.%s (id int)`, table))
-	execute(s.t, conn, fmt.Sprintf(`SELECT belfry.attach('public.%s', '%s')`, table, o.queue))
+	s.fillAside(o)
 }
 
 // variable is what differs between two equal answers at two instants.

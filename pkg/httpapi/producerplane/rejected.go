@@ -2,6 +2,7 @@ package producerplane
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,8 +42,7 @@ func checkCode(code *string) error {
 	if code == nil {
 		return nil
 	}
-	switch queue.Code(*code) {
-	case queue.CodeInvalid, queue.CodeTooLarge, queue.CodeQueueFull:
+	if slices.Contains([]queue.Code{queue.CodeInvalid, queue.CodeTooLarge, queue.CodeQueueFull}, queue.Code(*code)) {
 		return nil
 	}
 	return queue.Invalidf("code is %s: it must be %s, %s or %s", wire.Clip(fmt.Sprintf("%q", *code)), queue.CodeInvalid, queue.CodeTooLarge, queue.CodeQueueFull)

@@ -26,7 +26,9 @@ SELECT s.examined, s.last_id, f.id,
        pg_column_size(r.payload)::bigint AS stored_bytes, CASE WHEN belfry.is_utf8(x.excerpt) THEN x.excerpt END AS excerpt
   FROM (SELECT count(*) AS examined, min(e.id) AS last_id FROM examined e) AS s
   LEFT JOIN found f ON true
-  LEFT JOIN LATERAL (SELECT r.* FROM belfry.inbox_rejected r WHERE r.id = f.id OFFSET 0) AS r ON true
+  LEFT JOIN LATERAL (
+        SELECT r.queue, r.partition, r.transaction_id, r.trace_id, r.visible_at, r.inserted_at, r.rejected_at, r.code, r.reason, r.payload
+          FROM belfry.inbox_rejected r WHERE r.id = f.id OFFSET 0) AS r ON true
   LEFT JOIN LATERAL (
         SELECT left(r.payload::text, 1000) AS excerpt WHERE pg_column_size(r.payload) <= 1048576 OFFSET 0) AS x ON true
  ORDER BY f.id DESC
