@@ -144,6 +144,24 @@ func TestPagesOfSummariesAreComplete(t *testing.T) {
 	}
 }
 
+// With the name of a queue and of a partition, older dead letters of the partition are found at once, if they are few.
+func TestASummaryOfOnePartition(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.plant("q", "g", "old", 2)
+	r.plant("q", "h", "old", 2)
+	r.plant("q", "g", "new", 9)
+	queueName, group, partition := "q", "g", "old1"
+	one, err := r.Summary(t.Context(), deadletter.Filter{Queue: &queueName, Group: &group, Partition: &partition}, deadletter.ListKey{}, deadletter.SummaryBounds{Examine: 2, Groups: 9, Letters: 9})
+	require.NoError(t, err)
+	require.Equal(t, []string{"q/g old1 1"}, lines(one.Partitions))
+	require.Zero(t, one.Next)
+	both := r.listed(deadletter.Filter{Queue: &queueName, Partition: &partition}, deadletter.SummaryBounds{Examine: 2, Letters: 1})
+	require.Equal(t, []string{"old1", "old1"}, both, "of two groups, in two pages")
+	many := r.listed(deadletter.Filter{Queue: &queueName, Partition: &partition}, deadletter.SummaryBounds{Examine: 1, Letters: 1})
+	require.Equal(t, both, many, "too many to examine at once")
+}
+
 // A redrive with progress reports after each transaction, and ends early with the error of the report.
 func TestARedriveReportsItsProgress(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,8 @@
 --
 -- Without a queue, the order is that of the ids. With a queue, each of its groups is read by its
 -- index, and each group gets an equal share of $10. The examined rows end at the last row of the
--- first group whose share was too small, so that no newer row is missing (cut).
+-- first group whose share was too small, so that no newer row is missing (cut). With a queue and a
+-- partition that has at most $10 dead letters, only these are examined (target).
 --
 -- The first row always exists: kind 0, with the numbers of examined and of matching rows, the end of
 -- the examined rows (NULL: all were examined) and the ids of the newest matching rows. Kind 1 is an
@@ -16,6 +17,13 @@ WITH g AS MATERIALIZED (
       FROM belfry.queue q
       JOIN belfry.consumer_group g ON g.queue_id = q.id
      WHERE q.name = $1::text AND q.deleted_at IS NULL AND ($2::text IS NULL OR g.name = $2::text)
+), target AS MATERIALIZED (
+    SELECT p.id
+      FROM belfry.queue q
+      JOIN belfry.partition p ON p.queue_id = q.id
+     WHERE q.name = $1::text AND q.deleted_at IS NULL AND p.name = $3::text
+       AND (SELECT count(*) FROM (
+                SELECT 1 FROM belfry.dead_letter d WHERE d.partition_id = p.id LIMIT $10::bigint + 1) AS c) <= $10::bigint
 ), share AS MATERIALIZED (
     SELECT CASE WHEN $1::text IS NULL THEN $10::bigint ELSE greatest($10::bigint / greatest((SELECT count(*) FROM g), 1), 1) END AS n
 ), part AS MATERIALIZED (
@@ -32,12 +40,20 @@ WITH g AS MATERIALIZED (
      CROSS JOIN LATERAL (
             SELECT d.id, d.failed_at, d.partition_id, d.seq, d.error
               FROM belfry.dead_letter d
-             WHERE d.group_id = g.id
+             WHERE d.group_id = g.id AND NOT EXISTS (SELECT FROM target)
                AND d.failed_at >= coalesce($4::timestamptz, '-infinity')
                AND d.failed_at <= coalesce(least($5::timestamptz, $8::timestamptz), 'infinity')
                AND ($8::timestamptz IS NULL OR (d.failed_at, d.id) < ($8::timestamptz, $9::bigint))
              ORDER BY d.failed_at DESC, d.id DESC
              LIMIT (SELECT s.n FROM share s)) AS d
+    UNION ALL
+    SELECT d.id, d.failed_at, d.group_id, d.partition_id, d.seq, d.error, 0 -- no cut
+      FROM target t
+     CROSS JOIN LATERAL (
+            SELECT d.id, d.failed_at, d.group_id, d.partition_id, d.seq, d.error
+              FROM belfry.dead_letter d WHERE d.partition_id = t.id OFFSET 0) AS d
+     WHERE d.group_id IN (SELECT g.id FROM g)
+       AND ($8::timestamptz IS NULL OR (d.failed_at, d.id) < ($8::timestamptz, $9::bigint))
 ), cut AS MATERIALIZED (
     SELECT p.failed_at, p.id FROM part p JOIN share s ON p.nth = s.n ORDER BY p.failed_at DESC, p.id DESC LIMIT 1
 ), examined AS MATERIALIZED (
@@ -56,9 +72,13 @@ WITH g AS MATERIALIZED (
       JOIN names n ON n.id = e.group_id
      WHERE e.failed_at >= coalesce($4::timestamptz, '-infinity') AND e.failed_at <= coalesce($5::timestamptz, 'infinity')
        AND ($7::text IS NULL OR e.error = $7::text)
-       AND ($3::text IS NULL OR e.partition_id IN (
-            SELECT p.id FROM (SELECT DISTINCT e.partition_id FROM examined e) AS e
-              JOIN belfry.partition p ON p.id = e.partition_id AND p.name = $3::text))
+       AND CASE WHEN $3::text IS NULL THEN true
+                WHEN $1::text IS NULL THEN e.partition_id IN (
+                     SELECT p.id FROM (SELECT DISTINCT e.partition_id FROM examined e) AS e
+                       JOIN belfry.partition p ON p.id = e.partition_id AND p.name = $3::text)
+                ELSE e.partition_id = (
+                     SELECT p.id FROM belfry.queue q JOIN belfry.partition p ON p.queue_id = q.id
+                      WHERE q.name = $1::text AND q.deleted_at IS NULL AND p.name = $3::text) END
        AND ($6::text IS NULL OR (
             SELECT m.transaction_id FROM belfry.message m WHERE m.partition_id = e.partition_id AND m.seq = e.seq) = $6::text)
 ), ranked AS (
