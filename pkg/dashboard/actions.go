@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -17,10 +18,24 @@ type change struct {
 	body         any
 	// done is what the page says after it. back is where the browser goes; empty: where it came from.
 	done, back string
+	// prepare returns the body, if it depends on what the API has now. Nil: it is body.
+	prepare func(d *Dashboard, caller *source.Caller) (any, error)
+	// told says what the answer means. Nil: done, with its numbers.
+	told func(answer any) (text string, failed bool)
 }
 
 // form are the fields of an action.
 type form struct{ url.Values }
+
+// lines gives each value the line ends that it had. A form of a browser sends others.
+func lines(values url.Values) url.Values {
+	for _, list := range values {
+		for i := range list {
+			list[i] = strings.ReplaceAll(list[i], "\r\n", "\n")
+		}
+	}
+	return values
+}
 
 func (f form) queue() string { return f.Get("queue") }
 
@@ -101,37 +116,6 @@ func pausing(f form, target, what string) change {
 	return c
 }
 
-// configure sends the body that the preview has made.
-func configure(f form) (change, error) {
-	var body struct {
-		Queue     string         `json:"queue"`
-		Namespace string         `json:"namespace"`
-		Task      string         `json:"task"`
-		Options   map[string]any `json:"options"`
-	}
-	if err := json.Unmarshal([]byte(f.Get("body")), &body); err != nil || body.Queue == "" {
-		return change{}, errors.New("the form is incomplete: open the options of the queue again")
-	}
-	return change{
-		method: http.MethodPost, path: "/api/v1/configure", body: body, done: "The options of " + body.Queue + " are in force on all instances.",
-		back: "queue?" + url.Values{"q": {body.Queue}}.Encode(),
-	}, nil
-}
-
-// push stores one message.
-func push(f form) (change, error) {
-	item := map[string]any{"queue": f.queue(), "payload": json.RawMessage(f.Get("payload"))}
-	if !json.Valid([]byte(f.Get("payload"))) {
-		return change{}, errors.New("the payload is not JSON")
-	}
-	for name, field := range map[string]string{"partition": "partition", "transactionId": "transaction"} {
-		if f.Get(field) != "" {
-			item[name] = f.Get(field)
-		}
-	}
-	return change{method: http.MethodPost, path: "/api/v1/push", body: map[string]any{"items": []any{item}}, done: "The message is stored."}, nil
-}
-
 // seek moves a group.
 func seek(f form) (change, error) {
 	c := change{
@@ -174,56 +158,81 @@ func redrive(f form) (change, error) {
 	return c, nil
 }
 
-// readForm returns the form of an action, and the action. nil: it has answered that there is none.
-func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request) (f form, action func(f form) (change, error)) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "The form cannot be read, or it is larger than 1 MiB.", http.StatusBadRequest)
-		return f, nil
-	}
-	f = form{r.PostForm}
-	switch action = actions[f.Get("action")]; {
+// take takes the action of a form. It returns the text for the person, and where the browser goes if that is
+// not where it came from.
+func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err error) {
+	action := actions[f.Get("action")]
+	switch {
 	case action == nil:
-		http.Error(w, "There is no such action.", http.StatusBadRequest)
+		return "", "", errors.New("there is no such action")
 	case d.cfg.ReadOnly:
-		http.Error(w, "The dashboard is read-only: dashboard.read_only is true.", http.StatusForbidden)
-		return f, nil
-	}
-	return f, action
-}
-
-// do serves POST do: it takes an action through the API, and sends the browser back.
-func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
-	caller, err := d.caller(r)
-	if err != nil {
-		d.toSignIn(w, r, err)
-		return
-	}
-	f, action := d.readForm(w, r)
-	if action == nil {
-		return
-	}
-	back := d.local(f.Get("back"))
-	if back == "" {
-		back = "./"
+		return "", "", errors.New("the dashboard is read-only: dashboard.read_only is true")
 	}
 	wanted, err := action(f)
+	if err == nil && wanted.prepare != nil {
+		wanted.body, err = wanted.prepare(d, caller)
+	}
 	var answer any
 	if err == nil {
 		err = d.client.Do(caller, wanted.method, wanted.path, wanted.body, &answer)
 	}
-	var refused *source.Error
 	switch {
-	case errors.As(err, &refused) && (refused.Status == http.StatusForbidden || refused.Status == http.StatusUnauthorized):
-		http.Error(w, refused.Text, refused.Status)
+	case err != nil:
+		return "", "", err
+	case wanted.told == nil:
+		return wanted.done + counted(answer), wanted.back, nil
+	}
+	text, failed := wanted.told(answer)
+	if failed {
+		return "", "", toldError(text)
+	}
+	return text, wanted.back, nil
+}
+
+// toldError is what an answer says that did not change what the person wanted.
+type toldError string
+
+func (e toldError) Error() string { return string(e) }
+
+// cameFrom returns the page that sent a form.
+func (d *Dashboard) cameFrom(r *http.Request) string {
+	if back := d.local(r.PostForm.Get("back")); back != "" {
+		return back
+	}
+	if _, page, found := strings.Cut(r.Referer(), prefix); found && d.local(page) != "" {
+		return d.local(page)
+	}
+	return "./"
+}
+
+// do serves POST do: it takes an action through the API, and sends the browser back.
+func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	parsed := r.ParseForm()
+	back := d.cameFrom(r)
+	caller, err := d.caller(r)
+	if err != nil {
+		setNotice(w, r, "Nothing was changed: "+errorText(err)+".", true)
+		redirect(w, "sign-in?"+url.Values{"next": {back}}.Encode())
 		return
+	}
+	var text, to string
+	if err = parsed; err != nil {
+		err = errors.New("the form is larger than 1 MiB: use the API for large payloads")
+	} else {
+		text, to, err = d.take(caller, form{lines(r.PostForm)})
+	}
+	var told toldError
+	switch {
+	case errors.As(err, &told):
+		setNotice(w, r, string(told), true)
 	case err != nil:
 		setNotice(w, r, "Nothing was changed: "+errorText(err)+".", true)
 	default:
-		setNotice(w, r, wanted.done+counted(answer), false)
-		if wanted.back != "" {
-			back = wanted.back
-		}
+		setNotice(w, r, text, false)
+	}
+	if to != "" {
+		back = to
 	}
 	redirect(w, back)
 }

@@ -34,14 +34,15 @@ type Payload struct {
 func (v *Payload) Whole() bool { return int64(len(v.Raw)) == v.Size }
 
 // ViewPayload returns the view of a payload. Numbers stay as they are written, so that large ones are exact.
-func ViewPayload(payload json.RawMessage) Payload {
+// Tree ends after about room bytes.
+func ViewPayload(payload json.RawMessage, room int) Payload {
 	v := Payload{Raw: firstBytes(string(payload), maxRaw), Size: int64(len(payload))}
-	t := &tree{read: json.NewDecoder(bytes.NewReader(payload))}
+	t := &tree{read: json.NewDecoder(bytes.NewReader(payload)), room: room, cut: room <= 0}
 	t.read.UseNumber()
 	if !t.value("", 0) {
 		return v
 	}
-	v.Tree, v.Cut = template.HTML(t.out.String()), t.cut //nolint:gosec // each text is escaped
+	v.Tree, v.Cut = template.HTML(t.out.String()), t.cut || t.deep //nolint:gosec // each text is escaped
 	return v
 }
 
@@ -49,10 +50,12 @@ func ViewPayload(payload json.RawMessage) Payload {
 type tree struct {
 	read *json.Decoder
 	out  strings.Builder
-	cut  bool
+	room int
+	// cut: there is no room for more. deep: values below maxDepth are left out.
+	cut, deep bool
 }
 
-func (t *tree) full() bool { return t.out.Len() > MaxTree }
+func (t *tree) full() bool { return t.out.Len() > t.room }
 
 // value writes the next value with its name. It returns false if there is none.
 func (t *tree) value(name string, depth int) bool {
@@ -75,11 +78,15 @@ func (t *tree) value(name string, depth int) bool {
 		t.write(label + `<span class="dim">` + open.String() + closing + `</span>`)
 		return err == nil
 	}
+	if depth >= maxDepth {
+		t.deep = true
+		t.write(label + `<span class="dim">` + open.String() + "…" + closing + `</span>`)
+		return t.skip()
+	}
 	state := ""
 	if depth < openDepth {
 		state = " open"
 	}
-	t.cut = t.cut || depth >= maxDepth
 	folded := !t.cut
 	t.write("<details" + state + "><summary>" + label + `<span class="dim">` + open.String() + "…" + closing + `</span></summary><ul>`)
 	ok := t.members(open, depth)
@@ -109,6 +116,23 @@ func (t *tree) members(open json.Delim, depth int) bool {
 	}
 	_, err := t.read.Token()
 	return err == nil
+}
+
+// skip reads to the end of the object or list that has begun.
+func (t *tree) skip() bool {
+	for open := 1; open > 0; {
+		token, err := t.read.Token()
+		if err != nil {
+			return false
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			open++
+		case json.Delim('}'), json.Delim(']'):
+			open--
+		}
+	}
+	return true
 }
 
 // write adds HTML unless the payload is cut here.

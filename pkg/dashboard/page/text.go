@@ -45,11 +45,13 @@ func statusText(status string) string {
 
 // Quoted returns a text as JSON.
 func Quoted(text string) string {
-	encoded, err := json.Marshal(text)
-	if err != nil {
+	b := &bytes.Buffer{}
+	write := json.NewEncoder(b)
+	write.SetEscapeHTML(false)
+	if err := write.Encode(text); err != nil {
 		return `""`
 	}
-	return string(encoded)
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // ClipText returns the beginning of a text that is long.

@@ -2,8 +2,10 @@ package pages
 
 import (
 	"html/template"
+	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
@@ -36,13 +38,15 @@ type messagesData struct {
 	Next      template.URL
 	First     template.URL
 	Error     string
+	// from and until are the times of the filters, for the API.
+	from, until string
 }
 
 // messages lists the newest messages that match, or searches for one.
 func messages(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &messagesData{
-		Queue: q.Get("q"), Partition: q.Get("p"), Transaction: q.Get("t"), Trace: q.Get("trace"), Status: q.Get("status"), Since: q.Get("since"), Until: q.Get("until"),
+		Queue: q.Get("q"), Partition: q.Get("p"), Transaction: strings.TrimSpace(q.Get("t")), Trace: strings.TrimSpace(q.Get("trace")), Status: q.Get("status"), Since: q.Get("since"), Until: q.Get("until"),
 		Choices: since, Statuses: []string{"pending", "processing", "completed", "dead_letter"},
 	}
 	d.Searching = d.Transaction != "" || d.Trace != ""
@@ -62,7 +66,7 @@ func messages(r *page.Request) (*page.Content, error) {
 		d.First = d.link("")
 	}
 	list := []string{"messages", "list"}
-	for _, flag := range [][2]string{{"--queue", d.Queue}, {"--partition", d.Partition}, {"--status", d.Status}} {
+	for _, flag := range [][2]string{{"--queue", d.Queue}, {"--partition", d.Partition}, {"--status", d.Status}, {"--from", d.from}, {"--to", d.until}} {
 		if flag[1] != "" {
 			list = append(list, flag[0], flag[1])
 		}
@@ -72,22 +76,23 @@ func messages(r *page.Request) (*page.Content, error) {
 
 // path returns the request of the API for the filters, or sets the error of one that cannot be used.
 func (d *messagesData) path(r *page.Request) string {
-	from, until := "1970-01-01T00:00:00Z", ""
-	if span := spans[d.Since]; span > 0 {
-		from = r.Now.Add(-span).Truncate(time.Minute).UTC().Format(time.RFC3339)
-	}
+	from, until, latest := "1970-01-01T00:00:00Z", "", r.Now
 	if d.Until != "" {
 		at, ok := parseInstant(d.Until)
 		if !ok {
 			d.Error = "The instant cannot be read: write it like 2026-05-16T08:41:27Z."
 			return ""
 		}
-		until = at.UTC().Format(time.RFC3339)
+		until, latest = at.UTC().Format(time.RFC3339), at
+	}
+	if span := spans[d.Since]; span > 0 {
+		from = latest.Add(-span).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	}
 	limit := messagesShown
 	if d.Searching {
 		limit = scanPage
 	}
+	d.from, d.until = from, until
 	return string(page.Link("/api/v1/messages", "queue", d.Queue, "partition", d.Partition, "status", d.Status, "from", from, "to", until, "limit", strconv.Itoa(limit)))
 }
 
@@ -99,6 +104,10 @@ func (d *messagesData) read(r *page.Request, path, cursor string) error {
 			at += "&cursor=" + url.QueryEscape(cursor)
 		}
 		found, err := source.Read[source.Messages](r.Ctx, r.Client, r.Caller, at)
+		if source.IsStatus(err, http.StatusBadRequest) {
+			d.Error = "The filters cannot be used: " + err.Error() + "."
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 
@@ -62,56 +63,77 @@ func optionsOf(values map[string]any) []option {
 type Change struct{ Name, From, To string }
 
 type optionsData struct {
-	Name    string
-	Exists  bool
-	Options []option
+	Name string
+	// Exists says that there is a queue of this name, and Taken that a new one was to have it.
+	Exists, Taken bool
+	Options       []option
 	// Namespace and Task are the values in the form.
 	Namespace, Task string
-	// Changes are what the form changes, once it was sent for a preview. Body is the request that does it.
+	// Changes are what the form changes, once it was sent for a preview. Sent has them for the action.
 	Preview bool
 	Changes []Change
-	Body    string
+	Sent    string
 }
 
 // options is the form of a queue's options. With preview=1 it shows what the values of the query change.
 func options(r *page.Request) (*page.Content, error) {
 	name := r.Query.Get("q")
 	data := &optionsData{Name: name, Options: slices.Clone(known)}
-	kept := map[string]any{}
-	if name != "" {
-		status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=1")
+	content := &page.Content{Title: "Options of " + name, Data: data}
+	var status *source.QueueStatus
+	if name == "" {
+		content.Title = "New queue"
+	} else {
+		found, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=1")
 		switch {
-		case source.IsStatus(err, 404): // the form creates it
+		case source.IsStatus(err, http.StatusNotFound): // the form creates it
 		case err != nil:
 			return nil, err
 		default:
-			data.Exists, data.Options, kept = true, optionsOf(status.Queue.Options), maps.Clone(status.Queue.Options)
-			data.Namespace, data.Task = status.Queue.Namespace, status.Queue.Task
+			status, data.Exists, data.Options = found, true, optionsOf(found.Queue.Options)
+			data.Namespace, data.Task = found.Queue.Namespace, found.Queue.Task
 		}
 	}
-	content := &page.Content{Title: "Options of " + name, Data: data}
-	if name == "" {
-		content.Title = "New queue"
-	}
-	if data.Preview = r.Query.Get("preview") != "" && name != ""; !data.Preview {
+	data.Taken = data.Exists && r.Query.Get("new") != ""
+	if data.Preview = r.Query.Get("preview") != "" && name != "" && !data.Taken; !data.Preview {
 		return content, nil
 	}
-	data.compare(r, kept)
-	body, err := json.Marshal(map[string]any{"queue": name, "namespace": data.Namespace, "task": data.Task, "options": kept})
+	data.compare(r)
+	sent, err := json.Marshal(data.Changes)
 	if err != nil {
 		return nil, fmt.Errorf("encoding options: %w", err)
 	}
-	data.Body = string(body)
-	cli := []string{"queue", "configure", name}
-	for _, c := range data.Changes {
-		cli = append(cli, "--option", c.Name+"="+c.To)
+	data.Sent = string(sent)
+	body, err := Configuration(name, status, data.Changes)
+	if err != nil {
+		return nil, err
 	}
-	content.Commands = []page.Command{r.Command("Do the same", "POST", "/api/v1/configure", data.Body, cli)}
+	request, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encoding options: %w", err)
+	}
+	content.Commands = []page.Command{r.Command("Do the same", http.MethodPost, "/api/v1/configure", string(request), configureWords(name, data.Changes))}
 	return content, nil
 }
 
-// compare sets the changes, and the options to send in kept.
-func (d *optionsData) compare(r *page.Request, kept map[string]any) {
+// configureWords are the words of the belfry command for changes. It has none that gives an option its default.
+func configureWords(name string, changes []Change) []string {
+	words := []string{"queue", "configure", name}
+	for _, c := range changes {
+		switch {
+		case c.To == "":
+			return nil
+		case c.Name == "namespace" || c.Name == "task":
+			words = append(words, "--"+c.Name, c.To)
+		default:
+			words = append(words, "--option", c.Name+"="+c.To)
+		}
+	}
+	return words
+}
+
+// compare sets the changes.
+func (d *optionsData) compare(r *page.Request) {
 	// The form names every option but flags that are false. Another link may name only some.
 	whole := r.Query.Has("whole")
 	for i := range d.Options {
@@ -119,29 +141,10 @@ func (d *optionsData) compare(r *page.Request, kept map[string]any) {
 		if !whole && !r.Query.Has(o.Name) {
 			continue
 		}
-		value := r.Query.Get(o.Name)
-		if o.Flag && value == "" {
-			value = "false"
-		}
-		before := o.Value
-		if o.Flag && before == "" {
-			before = "false"
-		}
-		o.Value = value
-		if value == before {
-			continue
-		}
-		d.Changes = append(d.Changes, Change{o.Name, before, value})
-		number, err := strconv.ParseInt(value, 10, 64)
-		switch {
-		case value == "":
-			delete(kept, o.Name) // it gets its default
-		case o.Flag:
-			kept[o.Name] = value == "true"
-		case err == nil:
-			kept[o.Name] = number
-		default:
-			kept[o.Name] = value // the API refuses it and says why
+		before := o.shown()
+		o.Value = r.Query.Get(o.Name)
+		if after := o.shown(); after != before {
+			d.Changes = append(d.Changes, Change{o.Name, before, after})
 		}
 	}
 	for _, tag := range []struct {
@@ -153,4 +156,47 @@ func (d *optionsData) compare(r *page.Request, kept map[string]any) {
 			*tag.to = value
 		}
 	}
+}
+
+// shown returns the value for people. A flag that is not set is false.
+func (o option) shown() string {
+	if o.Flag && o.Value == "" {
+		return "false"
+	}
+	return o.Value
+}
+
+// Configuration returns the body of POST /api/v1/configure that makes changes to a queue, which is nil if there is
+// none yet. An error says that another value has changed since.
+func Configuration(name string, queue *source.QueueStatus, changes []Change) (map[string]any, error) {
+	namespace, task, kept := "", "", map[string]any{}
+	if queue != nil {
+		namespace, task, kept = queue.Queue.Namespace, queue.Queue.Task, maps.Clone(queue.Queue.Options)
+	}
+	now := map[string]option{"namespace": {Value: namespace}, "task": {Value: task}}
+	for _, o := range optionsOf(kept) {
+		now[o.Name] = o
+	}
+	for _, c := range changes {
+		o, isKnown := now[c.Name]
+		if !isKnown || o.shown() != c.From {
+			return nil, fmt.Errorf("%s was changed to %q meanwhile: look at the changes again", c.Name, o.shown())
+		}
+		number, err := strconv.ParseInt(c.To, 10, 64)
+		switch {
+		case c.Name == "namespace":
+			namespace = c.To
+		case c.Name == "task":
+			task = c.To
+		case c.To == "":
+			delete(kept, c.Name) // it gets its default
+		case o.Flag:
+			kept[c.Name] = c.To == "true"
+		case err == nil:
+			kept[c.Name] = number
+		default:
+			kept[c.Name] = c.To // the API refuses it and says why
+		}
+	}
+	return map[string]any{"queue": name, "namespace": namespace, "task": task, "options": kept}, nil
 }

@@ -127,11 +127,13 @@ func (c *Client) send(ctx context.Context, caller *Caller, what call, out any) e
 func newRequest(ctx context.Context, caller *Caller, what call) (*http.Request, error) {
 	var sent io.Reader = http.NoBody
 	if what.body != nil {
-		encoded, err := json.Marshal(what.body)
-		if err != nil {
+		b := &bytes.Buffer{}
+		write := json.NewEncoder(b)
+		write.SetEscapeHTML(false) // a payload stays as the person wrote it
+		if err := write.Encode(what.body); err != nil {
 			return nil, fmt.Errorf("encoding the body of %s: %w", what.path, err)
 		}
-		sent = bytes.NewReader(encoded)
+		sent = b
 	}
 	r, err := http.NewRequestWithContext(ctx, what.method, what.path, sent)
 	if err != nil {

@@ -1,0 +1,74 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+// configure makes the changes that the preview has shown, and no others: another person may have changed the
+// queue since.
+func configure(f form) (change, error) {
+	var changes []pages.Change
+	name := f.queue()
+	if err := json.Unmarshal([]byte(f.Get("changes")), &changes); err != nil || name == "" {
+		return change{}, errors.New("the form is incomplete: open the options of the queue again")
+	}
+	return change{
+		method: http.MethodPost, path: "/api/v1/configure", done: "The options of " + name + " are in force on all instances.",
+		back: "queue?" + url.Values{"q": {name}}.Encode(),
+		prepare: func(d *Dashboard, caller *source.Caller) (any, error) {
+			fresh := *caller
+			fresh.Fresh = true
+			status, err := source.Read[source.QueueStatus](caller.Request.Context(), d.client, &fresh, path("/api/v1/status/queues/%s?limit=1", name))
+			exists := !source.IsStatus(err, http.StatusNotFound)
+			switch {
+			case err != nil && exists:
+				return nil, err
+			case exists && f.Get("new") != "":
+				return nil, errors.New("there is a queue " + name + " by now: edit its options")
+			case !exists && f.Get("new") == "":
+				return nil, errors.New("the queue " + name + " was deleted meanwhile")
+			}
+			return pages.Configuration(name, status, changes)
+		},
+	}, nil
+}
+
+// push stores one message. The form has a transaction id of its own, so that a button that is pressed twice
+// stores one message.
+func push(f form) (change, error) {
+	item := map[string]any{"queue": f.queue(), "payload": json.RawMessage(f.Get("payload"))}
+	if !json.Valid([]byte(f.Get("payload"))) {
+		return change{}, errors.New("the payload is not JSON")
+	}
+	for _, field := range [][2]string{{"partition", "partition"}, {"transactionId", "once"}, {"transactionId", "transaction"}} {
+		if value := f.Get(field[1]); value != "" {
+			item[field[0]] = value
+		}
+	}
+	return change{method: http.MethodPost, path: "/api/v1/push", body: map[string]any{"items": []any{item}}, told: toldOfPush}, nil
+}
+
+// toldOfPush says what became of a pushed message.
+func toldOfPush(answer any) (text string, failed bool) {
+	status, reason := "", ""
+	if list, _ := answer.([]any); len(list) == 1 {
+		result, _ := list[0].(map[string]any)
+		status, _ = result["status"].(string)
+		reason, _ = result["error"].(string)
+	}
+	switch status {
+	case "queued":
+		return "The message is stored.", false
+	case "duplicate":
+		return "Nothing was stored: the partition has a message with this transaction id.", true
+	case "buffered":
+		return "The message waits in the spool of this instance: push maintenance is on.", false
+	}
+	return "Nothing was stored: " + reason + ".", true
+}
