@@ -57,6 +57,7 @@ func start(t *testing.T, edit func(*config.Config)) string {
 	}
 }
 
+// TestDashboard runs the tests of run.mjs, or those whose names contain BELFRY_BROWSER_ONLY.
 func TestDashboard(t *testing.T) {
 	modules(t)
 	auth := token.DefaultConfig()
@@ -66,7 +67,7 @@ func TestDashboard(t *testing.T) {
 		require.NoError(t, err)
 		return text
 	}
-	run := exec.CommandContext(t.Context(), "node", "run.mjs")
+	run := exec.CommandContext(t.Context(), "node", "run.mjs", os.Getenv("BELFRY_BROWSER_ONLY"))
 	run.Env = append(os.Environ(),
 		"BELFRY_OPEN="+start(t, func(*config.Config) {}),
 		"BELFRY_READ_ONLY="+start(t, func(cfg *config.Config) { cfg.Dashboard.ReadOnly = true }),

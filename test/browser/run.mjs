@@ -22,9 +22,6 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
 });
 
-// A figure moves within a second. The limit is longer, because machines of tests pause.
-const shared = 3_000;
-
 // No button of the tests takes longer.
 const patience = 10_000;
 
@@ -43,16 +40,79 @@ const tests = {
     await page.goto(`${open.url}/ui/queue?q=shop.mails`);
     const pending = page.locator("[data-live=tiles] .figure").first();
     await page.locator("[data-live-switch][data-open]").waitFor();
-    const before = Number(await pending.textContent());
-    await open.push("shop.mails", "eu", [{ to: "c@example.com" }]);
-    await page.waitForFunction((want) => document.querySelector("[data-live=tiles] .figure").textContent === want, String(before + 1), { timeout: shared });
+    let count = Number(await pending.textContent());
+    const shows = (want, timeout) => page.waitForFunction((text) => document.querySelector("[data-live=tiles] .figure").textContent === text, String(want), { timeout, polling: 20 });
+    const took = [], loads = []; // machines of tests pause, so the best of three counts, and a load of the page comes on top
+    for (let i = 0; i < 3; i++) {
+      let began = performance.now();
+      await page.evaluate(() => fetch(location.href, { cache: "no-store" }).then((answer) => answer.text()));
+      loads.push(performance.now() - began);
+      await open.push("shop.mails", "eu", [{ to: "c@example.com" }]);
+      began = performance.now();
+      await shows(++count, patience);
+      took.push(performance.now() - began);
+    }
+    console.log(`     a figure moved after ${took.map(Math.round)} ms; a load of the page took ${loads.map(Math.round)} ms`);
+    assert.ok(Math.min(...took) < 1000 + 2 * Math.min(...loads), `a figure moved after ${took} ms`);
     await page.getByRole("button", { name: "Live" }).click();
     await open.push("shop.mails", "eu", [{ to: "d@example.com" }]);
     await page.waitForTimeout(1200);
-    assert.equal(Number(await pending.textContent()), before + 1);
+    assert.equal(Number(await pending.textContent()), count);
     await page.getByRole("button", { name: "Paused" }).click();
-    await page.waitForFunction((want) => document.querySelector("[data-live=tiles] .figure").textContent === want, String(before + 2), { timeout: 2000 });
+    await shows(count + 1, patience);
     await page.close();
+  },
+
+  async "a chart zooms by the pointer, by the keyboard and by links"() {
+    const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+    const page = await context.newPage();
+    page.setDefaultTimeout(patience);
+    const complaints = watch(page);
+    const minutes = () => {
+      const query = new URL(page.url()).searchParams;
+      return (Date.parse(query.get("to")) - Date.parse(query.get("from"))) / 60_000;
+    };
+    const drag = async (from, to) => {
+      const box = await page.locator("svg[data-chart]").first().boundingBox();
+      await page.mouse.move(box.x + box.width * from, box.y + 40);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * (from + to) / 2, box.y + 60);
+      await page.mouse.move(box.x + box.width * to, box.y + 60);
+      assert.match(await page.locator(".tip").textContent(), /\d\d:\d\d – \d\d:\d\d\npushed: /);
+      await page.mouse.up();
+    };
+    await open.push("zoomed", "a", [1]);
+    for (const path of ["history?q=zoomed", "queue?q=zoomed", ""]) {
+      await page.goto(`${open.url}/ui/${path}`);
+      const left = page.waitForURL(/from=/);
+      await drag(0.75, 0.25);
+      await left;
+      assert.ok(minutes() >= 29 && minutes() <= 32, `${path}: ${page.url()}`);
+      assert.equal(new URL(page.url()).searchParams.get("q"), path ? "zoomed" : null);
+    }
+    await inspect(page, "a chosen time");
+    const chart = page.locator("svg[data-chart]").first();
+    await chart.focus();
+    await page.keyboard.press("Home");
+    await page.getByRole("status").filter({ hasText: "pushed: 0/s" }).waitFor();
+    for (let i = 0; i < 10; i++) await page.keyboard.press("Shift+ArrowRight");
+    await page.keyboard.press("Escape"); // nothing is chosen any more
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Home");
+    for (let i = 0; i < 10; i++) await page.keyboard.press("Shift+ArrowRight");
+    const before = page.url();
+    await page.keyboard.press("Enter");
+    await page.waitForURL((url) => url.href !== before);
+    assert.ok(minutes() >= 10 && minutes() <= 12, page.url());
+    const ten = minutes();
+    const near = page.url();
+    await page.getByRole("link", { name: "Zoom out" }).click();
+    await page.waitForURL((url) => url.href !== near);
+    assert.ok(minutes() > ten, page.url());
+    await page.getByRole("link", { name: "Reset" }).click();
+    await page.waitForURL((url) => !url.searchParams.has("from"));
+    assert.deepEqual(complaints, []);
+    await context.close();
   },
 
   async "every action does what it says"() {
