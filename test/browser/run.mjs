@@ -63,6 +63,49 @@ const tests = {
     await page.close();
   },
 
+  async "a hidden tab reads nothing, and shows what it missed when it is seen again"() {
+    const page = await browser.newPage();
+    await open.push("seen", "a", [1]);
+    await page.goto(`${open.url}/ui/queue?q=seen`);
+    await page.locator("[data-live-switch][data-open]").waitFor();
+    const hide = (hidden) => page.evaluate((is) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+    await hide(true);
+    const requests = [];
+    page.on("request", (request) => requests.push(request.url()));
+    await open.push("seen", "a", [2]);
+    await page.waitForTimeout(1200);
+    assert.deepEqual(requests, []);
+    await hide(false);
+    await page.waitForFunction(() => document.querySelector("[data-live=tiles] .figure").textContent === "2", undefined, { timeout: patience });
+    await page.close();
+  },
+
+  async "a page says that its server is away, and comes back with it"() {
+    const page = await browser.newPage();
+    await open.push("away", "a", [1]);
+    let proxy = await under("", open.url);
+    const port = new URL(proxy.url).port;
+    await page.goto(`${proxy.url}/ui/queue?q=away`);
+    const state = (text) => page.locator("[data-live-state]").filter({ hasText: text }).waitFor({ timeout: patience });
+    await page.locator("[data-live-switch][data-open]").waitFor();
+    proxy.close();
+    await state("Not connected");
+    await open.push("away", "a", [2]);
+    const starting = createServer((_, answer) => { answer.writeHead(503); answer.end(); });
+    const refused = new Promise((done) => { starting.once("request", done); });
+    await new Promise((done) => { starting.listen(port, "127.0.0.1", done); });
+    await refused; // the answer of a server that starts ends an EventSource for good
+    await new Promise((done) => { starting.close(done); starting.closeAllConnections(); });
+    proxy = await under("", open.url, port);
+    await state("Live");
+    await page.waitForFunction(() => document.querySelector("[data-live=tiles] .figure").textContent === "2", undefined, { timeout: patience });
+    await page.close();
+    proxy.close();
+  },
+
   async "a chart zooms by the pointer, by the keyboard and by links"() {
     const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
     const page = await context.newPage();
@@ -326,7 +369,7 @@ const tests = {
 };
 
 // under returns a proxy that serves a server under a path.
-async function under(path, target) {
+async function under(path, target, port = 0) {
   const proxy = createServer((request, answer) => {
     const to = new URL(request.url.slice(path.length) || "/", target);
     const passed = send(to, { method: request.method, headers: request.headers }, (got) => {
@@ -337,7 +380,7 @@ async function under(path, target) {
     answer.on("close", () => passed.destroy());
     request.pipe(passed);
   });
-  await new Promise((done) => { proxy.listen(0, "127.0.0.1", done); });
+  await new Promise((done) => { proxy.listen(port, "127.0.0.1", done); });
   return { url: `http://127.0.0.1:${proxy.address().port}${path}`, close: () => { proxy.closeAllConnections(); proxy.close(); } };
 }
 
