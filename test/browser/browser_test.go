@@ -57,7 +57,7 @@ func start(t *testing.T, edit func(*config.Config)) string {
 	}
 }
 
-// TestDashboard runs the tests of run.mjs, or those whose names contain BELFRY_BROWSER_ONLY.
+// TestDashboard runs the tests of run.mjs, or those whose names match the regular expression BELFRY_BROWSER_ONLY.
 func TestDashboard(t *testing.T) {
 	modules(t)
 	auth := token.DefaultConfig()
