@@ -146,7 +146,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	view := d.view(caller, r)
 	view.Since = d.since(d.deps.Changes.Count())
 	view.Page = d.pages.Find(r.PathValue("page"))
-	if r.Header.Get("X-Live") == "" {
+	if r.Header.Get("X-Live") == "" && r.Method == http.MethodGet {
 		view.Notice, view.Failed = takeNotice(w, r)
 	}
 	var status int

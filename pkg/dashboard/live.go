@@ -165,7 +165,7 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	if !send("retry: 2000\n\n") {
+	if r.Method == http.MethodHead || !send("retry: 2000\n\n") {
 		return
 	}
 	since := r.Header.Get("Last-Event-ID")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,41 @@ func TestAPayloadIsShownExactly(t *testing.T) {
 	}
 	require.NotContains(t, page, "<i>")
 	require.Equal(t, 1, strings.Count(page, `value="retry-message"`), "only for the group that has it as a dead letter")
+}
+
+// The timeline of a message has what is stored of each group: instants in their order, counts whose instants are not stored, and
+// what comes next. Changes of other messages are in no timeline.
+func TestTheTimelineOfAMessage(t *testing.T) {
+	t.Parallel()
+	api := messageOf(`1`)
+	at := func(seconds int) time.Time { return time.Now().Add(time.Duration(seconds) * time.Second) }
+	change := func(action, transaction string) map[string]any {
+		return map[string]any{"at": at(10), "action": action, "transactionId": transaction, "partition": "a", "consumerGroup": "audit", "subject": "ann", "result": "ok"}
+	}
+	api["/api/v1/audit"] = map[string]any{"entries": []any{change("message.retry", "t"), change("message.retry", "u"), change("queue.configure", "t")}}
+	api["/api/v1/explain"] = map[string]any{"code": "leased", "sentence": "x", "attempts": map[string]any{
+		"deliveries": 3, "failures": 2, "leasedUntil": at(60), "redrivenAt": at(20),
+	}}
+	text := func() string {
+		body := startOn(t, api).send(t, http.MethodGet, "/ui/message?partition=p&t=t", "").Body.String()
+		_, steps, _ := strings.Cut(body, `<ol class="steps">`)
+		steps, _, _ = strings.Cut(steps, "</ol>")
+		return regexp.MustCompile(`\s+`).ReplaceAllString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(steps, " "), " ")
+	}
+	steps := text()
+	last := 0
+	for _, part := range []string{
+		"Stored", "Dead letter in billing", "Retried by an operator in audit", "by ann", "Redriven in billing", "Redriven in audit",
+		"Delivered 3 times in billing the instant is not stored 2 of them failed.", "Delivered 3 times in audit",
+		"The lease ends, unless it is acknowledged before in billing",
+	} {
+		i := strings.Index(steps[last:], part)
+		require.GreaterOrEqual(t, i, 0, "%q after %q", part, steps[:last])
+		last += i
+	}
+	require.Equal(t, 1, strings.Count(steps, "Retried"))
+	api["/api/v1/explain"] = map[string]any{"code": "acknowledged", "sentence": "x", "consumedAt": "2026-05-16T08:41:12.123Z"}
+	require.Contains(t, text(), "Acknowledged in audit the instant is not stored Or a seek passed it. The group last consumed a message of this partition at 2026-05-16 08:41:12 UTC.")
 }
 
 // A message of any size and shape makes a page of less than 300 KB.

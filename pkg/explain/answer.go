@@ -52,4 +52,17 @@ type Answer struct {
 	Waiting int
 	// Sweeps are the rules that delete messages of the queue or pass them.
 	Sweeps []string
+	// ConsumedAt is when the group last consumed a message of the partition. Zero: never.
+	ConsumedAt time.Time
+	// Attempts is what is stored of the attempts to deliver the message of the question. Nil: nothing is.
+	Attempts *Attempts
+}
+
+// Attempts are the attempts to deliver one message to a group that is not done with it.
+type Attempts struct {
+	// Deliveries and Failures count since the message was stored.
+	Deliveries, Failures int64
+	// LeasedUntil is the end of the lease that covers the message, RetryAt the instant before which it is not
+	// delivered after a failure, and RedrivenAt the instant of its redrive. Zero: there is none.
+	LeasedUntil, RetryAt, RedrivenAt time.Time
 }

@@ -73,6 +73,8 @@ type facts struct {
 	deadError                                                   string
 	redriven                                                    bool
 	ownLease                                                    pgtype.Bool
+	ownFailures, ownAttempts                                    int64
+	ownRetry, redrivenAt, consumedAt                            time.Time
 }
 
 // columns returns what the columns of the statement are read into.
@@ -95,7 +97,9 @@ func (f *facts) columns() []any {
 	}
 	all = append(all, (*zeronull.Int8)(&f.again.seq), (*zeronull.Text)(&f.again.transactionID), (*zeronull.Timestamptz)(&f.againRetry), (*zeronull.Int8)(&f.againFailures))
 	all = append(all, f.message.columns()...)
-	return append(all, &f.skipped, (*zeronull.Timestamptz)(&f.deadAt), (*zeronull.Text)(&f.deadError), &f.redriven, &f.ownLease)
+	return append(all, &f.skipped, (*zeronull.Timestamptz)(&f.deadAt), (*zeronull.Text)(&f.deadError), &f.redriven, &f.ownLease,
+		(*zeronull.Int8)(&f.ownFailures), (*zeronull.Int8)(&f.ownAttempts), (*zeronull.Timestamptz)(&f.ownRetry), (*zeronull.Timestamptz)(&f.redrivenAt),
+		(*zeronull.Timestamptz)(&f.consumedAt))
 }
 
 // visibleAt is when a message may be delivered.

@@ -53,7 +53,36 @@ func (j *judge) answer() Answer {
 		a.Ahead = j.message.seq - j.committed - 1
 	}
 	a.Code, a.Sentence, a.NextChangeAt = v.code, v.sentence, v.until
+	a.ConsumedAt, a.Attempts = j.consumedAt, j.attemptsOf()
 	return a
+}
+
+// attemptsOf returns what is stored of the attempts to deliver the message of the question. The cursor
+// counts those of the first message after it. A redriven message has a row of its own. Of a message further
+// back, only the lease is known.
+func (j *judge) attemptsOf() *Attempts {
+	var a Attempts
+	switch m := &j.message; {
+	case m.seq == 0 || !j.cursorExists || !j.deadAt.IsZero() || j.skipped.Bool:
+		return nil
+	case j.redriven:
+		a = Attempts{Deliveries: j.ownAttempts, Failures: j.ownFailures, RetryAt: j.ownRetry, RedrivenAt: j.redrivenAt}
+	case m.seq <= j.committed:
+		return nil
+	case m.seq == j.front.seq:
+		a = Attempts{Deliveries: j.attempts, Failures: j.failures, RetryAt: j.retryAt}
+	}
+	if j.leaseLives() && j.holds() {
+		a.LeasedUntil = j.leaseTill
+		a.Deliveries = max(a.Deliveries, 1)
+	}
+	if !a.RetryAt.After(j.now) {
+		a.RetryAt = time.Time{}
+	}
+	if a == (Attempts{}) {
+		return nil
+	}
+	return &a
 }
 
 // missing finds what does not exist.

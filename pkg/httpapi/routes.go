@@ -197,7 +197,11 @@ func (s *Server) dashboardRoutes() []Route {
 		return nil
 	}
 	serve := echo.WrapHandler(s.deps.Dashboard)
-	return []Route{{get, "/", Public, serve}, {get, "/ui", Public, serve}, {get, "/ui/*", Public, serve}, {post, "/ui/*", Public, serve}}
+	routes := []Route{{post, "/ui/*", Public, serve}}
+	for _, path := range []string{"/", "/ui", "/ui/*"} {
+		routes = append(routes, Route{get, path, Public, serve}, Route{http.MethodHead, path, Public, serve})
+	}
+	return routes
 }
 
 // internalRoutes are the routes that http.internal_addr serves too.

@@ -23,9 +23,6 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
 });
 
-// A figure moves within a second. The limit is longer, because machines of tests pause.
-const shared = 3_000;
-
 // No button of the tests takes longer.
 const patience = 10_000;
 
@@ -45,16 +42,122 @@ const tests = {
     await page.goto(`${open.url}/ui/queue?q=shop.mails`);
     const pending = page.locator("[data-live=tiles] .figure").first();
     await page.locator("[data-live-switch][data-open]").waitFor();
-    const before = Number(await pending.textContent());
-    await open.push("shop.mails", "eu", [{ to: "c@example.com" }]);
-    await page.waitForFunction((want) => document.querySelector("[data-live=tiles] .figure").textContent === want, String(before + 1), { timeout: shared });
+    let count = Number(await pending.textContent());
+    const shows = (want, timeout) => page.waitForFunction((text) => document.querySelector("[data-live=tiles] .figure").textContent === text, String(want), { timeout, polling: 20 });
+    const took = [], loads = []; // machines of tests pause, so the best of three counts, and a load of the page comes on top
+    for (let i = 0; i < 3; i++) {
+      let began = performance.now();
+      await page.evaluate(() => fetch(location.href, { cache: "no-store" }).then((answer) => answer.text()));
+      loads.push(performance.now() - began);
+      await open.push("shop.mails", "eu", [{ to: "c@example.com" }]);
+      began = performance.now();
+      await shows(++count, patience);
+      took.push(performance.now() - began);
+    }
+    console.log(`     a figure moved after ${took.map(Math.round)} ms; a load of the page took ${loads.map(Math.round)} ms`);
+    assert.ok(Math.min(...took) < 1000 + 2 * Math.min(...loads), `a figure moved after ${took} ms`);
     await page.getByRole("button", { name: "Live" }).click();
     await open.push("shop.mails", "eu", [{ to: "d@example.com" }]);
     await page.waitForTimeout(1200);
-    assert.equal(Number(await pending.textContent()), before + 1);
+    assert.equal(Number(await pending.textContent()), count);
     await page.getByRole("button", { name: "Paused" }).click();
-    await page.waitForFunction((want) => document.querySelector("[data-live=tiles] .figure").textContent === want, String(before + 2), { timeout: 2000 });
+    await shows(count + 1, patience);
     await page.close();
+  },
+
+  async "a hidden tab reads nothing, and shows what it missed when it is seen again"() {
+    const page = await browser.newPage();
+    await open.push("seen", "a", [1]);
+    await page.goto(`${open.url}/ui/queue?q=seen`);
+    await page.locator("[data-live-switch][data-open]").waitFor();
+    const hide = (hidden) => page.evaluate((is) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => is });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+    await hide(true);
+    const requests = [];
+    page.on("request", (request) => requests.push(request.url()));
+    await open.push("seen", "a", [2]);
+    await page.waitForTimeout(1200);
+    assert.deepEqual(requests, []);
+    await hide(false);
+    await page.waitForFunction(() => document.querySelector("[data-live=tiles] .figure").textContent === "2", undefined, { timeout: patience });
+    await page.close();
+  },
+
+  async "a page says that its server is away, and comes back with it"() {
+    const page = await browser.newPage();
+    await open.push("away", "a", [1]);
+    let proxy = await under("", open.url);
+    const port = new URL(proxy.url).port;
+    await page.goto(`${proxy.url}/ui/queue?q=away`);
+    const state = (text) => page.locator("[data-live-state]").filter({ hasText: text }).waitFor({ timeout: patience });
+    await page.locator("[data-live-switch][data-open]").waitFor();
+    proxy.close();
+    await state("Not connected");
+    await open.push("away", "a", [2]);
+    const starting = createServer((_, answer) => { answer.writeHead(503); answer.end(); });
+    const refused = new Promise((done) => { starting.once("request", done); });
+    await new Promise((done) => { starting.listen(port, "127.0.0.1", done); });
+    await refused; // the answer of a server that starts ends an EventSource for good
+    await new Promise((done) => { starting.close(done); starting.closeAllConnections(); });
+    proxy = await under("", open.url, port);
+    await state("Live");
+    await page.waitForFunction(() => document.querySelector("[data-live=tiles] .figure").textContent === "2", undefined, { timeout: patience });
+    await page.close();
+    proxy.close();
+  },
+
+  async "a chart zooms by the pointer, by the keyboard and by links"() {
+    const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });
+    const page = await context.newPage();
+    page.setDefaultTimeout(patience);
+    const complaints = watch(page);
+    const minutes = () => {
+      const query = new URL(page.url()).searchParams;
+      return (Date.parse(query.get("to")) - Date.parse(query.get("from"))) / 60_000;
+    };
+    const drag = async (from, to) => {
+      const box = await page.locator("svg[data-chart]").first().boundingBox();
+      await page.mouse.move(box.x + box.width * from, box.y + 40);
+      await page.mouse.down();
+      await page.mouse.move(box.x + box.width * (from + to) / 2, box.y + 60);
+      await page.mouse.move(box.x + box.width * to, box.y + 60);
+      assert.match(await page.locator(".tip").textContent(), /\d\d:\d\d – \d\d:\d\d\npushed: /);
+      await page.mouse.up();
+    };
+    await open.push("zoomed", "a", [1]);
+    for (const path of ["history?q=zoomed", "queue?q=zoomed", ""]) {
+      await page.goto(`${open.url}/ui/${path}`);
+      const left = page.waitForURL(/from=/);
+      await drag(0.75, 0.25);
+      await left;
+      assert.ok(minutes() >= 29 && minutes() <= 32, `${path}: ${page.url()}`);
+      assert.equal(new URL(page.url()).searchParams.get("q"), path ? "zoomed" : null);
+    }
+    await inspect(page, "a chosen time");
+    const chart = page.locator("svg[data-chart]").first();
+    await chart.focus();
+    await page.keyboard.press("Home");
+    await page.getByRole("status").filter({ hasText: "pushed: 0/s" }).waitFor();
+    for (let i = 0; i < 10; i++) await page.keyboard.press("Shift+ArrowRight");
+    await page.keyboard.press("Escape"); // nothing is chosen any more
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Home");
+    for (let i = 0; i < 10; i++) await page.keyboard.press("Shift+ArrowRight");
+    const before = page.url();
+    await page.keyboard.press("Enter");
+    await page.waitForURL((url) => url.href !== before);
+    assert.ok(minutes() >= 10 && minutes() <= 12, page.url());
+    const ten = minutes();
+    const near = page.url();
+    await page.getByRole("link", { name: "Zoom out" }).click();
+    await page.waitForURL((url) => url.href !== near);
+    assert.ok(minutes() > ten, page.url());
+    await page.getByRole("link", { name: "Reset" }).click();
+    await page.waitForURL((url) => !url.searchParams.has("from"));
+    assert.deepEqual(complaints, []);
+    await context.close();
   },
 
   async "every action does what it says"() {
@@ -253,7 +356,7 @@ const tests = {
 };
 
 // under returns a proxy that serves a server under a path.
-async function under(path, target) {
+async function under(path, target, port = 0) {
   const proxy = createServer((request, answer) => {
     const to = new URL(request.url.slice(path.length) || "/", target);
     const passed = send(to, { method: request.method, headers: request.headers }, (got) => {
@@ -264,7 +367,7 @@ async function under(path, target) {
     answer.on("close", () => passed.destroy());
     request.pipe(passed);
   });
-  await new Promise((done) => { proxy.listen(0, "127.0.0.1", done); });
+  await new Promise((done) => { proxy.listen(port, "127.0.0.1", done); });
   return { url: `http://127.0.0.1:${proxy.address().port}${path}`, close: () => { proxy.closeAllConnections(); proxy.close(); } };
 }
 
@@ -298,7 +401,7 @@ async function pressesNothing(context, page, { url, partition }) {
 const only = process.argv[2] ?? "";
 let failed = 0;
 for (const [name, test] of Object.entries(tests)) {
-  if (!name.includes(only)) continue;
+  if (!new RegExp(only).test(name)) continue;
   const began = Date.now();
   try {
     await test();

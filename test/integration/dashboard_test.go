@@ -133,3 +133,38 @@ func TestAFigureMovesWithinASecond(t *testing.T) {
 		require.Less(t, took[rounds/2], time.Second+2*loads[rounds/2], at)
 	}
 }
+
+// HEAD is answered like GET, without a body. That of the stream ends at once.
+func TestTheDashboardAnswersHead(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for path, want := range map[string]int{
+		"/": http.StatusSeeOther, "/ui": http.StatusSeeOther, "/ui/": http.StatusOK, "/ui/queues": http.StatusOK, "/ui/live": http.StatusOK,
+		"/ui/assets/style.css": http.StatusOK, "/ui/nothing": http.StatusNotFound,
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, s.base+path, http.NoBody)
+		require.NoError(t, err)
+		answer, err := client.Do(request)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, want, answer.StatusCode, path)
+	}
+}
+
+// A server that stops ends the streams of open pages at once, so they do not delay its stop.
+func TestOpenPagesDoNotDelayAStop(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	streams := make([]*stream, 20)
+	for i := range streams {
+		streams[i] = s.openStream(t, get("/ui/live"))
+		streams[i].until("change")
+	}
+	began := time.Now()
+	require.NoError(t, s.stop(t))
+	require.Less(t, time.Since(began), patience/3)
+	for _, one := range streams {
+		one.untilEnd()
+	}
+}

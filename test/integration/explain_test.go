@@ -14,6 +14,11 @@ type explanation struct {
 	NextTransactionID        string
 	Lag, Ahead, Waiting      int
 	Partition, ConsumerGroup string
+	ConsumedAt               *time.Time
+	Attempts                 *struct {
+		Deliveries, Failures             int
+		LeasedUntil, RetryAt, RedrivenAt *time.Time
+	}
 }
 
 func (c client) why(query string) explanation {
@@ -53,4 +58,45 @@ func TestExplainFollowsAMessage(t *testing.T) {
 	require.Equal(t, "no_waiter", c.why("&consumerGroup=g").Code)
 	require.Equal(t, "not_stored", c.why("&consumerGroup=g&transactionId=x").Code)
 	require.Equal(t, "no_group", c.why("").Code)
+}
+
+// What is stored of the attempts of one message is shown: the deliveries and failures, the lease, the retry delay and the redrive.
+func TestExplainShowsTheAttemptsOfAMessage(t *testing.T) {
+	t.Parallel()
+	c := start(t, proven).client(t)
+	c.configure("q", map[string]any{"retryDelay": 60_000, "retryLimit": 2}).ok(http.StatusOK)
+	c.pushIDs("q", "", "a", "b", "c")
+	why := func(id string) explanation { return c.why("&consumerGroup=g&transactionId=" + id) }
+	require.Nil(t, why("a").Attempts)
+	got := c.pop("q", "batch=2&consumerGroup=g&subscriptionMode=all").ok(http.StatusOK)
+	for _, id := range []string{"a", "b"} {
+		found := why(id).Attempts
+		require.NotNil(t, found, id)
+		require.Equal(t, []int{1, 0}, []int{found.Deliveries, found.Failures}, id)
+		require.NotNil(t, found.LeasedUntil, id)
+	}
+	require.Nil(t, why("c").Attempts)
+	require.Nil(t, why("c").ConsumedAt)
+	c.ackBatch("g", got.ack("failed")[:1]...).ok(http.StatusOK)
+	found := why("a").Attempts
+	require.Equal(t, []int{1, 1}, []int{found.Deliveries, found.Failures})
+	require.Nil(t, found.LeasedUntil)
+	require.NotNil(t, found.RetryAt)
+	require.Nil(t, why("b").Attempts, "its delivery is not stored")
+
+	c.exec(`UPDATE belfry.cursor SET retry_at = NULL, ready_at = now()`)
+	got = c.pop("q", "batch=1&consumerGroup=g").ok(http.StatusOK)
+	c.ackBatch("g", got.ack("dlq")...).ok(http.StatusOK)
+	require.Nil(t, why("a").Attempts)
+	require.NotNil(t, why("c").ConsumedAt)
+	c.redriveAll("q", "g")
+	found = why("a").Attempts
+	require.NotNil(t, found.RedrivenAt)
+	require.GreaterOrEqual(t, found.Deliveries, 2)
+	got = c.pop("q", "batch=1&consumerGroup=g").ok(http.StatusOK)
+	require.Equal(t, []string{"a"}, got.ids())
+	require.NotNil(t, why("a").Attempts.LeasedUntil)
+	c.ackBatch("g", got.ack("completed")...).ok(http.StatusOK)
+	require.Nil(t, why("a").Attempts)
+	require.Equal(t, "acknowledged", why("a").Code)
 }

@@ -67,7 +67,7 @@ func Lines(title, unit string, span Span, lines []Line) template.HTML {
 	most = ceiling(most)
 	b := &strings.Builder{}
 	fmt.Fprintf(b, `<div class="plot"><div class="rises" aria-hidden="true"><span>%s</span><span>%s</span><span>0</span></div>`, Short(most), Short(most/2))
-	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-label="%s" data-chart data-from="%d" data-to="%d" data-unit="%s">`,
+	fmt.Fprintf(b, `<svg class="chart" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" tabindex="0" aria-label="%s" data-chart data-from="%d" data-to="%d" data-unit="%s">`,
 		width, height, html.EscapeString(title+": "+Summary(unit, lines)), span.From.Unix(), span.To.Unix(), html.EscapeString(unit))
 	for i := range 3 {
 		y := height * float64(i) / 2

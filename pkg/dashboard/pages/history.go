@@ -16,6 +16,9 @@ type historyData struct {
 	Choices                             []page.Choice
 	*source.Series
 	Swept *source.Retention
+	// From and To are the chosen time.
+	From, To string
+	Zoom     zoom
 	// The charts.
 	Rates, Latency, Failures, Sweeps any
 	// Queues are those with the most deliveries.
@@ -28,14 +31,21 @@ func history(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &historyData{
 		Queue: q.Get("q"), Group: q.Get("g"), Namespace: q.Get("namespace"), Task: q.Get("task"), Span: q.Get("span"),
+		Zoom:    readZoom(r, "history"),
 		Choices: page.Choices("1h", "last hour", "6h", "last 6 hours", "1d", "last day", "7d", "last 7 days"),
 	}
-	if spans[d.Span] == 0 {
-		d.Span = "1h"
+	from, to := d.Zoom.instants()
+	d.From, d.To = from, to
+	if d.Zoom.Chosen {
+		d.Span, d.Choices = "", slices.Concat(page.Choices("", "chosen time"), d.Choices)
+	} else {
+		if spans[d.Span] == 0 {
+			d.Span = "1h"
+		}
+		from = r.Now.Add(time.Minute - spans[d.Span]).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	}
-	from := r.Now.Add(time.Minute - spans[d.Span]).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	path := func(name string) string {
-		return string(page.Link("/api/v1/analytics/"+name, "from", from, "queue", d.Queue, "consumerGroup", d.Group, "namespace", d.Namespace, "task", d.Task))
+		return string(page.Link("/api/v1/analytics/"+name, "from", from, "to", to, "queue", d.Queue, "consumerGroup", d.Group, "namespace", d.Namespace, "task", d.Task))
 	}
 	var err error
 	if d.Series, err = source.Read[source.Series](r.Ctx, r.Client, r.Caller, path("worker-metrics")+"&live=false"); err != nil {
@@ -50,10 +60,12 @@ func history(r *page.Request) (*page.Content, error) {
 		return nil, err
 	}
 	step := time.Duration(max(1, d.BucketMinutes)) * time.Minute
-	to := r.Now.Truncate(step)
-	d.draw(chart.Span{From: to.Add(-spans[d.Span]), To: to, Step: step, Open: true}, *latencies)
+	d.draw(d.Zoom.span(r.Now, step), *latencies)
 	d.Empty = len(d.TimeSeries) == 0 && len(*latencies) == 0
-	cli := []string{"history", "--from", d.Span}
+	cli := []string{"history", "--from", cmp.Or(d.Span, from)}
+	if to != "" {
+		cli = append(cli, "--to", to)
+	}
 	if d.Queue != "" {
 		cli = append(cli, "--queue", d.Queue)
 	}

@@ -27,7 +27,9 @@ type messageData struct {
 	More int
 	// Givers are the groups for which the caller may make it a dead letter.
 	Givers []string
-	Steps  []step
+	// Steps are what is known to have happened, in its order. Undated are those whose instant is not stored, and
+	// Next is what happens by itself.
+	Steps, Undated, Next []step
 }
 
 // messageReader is what a group does with a message.
@@ -37,8 +39,6 @@ type messageReader struct {
 	Level, State string
 	Why          *source.Explanation
 	Dead         *source.DeadLetter
-	// First says that Why.Failures and Why.Deliveries are of this message.
-	First bool
 }
 
 // step is something that happened to a message.
@@ -72,7 +72,12 @@ func message(r *page.Request) (*page.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.tell(dead.Messages, traces.Traces)
+	changes, err := source.Read[source.Audit](r.Ctx, r.Client, r.Caller,
+		string(page.Link("/api/v1/audit", "queue", found.Queue, "from", found.CreatedAt.UTC().Format(time.RFC3339Nano), "limit", "200")))
+	if err != nil && !source.IsStatus(err, http.StatusForbidden) { // only administrators see who did what
+		return nil, err
+	}
+	d.tell(dead.Messages, traces.Traces, changes)
 	return &page.Content{Title: "Message " + transaction, Data: d, Commands: d.commands(r, path)}, nil
 }
 
@@ -95,7 +100,7 @@ func (d *messageData) read(r *page.Request, dead []source.DeadLetter) error {
 		if err != nil {
 			return err
 		}
-		one.Why, one.First = why, page.Optional(why.NextTransactionID) == d.TransactionID
+		one.Why = why
 		one.Level, one.State = stateOf(one, g.Consumed)
 		d.Readers = append(d.Readers, one)
 		if one.Dead == nil && r.Can.Consume(d.Queue, g.Name) {
@@ -116,32 +121,6 @@ func stateOf(one messageReader, consumed bool) (level, text string) {
 		return "warn", "in delivery"
 	}
 	return "off", strings.ReplaceAll(one.Why.Code, "_", " ")
-}
-
-// tell makes the history of the message: when it was stored, its failures and its traces.
-func (d *messageData) tell(dead []source.DeadLetter, traces []source.Trace) {
-	stored := step{At: d.CreatedAt, Level: "good", What: "Stored"}
-	if by := page.Optional(d.ProducerSub); by != "" {
-		stored.Text = "by " + by
-	}
-	d.Steps = append(d.Steps, stored)
-	for i := range dead {
-		d.Steps = append(d.Steps, step{
-			At: dead[i].FailedAt, Level: "bad", What: "Dead letter", Group: dead[i].ConsumerGroup,
-			Text: "after " + page.Plural(dead[i].RetryCount+1, "attempt", "attempts") + ": " + page.ClipText(dead[i].ErrorMessage),
-		})
-	}
-	size := 0
-	for i := range traces[:min(len(traces), maxSteps)] {
-		t := &traces[i]
-		one := step{At: t.CreatedAt, Level: "off", What: "Trace: " + t.EventType, Group: t.ConsumerGroup, Text: page.ClipText(strings.Join(t.Names, ", "))}
-		if data := page.ViewPayload(t.Data); size+len(data.Tree) <= page.MaxTree {
-			size += len(data.Tree)
-			one.Data = &data
-		}
-		d.Steps = append(d.Steps, one)
-	}
-	slices.SortStableFunc(d.Steps, func(a, b step) int { return a.At.Compare(b.At) })
 }
 
 func (d *messageData) commands(r *page.Request, path string) []page.Command {

@@ -26,6 +26,7 @@ type queueData struct {
 	Chosen  *source.Partition
 	Reasons []reason
 	Chart   any
+	Zoom    zoom
 	Next    template.URL
 	Back    template.URL
 	Options []option
@@ -70,7 +71,8 @@ func queue(r *page.Request) (*page.Content, error) {
 			data.Groups, data.Lag = append(data.Groups, g), max(data.Lag, g.MaxTimeLag)
 		}
 	}
-	if data.Chart, err = queueChart(r, name); err != nil {
+	data.Zoom = readZoom(r, "queue")
+	if data.Chart, err = queueChart(r, name, &data.Zoom); err != nil {
 		return nil, err
 	}
 	data.colorCells(r, chosen)
@@ -153,14 +155,13 @@ func (d *queueData) explain(r *page.Request) error {
 	return nil
 }
 
-// queueChart is the chart of what happened to a queue in the last hour.
-func queueChart(r *page.Request, name string) (any, error) {
-	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name)))
+// queueChart is the chart of what happened to a queue.
+func queueChart(r *page.Request, name string, z *zoom) (any, error) {
+	from, to := z.instants()
+	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to)))
 	if err != nil {
 		return nil, err
 	}
-	now := r.Now.Truncate(time.Minute)
-	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute, Open: true}
 	series := slices.Clone(ops.Series)
 	slices.SortFunc(series, func(a, b source.QueueBucket) int { return a.Bucket.Compare(b.Bucket) })
 	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}}
@@ -169,5 +170,5 @@ func queueChart(r *page.Request, name string) (any, error) {
 			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket, Value: v})
 		}
 	}
-	return chart.Lines("Messages per second of "+name+" in the last hour", "/s", span, lines), nil
+	return chart.Lines("Messages per second of "+name, "/s", z.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines), nil
 }

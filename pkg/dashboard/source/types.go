@@ -170,6 +170,11 @@ type Explanation struct {
 	NextTransactionID    *string
 	Failures, Deliveries int64
 	Lag, Waiting         int64
+	ConsumedAt           *time.Time
+	Attempts             *struct {
+		Deliveries, Failures             int64
+		LeasedUntil, RetryAt, RedrivenAt *time.Time
+	}
 }
 
 // DeadLetter is an element of GET /api/v1/dlq.

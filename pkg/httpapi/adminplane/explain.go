@@ -31,9 +31,17 @@ func (h *Handlers) Explain(p *wire.Params) (any, error) {
 			})
 		},
 	})
+	var attempts any
+	if found := a.Attempts; found != nil {
+		attempts = wire.Fields{
+			"deliveries", found.Deliveries, "failures", found.Failures, "leasedUntil", found.LeasedUntil, "retryAt", found.RetryAt,
+			"redrivenAt", found.RedrivenAt,
+		}
+	}
 	return wire.Fields{
 		"code", a.Code, "sentence", a.Sentence, "nextChangeAt", a.NextChangeAt, "queue", q.Queue, "partition", q.Partition,
 		"consumerGroup", q.Group, "transactionId", orNull(q.TransactionID), "nextTransactionId", orNull(a.Next), "failures", a.Failures,
-		"deliveries", a.Deliveries, "lag", a.Lag, "ahead", a.Ahead, "waiting", a.Waiting, "sweeps", a.Sweeps, "timestamp", a.At,
+		"deliveries", a.Deliveries, "lag", a.Lag, "ahead", a.Ahead, "waiting", a.Waiting, "sweeps", a.Sweeps, "consumedAt", a.ConsumedAt, "attempts", attempts,
+		"timestamp", a.At,
 	}, err
 }

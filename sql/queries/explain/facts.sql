@@ -17,7 +17,8 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
        second.seq AS second_seq, second.transaction_id AS second_transaction, second.created_at AS second_created, second.visible_at AS second_visible,
        again.seq AS again_seq, again.transaction_id AS again_transaction, again.retry_at AS again_retry, again.failures AS again_failures,
        m.seq, m.transaction_id, m.created_at, m.visible_at, m.seq = ANY (c.skip) AS skipped, d.failed_at, d.error,
-       own.seq IS NOT NULL AS redriven, own.lease_id = c.lease_id AS own_lease
+       own.seq IS NOT NULL AS redriven, own.lease_id = c.lease_id AS own_lease, own.failures AS own_failures, own.attempts AS own_attempts,
+       own.retry_at AS own_retry, own.redriven_at, c.consumed_at
   FROM (SELECT $1::text AS queue) AS asked
   LEFT JOIN LATERAL (
         SELECT q.id, q.namespace, q.task, q.paused, q.delayed_processing, q.window_buffer, q.expire_after_seconds, q.max_deliveries,
@@ -33,7 +34,7 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
           FROM belfry.consumer_group g WHERE g.queue_id = q.id AND g.name = $3::text OFFSET 0) AS g ON true
   LEFT JOIN LATERAL (
         SELECT c.partition_id, c.committed, c.skip, c.redrives, c.start_at, c.ready_at, c.retry_at, c.lease_id, c.lease_until, c.lease_end,
-               c.attempts, c.failures, c.expired
+               c.attempts, c.failures, c.expired, c.consumed_at
           FROM belfry.cursor c
          WHERE c.partition_id = p.id AND c.group_id >= g.id AND c.group_id <= g.id
          ORDER BY c.group_id DESC
@@ -72,5 +73,5 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
         SELECT d.failed_at, d.error
           FROM belfry.dead_letter d WHERE d.partition_id = p.id AND d.group_id = g.id AND d.seq = m.seq OFFSET 0) AS d ON true
   LEFT JOIN LATERAL (
-        SELECT r.seq, r.lease_id
+        SELECT r.seq, r.lease_id, r.failures, r.attempts, r.retry_at, r.redriven_at
           FROM belfry.redrive r WHERE r.partition_id = p.id AND r.group_id = g.id AND r.seq = m.seq OFFSET 0) AS own ON true

@@ -19,6 +19,7 @@ function isAimedAt(part) {
 // update makes a part equal to a fresh one. Links do not move while the person aims at the part: it is updated
 // when they leave it.
 function update(part, fresh) {
+  if (part.querySelector("[data-choosing]")) return; // a time of a chart
   if (isAimedAt(part) && places(part) !== places(fresh)) {
     if (part.dataset.held === undefined) {
       part.dataset.held = "";

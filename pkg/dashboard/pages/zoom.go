@@ -1,0 +1,83 @@
+package pages
+
+import (
+	"html/template"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
+)
+
+// leastZoom and mostZoom bound the time that charts show. The history has one row a minute.
+const leastZoom, mostZoom = 5 * time.Minute, 28 * 24 * time.Hour
+
+// zoom is the time that the charts of a page show. The URL has it, so that it can be sent.
+type zoom struct {
+	// From and To are whole minutes.
+	From, To time.Time
+	// Chosen says that the URL names them. Otherwise To is now.
+	Chosen bool
+	// Base is the page without a chosen time. The others are the page with another time; empty: there is none.
+	Base, Earlier, Later, In, Out template.URL
+}
+
+// readZoom returns the time that a request chooses: a span until now, or else from and to, or else the last hour.
+func readZoom(r *page.Request, path string) zoom {
+	now, usual := r.Now.UTC().Truncate(time.Minute), spans[r.Query.Get("span")]
+	z := zoom{From: now.Add(-max(usual, time.Hour)), To: now}
+	from, err := time.Parse(time.RFC3339, r.Query.Get("from"))
+	to, toErr := time.Parse(time.RFC3339, r.Query.Get("to"))
+	if usual == 0 && err == nil && toErr == nil && from.Before(to) && from.Before(now) {
+		z.From, z.To, z.Chosen = from.UTC().Truncate(time.Minute), to.UTC().Add(time.Minute-1).Truncate(time.Minute), true
+		if z.To.After(now) {
+			z.To = now
+		}
+		if z.To.Sub(z.From) < leastZoom {
+			z.From = z.To.Add(-leastZoom)
+		}
+	}
+	query := page.Request{Query: map[string][]string{}}
+	for name, values := range r.Query {
+		if name != "from" && name != "to" && name != "span" {
+			query.Query[name] = values
+		}
+	}
+	z.Base = with(&query, path, "from", "")
+	at := func(from, to time.Time) template.URL {
+		if to.After(now) {
+			from, to = from.Add(now.Sub(to)), now
+		}
+		query.Query.Set("to", to.Format(time.RFC3339))
+		return with(&query, path, "from", from.Format(time.RFC3339))
+	}
+	length := z.To.Sub(z.From)
+	quarter := (length / 4).Truncate(time.Minute)
+	z.Earlier = at(z.From.Add(-2*quarter), z.To.Add(-2*quarter))
+	if z.To.Before(now) {
+		z.Later = at(z.From.Add(2*quarter), z.To.Add(2*quarter))
+	}
+	if length-2*quarter >= leastZoom {
+		z.In = at(z.From.Add(quarter), z.To.Add(-quarter))
+	}
+	if 2*length <= mostZoom {
+		z.Out = at(z.From.Add(-length/2), z.To.Add(length/2))
+	}
+	return z
+}
+
+// span returns the time of a chart with a point for each step.
+func (z *zoom) span(now time.Time, step time.Duration) chart.Span {
+	to := z.To
+	if !z.Chosen {
+		to = now.UTC().Truncate(step)
+	}
+	return chart.Span{From: to.Add(z.From.Sub(z.To)).Truncate(step), To: to, Step: step, Open: !to.Add(2 * step).Before(now)}
+}
+
+// instants returns from and to as the API takes them. They are empty unless they are chosen.
+func (z *zoom) instants() (from, to string) {
+	if !z.Chosen {
+		return "", ""
+	}
+	return z.From.Format(time.RFC3339), z.To.Format(time.RFC3339)
+}
