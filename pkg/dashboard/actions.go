@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -158,6 +157,9 @@ func redrive(f form) (change, error) {
 	return c, nil
 }
 
+// errReadOnly refuses every action.
+var errReadOnly = errors.New("the dashboard is read-only: dashboard.read_only is true")
+
 // take takes the action of a form. It returns the text for the person, and where the browser goes if that is
 // not where it came from.
 func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err error) {
@@ -166,7 +168,7 @@ func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err 
 	case action == nil:
 		return "", "", errors.New("there is no such action")
 	case d.cfg.ReadOnly:
-		return "", "", errors.New("the dashboard is read-only: dashboard.read_only is true")
+		return "", "", errReadOnly
 	}
 	wanted, err := action(f)
 	if err == nil && wanted.prepare != nil {

@@ -54,11 +54,16 @@ func (d *Dashboard) redriveStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errorText(err), http.StatusUnauthorized)
 		return
 	}
-	f, action := d.readForm(w, r)
-	if action == nil {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "The form cannot be read, or it is larger than 1 MiB.", http.StatusBadRequest)
 		return
 	}
-	wanted, err := redrive(f)
+	if d.cfg.ReadOnly {
+		http.Error(w, errReadOnly.Error(), http.StatusForbidden)
+		return
+	}
+	wanted, err := redrive(form{lines(r.PostForm)})
 	if err == nil {
 		err = d.client.Stream(caller, w, wanted.path+"/stream", wanted.body)
 	}

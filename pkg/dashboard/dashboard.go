@@ -143,6 +143,11 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	} else {
 		caller.Least, _ = d.seen(live)
 	}
+	if depth := strings.Count(r.PathValue("page"), "/"); depth > 0 { // its links would lead nowhere
+		setNotice(w, r, "There is no page "+r.PathValue("page")+".", true)
+		redirect(w, strings.Repeat("../", depth))
+		return
+	}
 	view := d.view(caller, r)
 	view.Since = d.since(d.deps.Changes.Count())
 	view.Page = d.pages.Find(r.PathValue("page"))
@@ -163,7 +168,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 // left.
 func (d *Dashboard) load(caller *source.Caller, view *page.View, r *http.Request) (int, error) {
 	content, err := view.Page.Load(&page.Request{
-		Ctx: r.Context(), Client: d.client, Caller: caller, Query: r.URL.Query(), Can: view.Can, Base: base(r), Now: view.Now,
+		Ctx: r.Context(), Client: d.client, Caller: caller, Query: lines(r.URL.Query()), Can: view.Can, Base: base(r), Now: view.Now,
 	})
 	if err == nil {
 		view.Content = content

@@ -41,6 +41,17 @@ func (r *Request) Command(what, method, path, body string, cli []string) Command
 	return c
 }
 
+// Flags adds flags of the belfry command to its words. pairs are flags and values in turns; a flag without a value
+// is left out.
+func Flags(words []string, pairs ...string) []string {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			words = append(words, pairs[i], pairs[i+1])
+		}
+	}
+	return words
+}
+
 // CLIGroup returns the flag of the belfry command for a group.
 func CLIGroup(group string) []string {
 	if group == QueueMode {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"crypto/rand"
 	"fmt"
 	"html/template"
 	"net/url"
@@ -17,7 +18,7 @@ var functions = template.FuncMap{
 	"short": chart.Short, "ms": millis, "link": Link, "groupName": GroupName, "plural": Plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
 	"ptr": func(at time.Time) *time.Time { return &at }, "optional": Optional, "dict": dict,
 	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "oneLine": oneLine,
-	"least": AtLeast, "operation": operation, "per": per, "each": each,
+	"least": AtLeast, "once": rand.Text, "operation": operation, "per": per, "each": each,
 }
 
 // AtLeast writes a number, with a plus if there may be more.

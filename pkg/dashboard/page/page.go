@@ -54,6 +54,8 @@ type Page struct {
 	// Name is its name in the navigation. Empty: it is not there. Under is the page of the navigation that
 	// is marked then.
 	Name, Under string
+	// ForAll says that a caller with grants may not see it.
+	ForAll bool
 	// Template is the name of its file in templates.
 	Template string
 	// Load reads what the page shows. Errors: *source.Error, and ctx.Err() when the browser leaves.

@@ -13,8 +13,12 @@ func tabsOf(of string, can Can) []Choice {
 	var shown []Choice
 	for _, tab := range tabs[of] {
 		switch tab.Value {
-		case "maintenance", "audit":
+		case "audit":
 			if !can.SeeAdmin() {
+				continue
+			}
+		case "maintenance":
+			if !can.SeeAdmin() || !can.SeeAll() {
 				continue
 			}
 		case "system":

@@ -66,9 +66,7 @@ func history(r *page.Request) (*page.Content, error) {
 	if to != "" {
 		cli = append(cli, "--to", to)
 	}
-	if d.Queue != "" {
-		cli = append(cli, "--queue", d.Queue)
-	}
+	cli = page.Flags(cli, "--queue", d.Queue, "--group", d.Group, "--namespace", d.Namespace, "--task", d.Task)
 	return &page.Content{Title: "History", Data: d, Commands: []page.Command{r.Get("What each queue did", path("queue-ops"), cli...)}}, nil
 }
 

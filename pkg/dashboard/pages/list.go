@@ -9,7 +9,7 @@ func List() []*page.Page {
 		{Path: "queues", Name: "Queues", Template: "queues", Load: queues},
 		{Path: "messages", Name: "Messages", Template: "messages", Load: messages},
 		{Path: "dead", Name: "Dead letters", Template: "dead", Load: deadLetters},
-		{Path: "dispatcher", Name: "Dispatcher", Template: "dispatcher", Load: dispatcher},
+		{Path: "dispatcher", Name: "Dispatcher", ForAll: true, Template: "dispatcher", Load: dispatcher},
 		{Path: "history", Name: "History", Template: "history", Load: history},
 		{Path: "system", Name: "System", Template: "system", Load: system},
 		{Path: "message", Under: "messages", Template: "message", Load: message},

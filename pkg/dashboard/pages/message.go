@@ -59,7 +59,7 @@ func message(r *page.Request) (*page.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &messageData{StoredMessage: found, Self: string(page.Link("message", "partition", partition, "t", transaction)), Viewer: page.ViewPayload(found.Payload)}
+	d := &messageData{StoredMessage: found, Self: string(page.Link("message", "partition", partition, "t", transaction)), Viewer: page.ViewPayload(found.Payload, page.MaxTree)}
 	dead, err := source.Read[source.DeadLetters](r.Ctx, r.Client, r.Caller,
 		string(page.Link("/api/v1/dlq", "queue", found.Queue, "partition", found.Partition, "transactionId", transaction, "limit", "100")))
 	if err != nil {
@@ -103,7 +103,7 @@ func (d *messageData) read(r *page.Request, dead []source.DeadLetter) error {
 		one.Why = why
 		one.Level, one.State = stateOf(one, g.Consumed)
 		d.Readers = append(d.Readers, one)
-		if one.Dead == nil && r.Can.Consume(d.Queue, g.Name) {
+		if one.Dead == nil && why.Code != "no_group" && r.Can.Consume(d.Queue, g.Name) {
 			d.Givers = append(d.Givers, g.Name)
 		}
 	}

@@ -65,12 +65,7 @@ func messages(r *page.Request) (*page.Content, error) {
 	if q.Has("after") {
 		d.First = d.link("")
 	}
-	list := []string{"messages", "list"}
-	for _, flag := range [][2]string{{"--queue", d.Queue}, {"--partition", d.Partition}, {"--status", d.Status}, {"--from", d.from}, {"--to", d.until}} {
-		if flag[1] != "" {
-			list = append(list, flag[0], flag[1])
-		}
-	}
+	list := page.Flags([]string{"messages", "list"}, "--queue", d.Queue, "--partition", d.Partition, "--status", d.Status, "--from", d.from, "--to", d.until)
 	return &page.Content{Title: "Messages", Data: d, Commands: []page.Command{r.Get("List the messages", path, list...)}}, nil
 }
 

@@ -83,7 +83,11 @@ func (d *overviewData) look(r *page.Request) error {
 	}
 	d.Problems, d.Examined = listedProblems(found.Problems), found.Examined
 	if after == "" {
-		d.Problems = append(serverProblems(d.Dispatcher), d.Problems...)
+		switches, err := may[source.Maintenance](r, "/api/v1/system/maintenance")
+		if err != nil {
+			return err
+		}
+		d.Problems = slices.Concat(maintenanceProblems(switches), serverProblems(d.Dispatcher), d.Problems)
 	} else {
 		d.First = page.Link("")
 	}

@@ -99,3 +99,20 @@ func listedProblem(p *source.Problem) Problem {
 	}
 	return q
 }
+
+// maintenanceProblems are the switches that are on. switches is nil for a caller who may not see them.
+func maintenanceProblems(switches *source.Maintenance) (found []Problem) {
+	if switches == nil {
+		return nil
+	}
+	add := func(name, text string) {
+		found = append(found, Problem{Level: "bad", Kind: "Maintenance", Name: name, Link: page.Link("maintenance"), Text: text, Advice: "End it when the work is done"})
+	}
+	if switches.Push {
+		add("push", "Pushes are kept on the disks of the instances: no consumer receives them.")
+	}
+	if switches.Pop {
+		add("pop", "No consumer receives a message.")
+	}
+	return found
+}

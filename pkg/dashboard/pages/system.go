@@ -66,7 +66,7 @@ func may[T any](r *page.Request, path string) (*T, error) {
 func system(r *page.Request) (*page.Content, error) {
 	d := &systemData{}
 	var err error
-	if r.Can.SeeAdmin() {
+	if r.Can.SeeAdmin() && r.Can.SeeAll() {
 		if d.Doctor, err = may[source.Examination](r, "/api/v1/doctor"); err != nil {
 			return nil, err
 		}
@@ -221,5 +221,5 @@ func auditLog(r *page.Request) (*page.Content, error) {
 	if q.Has("after") {
 		d.First = page.Link("audit", "action", d.Action, "q", d.Queue, "g", d.Group, "subject", d.Subject)
 	}
-	return &page.Content{Title: "Audit", Data: d, Commands: []page.Command{r.Get("List the changes", path, "audit")}}, nil
+	return &page.Content{Title: "Audit", Data: d, Commands: []page.Command{r.Get("List the changes", path, page.Flags([]string{"audit"}, "--action", d.Action, "--queue", d.Queue, "--group", d.Group, "--subject", d.Subject)...)}}, nil
 }

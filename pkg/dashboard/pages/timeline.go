@@ -87,10 +87,9 @@ func (d *messageData) tellTraces(traces []source.Trace) {
 	for i := range traces[:min(len(traces), maxSteps)] {
 		t := &traces[i]
 		one := step{At: t.CreatedAt, Level: "off", What: "Trace: " + t.EventType, Group: t.ConsumerGroup, Text: page.ClipText(strings.Join(t.Names, ", "))}
-		if data := page.ViewPayload(t.Data); size+len(data.Tree) <= page.MaxTree {
-			size += len(data.Tree)
-			one.Data = &data
-		}
+		data := page.ViewPayload(t.Data, page.MaxTree-size)
+		size += len(data.Tree)
+		one.Data = &data
 		d.Steps = append(d.Steps, one)
 	}
 }

@@ -33,10 +33,8 @@ func traces(r *page.Request) (*page.Content, error) {
 	d.Found = found
 	size := 0
 	for i := range found.Traces {
-		view := page.ViewPayload(found.Traces[i].Data)
-		if size += len(view.Tree); size > page.MaxTree {
-			view.Tree, view.Cut = "", true
-		}
+		view := page.ViewPayload(found.Traces[i].Data, page.MaxTree-size)
+		size += len(view.Tree)
 		d.Views = append(d.Views, view)
 	}
 	if next := found.Pagination.Next; next != nil {

@@ -1,6 +1,7 @@
 // The entry of the scripts. Every page works without them.
 import { startClock } from "./clock.js";
 import { startCopy } from "./copy.js";
+import { startForms } from "./forms.js";
 import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
@@ -8,6 +9,7 @@ import { startRedrive } from "./redrive.js";
 
 startClock();
 startCopy();
+startForms();
 startCharts();
 startKeys();
 startLive();
