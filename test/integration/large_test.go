@@ -40,9 +40,16 @@ var largePages = []largePage{
 	{"queues?name=0999", 5000},
 	{"queues?namespace=n7&task=t3", 5000},
 	{"history", 500},
+	{"messages", 40000},
+	{"messages?q=large", 40000},
+	{"messages?q=large&status=completed", 60000},
 	{"messages?q=large&p=p77777&since=all", 1000},
 	{"messages?q=large&p=p77777&t=nothing", 1000},
 	{"dispatcher", 500},
+	{"message?{message}", 5000},
+	// The doctor examines at most 10,000 groups.
+	{"system", 150000},
+	{"traces", 5000},
 	{"traces?name=order", 3000},
 	{"producers", 500},
 	{"streams", 500},
@@ -52,9 +59,7 @@ var largePages = []largePage{
 
 // unboundedPages are read and have no bound on their blocks yet.
 var unboundedPages = []string{
-	"messages", "messages?q=large", "message?{message}",
 	"dead", "dead?q=large&g=billing",
-	"system", "traces",
 	"queue?q=large", "queue?q=large&by=age", "queue?q=large&p=p77777", "options?q=large",
 	"group?q=large&g=billing", "group?q=large&g=audit",
 }
