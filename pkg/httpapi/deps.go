@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/deadplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/producerplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -66,6 +67,9 @@ type Deps struct {
 	GroupWriter adminplane.GroupWriter
 	GroupReader adminplane.GroupReader
 	Resources   adminplane.Resources
+	// Queues and Problems are the lists that read a bounded number of rows.
+	Queues      listplane.Queues
+	Problems    listplane.Problems
 	DeadLetters DeadLetters
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit

@@ -43,6 +43,7 @@ CREATE TABLE belfry.queue (
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
 CREATE INDEX queue_tags ON belfry.queue (namespace, task) WHERE deleted_at IS NULL;
+CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.
 CREATE INDEX queue_swept ON belfry.queue (id)
@@ -137,6 +138,7 @@ CREATE TABLE belfry.consumer_group (
     UNIQUE (queue_id, name)
 );
 CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
+CREATE INDEX consumer_group_paused ON belfry.consumer_group (id) WHERE paused;
 
 -- From sql/schema/group_deleted.sql.
 
@@ -4306,4 +4308,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '315d1ea888bdb8f791b15ce073f0d40f0155e8a78f867e1d3d28c16338c8c6dd';
+COMMENT ON FUNCTION belfry.baseline() IS 'c41014baf1bff84ba84389d93459443d53486daab52003af4949d6b0febba436';

@@ -45,6 +45,7 @@ type Fakes struct {
 	Inbox       *httpapi.InboxState
 	Flushes     []store.Flushes
 	Resources   Resources
+	Lists       Lists
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit

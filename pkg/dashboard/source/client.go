@@ -24,9 +24,11 @@ type Caller struct {
 	Token string
 	// Principal is who the token belongs to. Nil: the server needs no tokens.
 	Principal *identity.Principal
-	// Fresh asks for answers that have seen every change so far. A person who loads a page wants that; the
-	// refreshes of an open page do without.
+	// Fresh asks for answers that have seen every change so far. A person who loads a page wants that.
 	Fresh bool
+	// Least is the number of changes that the answers must have seen otherwise. The refresh of an open page
+	// asks for the count in the event of its stream.
+	Least uint64
 }
 
 // key names what the caller may see. Callers with equal keys get equal answers.

@@ -3,7 +3,7 @@
 // hidden, or while the person has paused it.
 import { showTimes } from "./clock.js";
 
-let stream, reading = false, again = false, missed = false;
+let stream, since = "", lost = false, reading = false, again = false;
 const paused = () => sessionStorage.getItem("belfry-paused") === "1";
 
 // inUse reports whether a part must not be replaced now: the person types in it or has selected a text.
@@ -32,7 +32,7 @@ async function read() {
   if (reading) { again = true; return; }
   reading = true;
   try {
-    const answer = await fetch(location.href, { headers: { "X-Live": "1" }, cache: "no-store" });
+    const answer = await fetch(location.href, { headers: { "X-Live": since }, cache: "no-store" });
     if (answer.status === 401) return location.reload();
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     showTimes(fresh);
@@ -47,12 +47,23 @@ async function read() {
   }
 }
 
-function connect(button) {
-  stream = new EventSource("live");
-  stream.addEventListener("open", () => { button.classList.remove("lost"); button.dataset.open = ""; });
-  stream.addEventListener("error", () => { button.classList.add("lost"); missed = true; });
-  stream.addEventListener("open", () => { if (missed) { missed = false; read(); } });
-  stream.addEventListener("change", read);
+// connect opens the stream. It tells the server up to which change the page has seen, so that a change before
+// that is not missed and none is read twice. A browser tries again after an error of the network, but not after an
+// answer that is no stream, such as that of a server which starts.
+function connect(button, update) {
+  const opened = stream = new EventSource(`live?${new URLSearchParams({ since })}`);
+  stream.addEventListener("open", () => { lost = false; button.dataset.open = ""; update(); });
+  stream.addEventListener("error", () => {
+    lost = true;
+    delete button.dataset.open;
+    if (opened.readyState === EventSource.CLOSED && stream === opened) setTimeout(() => {
+      if (stream !== opened) return;
+      stream = undefined;
+      read().then(update); // it goes to the sign-in page if the session is over
+    }, 2000);
+    update();
+  });
+  stream.addEventListener("change", (event) => { since = event.lastEventId; read(); });
   stream.addEventListener("ended", () => location.reload());
 }
 
@@ -60,19 +71,19 @@ export function startLive() {
   const button = document.querySelector("[data-live-switch]");
   if (!button || !document.querySelector("[data-live]")) return;
   button.hidden = false;
+  since = button.dataset.since;
   const update = () => {
-    button.setAttribute("aria-pressed", String(!paused()));
-    button.querySelector("[data-live-state]").textContent = paused() ? "Paused" : "Live";
     const wanted = !paused() && !document.hidden;
-    if (wanted && !stream) {
-      connect(button);
-      if (missed) { missed = false; read(); }
-    } else if (!wanted && stream) {
+    if (wanted && !stream) connect(button, update);
+    else if (!wanted && stream) {
       stream.close();
       stream = undefined;
+      lost = false;
       delete button.dataset.open;
-      missed = true;
     }
+    button.setAttribute("aria-pressed", String(!paused()));
+    button.classList.toggle("lost", lost);
+    button.querySelector("[data-live-state]").textContent = paused() ? "Paused" : lost ? "Not connected" : "Live";
   };
   button.addEventListener("click", () => {
     sessionStorage.setItem("belfry-paused", paused() ? "0" : "1");
