@@ -198,8 +198,8 @@ func (e toldError) Error() string { return string(e) }
 
 // cameFrom returns the page that sent a form.
 func (d *Dashboard) cameFrom(r *http.Request) string {
-	if back := d.local(r.PostForm.Get("back")); back != "" {
-		return back
+	if back := r.PostForm.Get("back"); back != "" && d.local(back) != "" {
+		return d.local(back)
 	}
 	if _, page, found := strings.Cut(r.Referer(), prefix); found && d.local(page) != "" {
 		return d.local(page)

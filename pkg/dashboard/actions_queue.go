@@ -22,10 +22,12 @@ func configure(f form) (change, error) {
 		method: http.MethodPost, path: "/api/v1/configure", done: "The options of " + name + " are in force on all instances.",
 		back: "queue?" + url.Values{"q": {name}}.Encode(),
 		prepare: func(d *Dashboard, caller *source.Caller) (any, error) {
-			fresh := *caller
-			fresh.Fresh = true
-			status, err := source.Read[source.QueueStatus](caller.Request.Context(), d.client, &fresh, path("/api/v1/status/queues/%s?limit=1", name))
+			status := &source.QueueStatus{}
+			err := d.client.Load(caller.Request.Context(), caller, path("/api/v1/status/queues/%s?limit=1", name), status)
 			exists := !source.IsStatus(err, http.StatusNotFound)
+			if !exists {
+				status = nil
+			}
 			switch {
 			case err != nil && exists:
 				return nil, err

@@ -150,9 +150,11 @@ func TestActionsAreRefused(t *testing.T) {
 	s := start(t, dashboard.DefaultConfig(), nil)
 	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
 	require.Equal(t, http.StatusForbidden, w.Code)
-	require.Equal(t, http.StatusBadRequest, s.send(t, http.MethodPost, "/ui/do", "action=other").Code)
+	require.Equal(t, "-Nothing was changed: there is no such action.", notice(t, s.send(t, http.MethodPost, "/ui/do", "action=other")))
 	s = start(t, dashboard.Config{Enabled: true, ReadOnly: true}, nil)
-	require.Equal(t, http.StatusForbidden, s.send(t, http.MethodPost, "/ui/do", pauseOrders).Code)
+	w = s.send(t, http.MethodPost, "/ui/do", pauseOrders)
+	require.Equal(t, "queue?q=a%2Fb", w.Header().Get("Location"))
+	require.Equal(t, "-Nothing was changed: the dashboard is read-only: dashboard.read_only is true.", notice(t, w))
 	require.Zero(t, s.api.calls.Load())
 }
 

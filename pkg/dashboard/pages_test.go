@@ -179,33 +179,6 @@ func TestTheWorstProblemIsFirst(t *testing.T) {
 	require.Contains(t, page, `<a href="./">Begin again`)
 }
 
-// The preview of an edit shows what changes, and sends every other option as it is.
-func TestThePreviewOfAnEdit(t *testing.T) {
-	t.Parallel()
-	s := startOn(t, answers{"/api/v1/status/queues/a": map[string]any{
-		"queue":      map[string]any{"name": "a", "namespace": "n", "options": map[string]any{"leaseTime": 60, "retryLimit": 5, "retentionEnabled": true, "ttl": 3600}},
-		"pagination": map[string]any{},
-	}})
-	body := func(query string) (sent map[string]any) {
-		page := s.send(t, http.MethodGet, "/ui/options?q=a&preview=1&"+query, "").Body.String()
-		_, after, _ := strings.Cut(page, `name="body" value="`)
-		text, _, found := strings.Cut(after, `"`)
-		if !found {
-			return nil
-		}
-		require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(text, "&#34;", `"`)), &sent))
-		return sent
-	}
-	require.Nil(t, body("leaseTime=60"), "nothing changes")
-	require.Equal(t, map[string]any{
-		"queue": "a", "namespace": "n", "task": "", "options": map[string]any{"leaseTime": 90.0, "retryLimit": 5.0, "retentionEnabled": true, "ttl": 3600.0},
-	}, body("leaseTime=90"))
-	whole := url.Values{"whole": {"1"}, "leaseTime": {"60"}, "retryLimit": {""}, "namespace": {"m"}}
-	require.Equal(t, map[string]any{
-		"queue": "a", "namespace": "m", "task": "", "options": map[string]any{"leaseTime": 60.0, "retentionEnabled": false, "ttl": 3600.0},
-	}, body(whole.Encode()), "an empty field is the default, and a box that is not ticked is false")
-}
-
 // Commands quote names for the shell, and escape them in paths.
 func TestCommandsQuoteNames(t *testing.T) {
 	t.Parallel()

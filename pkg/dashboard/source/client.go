@@ -133,7 +133,7 @@ func newRequest(ctx context.Context, caller *Caller, what call) (*http.Request, 
 		if err := write.Encode(what.body); err != nil {
 			return nil, fmt.Errorf("encoding the body of %s: %w", what.path, err)
 		}
-		sent = b
+		sent = bytes.NewReader(bytes.TrimRight(b.Bytes(), "\n"))
 	}
 	r, err := http.NewRequestWithContext(ctx, what.method, what.path, sent)
 	if err != nil {

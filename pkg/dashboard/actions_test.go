@@ -1,0 +1,144 @@
+package dashboard_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard"
+)
+
+// notice returns the text for the next page: + and what an action did, or - and why it did nothing.
+func notice(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	for _, cookie := range w.Result().Cookies() {
+		if text, err := base64.RawURLEncoding.DecodeString(cookie.Value); cookie.Name == "belfry_notice" && err == nil {
+			return string(text)
+		}
+	}
+	return ""
+}
+
+// field returns the value of a hidden field of a page.
+func field(page, name string) string {
+	_, after, _ := strings.Cut(page, `name="`+name+`" value="`)
+	text, _, _ := strings.Cut(after, `"`)
+	return html.UnescapeString(text)
+}
+
+// An edit makes the changes that its preview has shown, and leaves what another person has changed since. It is refused if
+// that is one of them.
+func TestAnEditMakesWhatItsPreviewShows(t *testing.T) {
+	t.Parallel()
+	options := map[string]any{"leaseTime": 60, "retryLimit": 5, "retentionEnabled": true, "ttl": 3600}
+	var sent map[string]any
+	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/configure" {
+			body, _ := io.ReadAll(r.Body)
+			_ = json.Unmarshal(body, &sent)
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"queue": map[string]any{"name": "a", "namespace": "n", "options": options}, "pagination": map[string]any{}})
+	}))
+	edit := func(query string) string {
+		return field(s.send(t, http.MethodGet, "/ui/options?q=a&preview=1&"+query, "").Body.String(), "changes")
+	}
+	do := func(changes string, more ...string) string {
+		sent = nil
+		form := url.Values{"action": {"configure"}, "queue": {"a"}, "changes": {changes}}
+		for _, name := range more {
+			form.Set(name, "1")
+		}
+		return notice(t, s.send(t, http.MethodPost, "/ui/do", form.Encode()))
+	}
+	require.Empty(t, edit("leaseTime=60"), "nothing changes")
+	changes := edit("leaseTime=90")
+	options["retryLimit"] = 9
+	require.Equal(t, "+The options of a are in force on all instances.", do(changes))
+	require.Equal(t, map[string]any{
+		"queue": "a", "namespace": "n", "task": "", "options": map[string]any{"leaseTime": 90.0, "retryLimit": 9.0, "retentionEnabled": true, "ttl": 3600.0},
+	}, sent)
+	whole := url.Values{"whole": {"1"}, "leaseTime": {"60"}, "retryLimit": {""}, "namespace": {"m"}}
+	do(edit(whole.Encode()))
+	require.Equal(t, map[string]any{
+		"queue": "a", "namespace": "m", "task": "", "options": map[string]any{"leaseTime": 60.0, "retentionEnabled": false, "ttl": 3600.0},
+	}, sent, "an empty field is the default, and a box that is not ticked is false")
+
+	options["leaseTime"] = 70
+	require.Equal(t, `-Nothing was changed: leaseTime was changed to "70" meanwhile: look at the changes again.`, do(changes))
+	require.Equal(t, "-Nothing was changed: there is a queue a by now: edit its options.", do(changes, "new"))
+	require.Nil(t, sent)
+	page := s.send(t, http.MethodGet, "/ui/options?q=a&preview=1&new=1&whole=1", "").Body.String()
+	require.Contains(t, page, "There is a queue of this name")
+	require.Empty(t, field(page, "changes"))
+}
+
+// A push says what became of the message, and a button that is pressed twice sends one transaction id.
+func TestAPushSaysWhatBecameOfTheMessage(t *testing.T) {
+	t.Parallel()
+	var sent struct {
+		Items []struct {
+			TransactionID string
+			Payload       json.RawMessage
+		}
+	}
+	answer := ""
+	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"queue": {"name": "a"}, "pagination": {}}`)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(body, &sent)
+		_, _ = io.WriteString(w, answer)
+	}))
+	form := url.Values{"action": {"push"}, "queue": {"a"}, "payload": {`{"text": "<&>"}`}, "once": {field(s.send(t, http.MethodGet, "/ui/queue?q=a", "").Body.String(), "once")}}
+	for status, want := range map[string]string{
+		"queued":    "+The message is stored.",
+		"duplicate": "-Nothing was stored: the partition has a message with this transaction id.",
+		"buffered":  "+The message waits in the spool of this instance: push maintenance is on.",
+		"failed":    "-Nothing was stored: the queue is full.",
+	} {
+		answer = `[{"status": "` + status + `", "error": "the queue is full"}]`
+		require.Equal(t, want, notice(t, s.send(t, http.MethodPost, "/ui/do", form.Encode())))
+		require.Equal(t, form.Get("once"), sent.Items[0].TransactionID)
+		require.JSONEq(t, form.Get("payload"), string(sent.Items[0].Payload))
+		require.Contains(t, string(sent.Items[0].Payload), "<&>", "a payload stays as it is written")
+	}
+	form.Set("transaction", "mine")
+	s.send(t, http.MethodPost, "/ui/do", form.Encode())
+	require.Equal(t, "mine", sent.Items[0].TransactionID)
+}
+
+// An action that is refused leads back to its page, also when the session is over or the form is too large.
+func TestARefusedActionLeadsBack(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
+	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders)
+	require.Equal(t, "sign-in?next=queue%3Fq%3Da%252Fb", w.Header().Get("Location"))
+	require.Contains(t, notice(t, w), "-Nothing was changed: ")
+	w = s.send(t, http.MethodPost, "/ui/do", "action=push&payload="+strings.Repeat("x", 2<<20), with("good"), func(r *http.Request) {
+		r.Header.Set("Referer", "http://example.com/ops/ui/queue?q=a")
+	})
+	require.Equal(t, "queue?q=a", w.Header().Get("Location"))
+	require.Equal(t, "-Nothing was changed: the form is larger than 1 MiB: use the API for large payloads.", notice(t, w))
+	require.Zero(t, s.api.calls.Load())
+}
+
+// A payload is shown as it is stored, and what follows a value that is too deep is shown too.
+func TestAPayloadIsShownAsItIsStored(t *testing.T) {
+	t.Parallel()
+	deep := `{"url": "https://a/?b=1&c=<2>", "deep": ` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + `, "after": 9007199254740993}`
+	s := startOn(t, answers{"/api/v1/messages/p/t": map[string]any{"payload": json.RawMessage(deep)}})
+	page := html.UnescapeString(s.send(t, http.MethodGet, "/ui/message?partition=p&t=t", "").Body.String())
+	require.Contains(t, page, `"https://a/?b=1&c=<2>"</span>`)
+	require.Contains(t, page, `9007199254740993</span>`)
+	require.Contains(t, page, "The payload has more values than are shown.")
+}
