@@ -61,10 +61,7 @@ func TestKnownEmptyUntilSomethingIsDue(t *testing.T) {
 func TestAnnouncementDuringTheProbeWins(t *testing.T) {
 	t.Parallel()
 	for name, announce := range map[string]func(*readiness.Tracker){
-		"ready": func(tracker *readiness.Tracker) { tracker.Ready([]queue.Ready{{Group: 1, Partition: 2}}, "test") },
-		"ready later": func(tracker *readiness.Tracker) {
-			tracker.Ready([]queue.Ready{{Group: 1, Partition: 2, In: time.Hour}}, "test")
-		},
+		"ready":       func(tracker *readiness.Tracker) { tracker.Ready([]queue.Ready{{Group: 1, Partition: 2}}, "test") },
 		"resync":      func(tracker *readiness.Tracker) { tracker.Resync("test") },
 		"drop":        func(tracker *readiness.Tracker) { tracker.Drop(group); tracker.Drop(partition) },
 		"newer probe": func(tracker *readiness.Tracker) { tracker.Observe(group); tracker.Observe(partition) },
