@@ -81,35 +81,49 @@ func partitionsOf(delivery *queue.Delivery) (keys []int64) {
 
 // coverWakes wakes requests for what a round saw and left, if its requests were woken for it. After that
 // they owe nothing. A wake for a partition is used if the partition was claimed, or is seen not to be due.
+// Another wake goes on until a round sees everything that is due.
 func (w *worker) coverWakes(requests []*roundRequest, targets []roundTarget, granted map[queue.Target]bool) {
 	for _, t := range targets {
-		due, left := 0, map[int64]bool{}
-		for _, c := range t.result.Candidates {
-			if c.In > 0 || c.Paused {
-				continue
-			}
-			due++
-			if !granted[queue.Target{Group: t.target.Group, Partition: c.Partition}] {
-				left[c.Partition] = true
-			}
-		}
-		sawAll := due < t.want+1
+		left, sawAll := leftOver(&t, granted)
+		var general readiness.Wake
 		for _, r := range requests {
 			if r.target != t.target || len(r.wake.Keys) == 0 {
 				continue
 			}
 			partition := readiness.PartitionOf(r.wake)
-			isGranted := granted[queue.Target{Group: t.target.Group, Partition: partition}]
 			switch {
 			case partition == 0:
-				for p := range left {
-					w.d.Readiness.Ready([]queue.Ready{{Group: t.target.Group, Partition: p}}, r.wake.Cause)
-				}
-				clear(left)
-			case left[partition], !sawAll && !isGranted:
+				general = r.wake
+			case left[partition], !sawAll && !granted[queue.Target{Group: t.target.Group, Partition: partition}]:
 				delete(left, partition)
 				w.d.Readiness.PassOn(r.wake, time.Time{})
 			}
 		}
+		if len(general.Keys) == 0 {
+			continue
+		}
+		for partition := range left {
+			w.d.Readiness.Ready([]queue.Ready{{Group: t.target.Group, Partition: partition}}, general.Cause)
+		}
+		if !sawAll {
+			w.d.Readiness.PassOn(general, time.Time{})
+		}
 	}
+}
+
+// leftOver returns the due partitions of a target that the plan did not give away. sawAll: there are no
+// others.
+func leftOver(t *roundTarget, granted map[queue.Target]bool) (left map[int64]bool, sawAll bool) {
+	left = map[int64]bool{}
+	due := 0
+	for _, c := range t.result.Candidates {
+		if c.In > 0 || c.Paused {
+			continue
+		}
+		due++
+		if !granted[queue.Target{Group: t.target.Group, Partition: c.Partition}] {
+			left[c.Partition] = true
+		}
+	}
+	return left, due < t.limit()
 }
