@@ -99,7 +99,7 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 		return false
 	}
 	in.state, in.delivery = stateDelivered, delivery
-	if o != nil && (!delivery.HasNext || delivery.NextIn > 0) {
+	if o != nil {
 		r.readiness.SetTaken(in.registered, o, partitionsOf(&delivery))
 	}
 	close(in.handedOver)

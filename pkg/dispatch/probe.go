@@ -109,7 +109,6 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 func (d *Dispatcher) conclude(target queue.Target, o *readiness.Observation, delivery *queue.Delivery) {
 	switch {
 	case delivery.Gone:
-	case len(delivery.Messages) > 0 && delivery.HasNext && delivery.NextIn <= 0:
 	case len(delivery.Messages) > 0:
 		d.Readiness.SetTaken(target, o, partitionsOf(delivery))
 	case delivery.Paused:

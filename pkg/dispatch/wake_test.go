@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -200,4 +201,109 @@ func TestNextInOfAProbeWakesAtItsInstant(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One wake for an instant is enough for all that is due then.
+func TestAnInstantReachesARequestForEachPartition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		outs := b.many(50)
+		var ready []queue.Ready
+		for p := int64(1); p <= 30; p++ {
+			b.store.put(1, p, 1, time.Minute)
+			ready = append(ready, queue.Ready{Group: 1, Partition: p, In: time.Minute})
+		}
+		b.bus.Ready(ready, events.Here)
+		time.Sleep(time.Minute)
+		got, waiting := split(t, outs)
+		require.Equal(t, 30, got)
+		require.Equal(t, 20, waiting)
+	})
+}
+
+// The request that wakes finds that the group was deleted. The others learn it too.
+func TestAGoneTargetWakesAllItsRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var forgotten atomic.Bool
+		store := &fakeStore{onForget: func() { forgotten.Store(true) }}
+		store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) {
+			if forgotten.Load() {
+				return queue.Target{Group: 2}, true, nil
+			}
+			return queue.Target{Group: 1}, true, nil
+		}
+		b := run(t, store)
+		outs := b.many(3)
+		store.change(func(f *fakeStore) { f.gone = map[int64]bool{1: true} })
+		for p := int64(1); p <= 3; p++ {
+			store.put(2, p, 1, 0) // announced to a group that no request knows
+		}
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here)
+		got, _ := split(t, outs)
+		require.Equal(t, 3, got)
+	})
+}
+
+// A request that was woken for a partition ends without it. Another request gets the wake.
+func TestAWakeIsPassedOn(t *testing.T) {
+	t.Parallel()
+	broken := &queue.Error{Code: queue.CodeUnavailable}
+	invalid := &queue.Error{Code: queue.CodeInvalid}
+	for name, c := range map[string]struct {
+		hook  func(leave context.CancelFunc) error
+		after time.Duration
+		err   error
+	}{
+		"its client leaves":         {func(leave context.CancelFunc) error { leave(); return context.Canceled }, 0, context.Canceled},
+		"the database fails":        {func(context.CancelFunc) error { return broken }, 100 * time.Millisecond, broken},
+		"the request is impossible": {func(context.CancelFunc) error { return invalid }, time.Second, invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &fakeStore{})
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				first := b.begin(ctx, request(time.Minute))
+				pending(t, first)
+				other := b.wait()
+				b.store.onClaim = func([]queue.Assignment) error {
+					b.store.onClaim = nil
+					return c.hook(leave)
+				}
+				b.ready(1, 1, 1)
+				require.ErrorIs(t, answered(t, first).err, c.err)
+				if c.after > 0 {
+					time.Sleep(c.after - time.Nanosecond)
+					pending(t, other)
+					time.Sleep(time.Nanosecond)
+				}
+				delivered(t, other)
+			})
+		})
+	}
+}
+
+// Two partitions are ready. The first request takes the partition for which the second one was woken,
+// and the second one leaves.
+func TestADeliveryFromAnotherPartitionPassesTheWakeOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, oneWorker)
+		outs := b.many(3)
+		hold := make(chan struct{})
+		b.store.onClaim = func([]queue.Assignment) error {
+			b.store.onClaim = nil
+			<-hold
+			b.store.put(1, 2, 1, -time.Second) // due longer than partition 1, and announced to nobody else
+			return nil
+		}
+		b.ready(1, 1, 1)
+		synctest.Wait()
+		close(hold)
+		got, _ := split(t, outs)
+		require.Equal(t, 2, got)
+	})
 }

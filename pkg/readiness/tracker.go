@@ -200,9 +200,9 @@ func (t *Tracker) SetEmpty(target queue.Target, o *Observation, next NextDue) {
 	}
 }
 
-// SetTaken ends a probe that took all that is due from these partitions. If nothing else had become ready
-// since the target was known to be empty, it is known to be empty again. The caller announces when the
-// partitions are due again.
+// SetTaken ends a probe that took messages from these partitions. If nothing else had become ready since
+// the target was known to be empty, it is known to be empty again. The caller then announces when the
+// partitions are due again, which may be at once.
 func (t *Tracker) SetTaken(target queue.Target, o *Observation, partitions []int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
