@@ -149,7 +149,7 @@ func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {
 		"nothing":           nil,
 		"a wake":            func(b *harness, _ context.CancelFunc) { b.ready(1, 2, 1) },
 		"a resync":          func(b *harness, _ context.CancelFunc) { b.bus.Resync("a resync", events.Peer) },
-		"its time is up":    func(*harness, context.CancelFunc) { time.Sleep(2 * time.Hour) },
+		"its time is up":    func(*harness, context.CancelFunc) { <-time.After(2 * time.Hour) },
 		"the server stops":  func(b *harness, _ context.CancelFunc) { b.Stop() },
 		"its client leaves": func(_ *harness, leave context.CancelFunc) { leave() },
 	} {

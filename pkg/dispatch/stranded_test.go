@@ -152,7 +152,7 @@ func (s *scene) perform(a act) (announced float64) {
 			s.requests[a.Request].leave()
 		}
 	case "pass":
-		time.Sleep(a.In)
+		<-time.After(a.In)
 	case "lost race":
 		s.loseNextClaim()
 	case "resync":

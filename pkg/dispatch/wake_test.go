@@ -203,22 +203,58 @@ func TestNextInOfAProbeWakesAtItsInstant(t *testing.T) {
 	}
 }
 
-// One wake for an instant is enough for all that is due then.
+// One wake for an instant is enough for all that is due then, in whatever order the requests look.
 func TestAnInstantReachesARequestForEachPartition(t *testing.T) {
 	t.Parallel()
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			b := run(t, &fakeStore{})
+			outs := b.many(20)
+			var ready []queue.Ready
+			for p := int64(1); p <= 15; p++ {
+				b.store.put(1, p, 1, time.Minute)
+				ready = append(ready, queue.Ready{Group: 1, Partition: p, In: time.Minute})
+			}
+			b.bus.Ready(ready, events.Here)
+			time.Sleep(time.Minute)
+			got, waiting := split(t, outs)
+			require.Equal(t, 15, got)
+			require.Equal(t, 5, waiting)
+		})
+	}
+}
+
+// Two requests are woken for two partitions. Their round gives one of them a third partition, which is
+// deeper. What the round leaves goes to a third request.
+func TestARoundPassesOnTheWakeForWhatItLeaves(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &fakeStore{})
-		outs := b.many(50)
-		var ready []queue.Ready
-		for p := int64(1); p <= 30; p++ {
-			b.store.put(1, p, 1, time.Minute)
-			ready = append(ready, queue.Ready{Group: 1, Partition: p, In: time.Minute})
+		store := &fakeStore{resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
+			if req.Queue == "others" {
+				return queue.Target{Group: 9}, true, nil
+			}
+			return queue.Target{Group: 1}, true, nil
+		}}
+		b := run(t, store, oneWorker)
+		outs := b.many(3)
+		other := request(time.Hour)
+		other.Queue = "others"
+		pending(t, b.begin(t.Context(), other))
+		hold := make(chan struct{})
+		store.onClaim = func([]queue.Assignment) error {
+			store.onClaim = nil
+			<-hold
+			return nil
 		}
-		b.bus.Ready(ready, events.Here)
-		time.Sleep(time.Minute)
-		got, waiting := split(t, outs)
-		require.Equal(t, 30, got)
-		require.Equal(t, 20, waiting)
+		b.ready(9, 1, 1)
+		synctest.Wait()
+		b.ready(1, 1, 1)
+		b.ready(1, 2, 1)
+		store.put(1, 3, 5, 0)
+		synctest.Wait()
+		close(hold)
+		got, _ := split(t, outs)
+		require.Equal(t, 3, got)
 	})
 }
 
