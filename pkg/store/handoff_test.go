@@ -148,6 +148,21 @@ func TestAFailedPushEndsItsHandoffs(t *testing.T) {
 	require.Empty(t, r.taken[0].Messages)
 }
 
+// panicking is an AnswerMemory of a request.
+type panicking struct{ queue.AnswerMemory }
+
+func (panicking) TakeAnswer(int) bool { panic("for the test") }
+
+func TestAPushThatPanicsEndsItsHandoffs(t *testing.T) {
+	t.Parallel()
+	req := request("g", 1)
+	req.Memory = panicking{}
+	b, r := waiting(t, req)
+	_, err := b.Push(t.Context(), []queue.PushItem{item("p", "1")})
+	require.Error(t, err)
+	require.Equal(t, []string{"asked for q/p", "take"}, r.order)
+}
+
 func TestAPushToSeveralPartitionsMakesNoHandoff(t *testing.T) {
 	t.Parallel()
 	b, r := waiting(t, request("g", 1))

@@ -84,6 +84,15 @@ func (one *call) updateReady(ready []queue.Ready) []queue.Ready {
 	return ready
 }
 
+// Abandon ends the offers that Conclude has not ended, because of a panic. Their requests may block until
+// then.
+func (h *Handoff) Abandon() {
+	for _, request := range h.waiting {
+		request.Take(queue.Delivery{})
+	}
+	h.waiting = nil
+}
+
 // Conclude hands over what was claimed, releases leases that no request waits for any more, and
 // repeats the wake if it was undone. It must be called once, also when the pipeline failed; sent is
 // the error of the pipeline.
@@ -100,7 +109,9 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 	case !h.answered:
 		h.c.orphan(errors.Join(sent, h.undone), false, h.calls...)
 	}
-	for i, request := range h.waiting {
+	waiting := h.waiting
+	for i, request := range waiting {
+		h.waiting = waiting[i+1:]
 		var d queue.Delivery
 		if h.answered && err == nil {
 			d = h.calls[i].delivery
