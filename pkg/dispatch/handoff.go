@@ -22,9 +22,9 @@ const (
 	stateDelivered                    // a push gave it its delivery
 )
 
-// Handoffs returns the claims that a push to the partition makes right after its commit. Of each group
-// one request gets a handoff: of those that sleep and can take the partition, the one with the earliest
-// deadline, and one that names the partition before the others. Then the pushed message needs no wake,
+// Handoffs returns the claims that a push to the partition makes right after its commit. One
+// request of each group gets a handoff. It sleeps and can take the partition. Requests that name the
+// partition come first, then the earliest deadline. Then the pushed message needs no wake,
 // no probe and no round trip of its own.
 //
 // A request with AutoAck does not go on before the end of its offer: its claim consumes the messages,

@@ -22,7 +22,7 @@ type Intents struct {
 // members are the intents of one target.
 type members struct {
 	count int
-	// sleeping are those that sleep and have no offer.
+	// sleeping has the intents that sleep without an offer.
 	sleeping sleepers
 	// missed: a handoff found nothing, because the messages of this queue are not due at once. There is
 	// no other handoff before the next request ends.

@@ -171,7 +171,7 @@ type roundTarget struct {
 	err error
 }
 
-// limit is how many due partitions a preflight lists: those that are wanted, and some of what is left over.
+// limit is how many due partitions a preflight lists: more than are wanted, to see whether some are left.
 func (t *roundTarget) limit() int { return 2*t.want + 1 }
 
 // makeRound answers the requests with one preflight and one round trip of claims. If one target or one

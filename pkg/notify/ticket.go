@@ -20,8 +20,8 @@ type Ticket[K comparable] struct {
 // Wake says why a ticket woke.
 type Wake[K comparable] struct {
 	Cause string
-	// Keys are those of the Signal, or the key whose instant came, if the ticket is the only one in
-	// line that woke. Nil: every ticket woke.
+	// Keys are the keys of the Signal, or the key whose instant came. Nil: the ticket is not the only one
+	// in line that woke.
 	Keys []K
 }
 

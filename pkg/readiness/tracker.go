@@ -87,8 +87,8 @@ func (t *Tracker) Line(deadline time.Time, keys ...Key) *Ticket {
 }
 
 // Ready announces partitions: now, or at the instant at which a partition becomes ready. Of the
-// requests in line it wakes one for each partition: of those that wait for this partition, else of
-// those that wait for any partition of the group. It returns how many tickets woke now. The cause of
+// requests in line it wakes one for each partition. Requests for this partition come before requests for
+// any partition of the group. It returns how many tickets woke now. The cause of
 // these tickets is cause.
 func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
 	return t.announce(ready, time.Now(), cause)
