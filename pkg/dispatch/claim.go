@@ -181,7 +181,9 @@ func (w *worker) popAfterLostRace(r *roundRequest, unopened error) {
 			// The rival may have left something behind, so the other requests of the round probe again.
 			now := time.Now()
 			w.d.Readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
-			w.d.Readiness.WakeAt(readiness.TargetKey(r.target), now)
+			if r.target.Partition != 0 {
+				w.d.Readiness.WakeAt(readiness.TargetKey(r.target), now)
+			}
 		}
 		r.answer(roundReply{delivery: delivery, err: err, covered: err == nil})
 	})

@@ -322,6 +322,36 @@ func TestAWakeIsPassedOn(t *testing.T) {
 	}
 }
 
+// A pop by tags gets the wake and the lease. A request of the group, which was not woken, gets the messages
+// when the lease ends.
+func TestTheLeaseOfAPopByTagsEndsForTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		store.pop = func(_ context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			d := store.takeLocked(req, queue.Target{Group: 1})
+			d.Target = queue.Target{Group: 1}
+			if req.Tags != nil && len(d.Messages) == 0 {
+				d.Target, d.Watched = queue.Target{}, []int64{1}
+			}
+			return d, nil
+		}
+		b := run(t, store, func(s *settings) { s.FallbackInterval = 1000 * time.Hour })
+		other := b.wait()
+		tagged := request(time.Minute) // the earlier deadline
+		tagged.Queue, tagged.Tags = "", &queue.Tags{Namespace: "ns"}
+		out := b.begin(t.Context(), tagged)
+		pending(t, out)
+		b.ready(1, 1, 1)
+		delivered(t, out)
+		pending(t, other)
+		time.Sleep(leaseTime)
+		delivered(t, other)
+	})
+}
+
 // Two partitions are ready. The first request takes the partition for which the second one was woken,
 // and the second one leaves.
 func TestADeliveryFromAnotherPartitionPassesTheWakeOn(t *testing.T) {
