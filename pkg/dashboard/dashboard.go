@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/identity"
@@ -39,8 +41,8 @@ type Deps struct {
 	// Changes says when figures may have changed.
 	Changes *source.Changes
 	// Watch calls changed for each event of this and of the other instances, until ctx ends. It runs while a
-	// page is open. It returns an error if it cannot watch, or no longer; it is then called again. Nil:
-	// there are no events but Changes.
+	// page is open. It returns an error if it cannot watch, or no longer; it is then called again. It calls
+	// changed if it may have missed an event. Nil: there are no events but Changes.
 	Watch   func(ctx context.Context, changed func()) error
 	Version string
 	Log     *zap.Logger
@@ -51,9 +53,11 @@ type Dashboard struct {
 	cfg     Config
 	deps    Deps
 	client  *source.Client
-	pages   *pages.Set
+	pages   *page.Set
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
+	// epoch names the counts of this process in the streams.
+	epoch string
 	// closed is closed by Close.
 	closed chan struct{}
 	close  sync.Once
@@ -62,13 +66,14 @@ type Dashboard struct {
 
 // New returns a Dashboard. An error means that a template is invalid.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
-	set, err := pages.Parse()
+	set, err := page.Parse(pages.List())
 	if err != nil {
 		return nil, err
 	}
 	d := &Dashboard{
 		cfg: cfg, deps: deps, client: source.New(deps.API, deps.Changes), pages: set, mux: http.NewServeMux(),
-		origins: http.NewCrossOriginProtection(), closed: make(chan struct{}),
+		origins: http.NewCrossOriginProtection(), epoch: rand.Text(), closed: make(chan struct{}),
+		watch: watch{next: make(chan struct{})},
 	}
 	d.mux.Handle("GET "+prefix+"assets/", http.StripPrefix(prefix+"assets/", assets()))
 	d.mux.HandleFunc("GET "+prefix+"sign-in", d.showSignIn)
@@ -76,6 +81,8 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d.mux.HandleFunc("POST "+prefix+"sign-out", d.signOut)
 	d.mux.HandleFunc("GET "+prefix+"live", d.live)
 	d.mux.HandleFunc("POST "+prefix+"do", d.do)
+	d.mux.HandleFunc("POST "+prefix+"redrive", d.redriveStream)
+	d.mux.HandleFunc("GET "+prefix+"export", d.export)
 	d.mux.HandleFunc("GET "+prefix+"{page...}", d.page)
 	d.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })
 	d.mux.HandleFunc("GET /ui", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })
@@ -117,7 +124,7 @@ func redirect(w http.ResponseWriter, to string) {
 
 // assets serves the embedded files. A browser asks for them again after an hour.
 func assets() http.Handler {
-	files := http.FileServerFS(pages.Assets())
+	files := http.FileServerFS(page.Assets())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=3600")
 		files.ServeHTTP(w, r)
@@ -131,16 +138,21 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 		d.toSignIn(w, r, err)
 		return
 	}
-	caller.Fresh = r.Header.Get("X-Live") == ""
+	if live := r.Header.Get("X-Live"); live == "" {
+		caller.Fresh = true
+	} else {
+		caller.Least, _ = d.seen(live)
+	}
 	view := d.view(caller, r)
+	view.Since = d.since(d.deps.Changes.Count())
 	view.Page = d.pages.Find(r.PathValue("page"))
 	if r.Header.Get("X-Live") == "" {
 		view.Notice, view.Failed = takeNotice(w, r)
 	}
 	var status int
 	if view.Page == nil {
-		status, view.Failure = http.StatusNotFound, &pages.Failure{Title: "No such page", Text: "There is no page at this address.", Advice: "Choose a page above."}
-		view.Content = &pages.Content{Title: "No such page"}
+		status, view.Failure = http.StatusNotFound, &page.Failure{Title: "No such page", Text: "There is no page at this address.", Advice: "Choose a page above."}
+		view.Content = &page.Content{Title: "No such page"}
 	} else if status, err = d.load(caller, view, r); err != nil {
 		return // the browser has left
 	}
@@ -149,8 +161,8 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 
 // load reads the content of a page, or sets the failure that it shows. An error means that the browser has
 // left.
-func (d *Dashboard) load(caller *source.Caller, view *pages.View, r *http.Request) (int, error) {
-	content, err := view.Page.Load(&pages.Request{
+func (d *Dashboard) load(caller *source.Caller, view *page.View, r *http.Request) (int, error) {
+	content, err := view.Page.Load(&page.Request{
 		Ctx: r.Context(), Client: d.client, Caller: caller, Query: r.URL.Query(), Can: view.Can, Base: base(r), Now: view.Now,
 	})
 	if err == nil {
@@ -161,20 +173,20 @@ func (d *Dashboard) load(caller *source.Caller, view *pages.View, r *http.Reques
 		return 0, r.Context().Err()
 	}
 	status, failure := d.failure(err)
-	view.Failure, view.Content = failure, &pages.Content{Title: failure.Title}
+	view.Failure, view.Content = failure, &page.Content{Title: failure.Title}
 	return status, nil
 }
 
 // failure says what an error means for the person who reads it.
-func (d *Dashboard) failure(err error) (int, *pages.Failure) {
+func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	var answer *source.Error
 	if !errors.As(err, &answer) {
 		d.deps.Log.Error("a page of the dashboard failed", zap.Error(err))
-		return http.StatusInternalServerError, &pages.Failure{
+		return http.StatusInternalServerError, &page.Failure{
 			Title: "The page failed", Text: "The server could not make the page.", Advice: "The log of the server has the reason. Load the page again.",
 		}
 	}
-	failure := &pages.Failure{Title: "The page cannot be shown", Text: answer.Text, Advice: "Load the page again."}
+	failure := &page.Failure{Title: "The page cannot be shown", Text: answer.Text, Advice: "Load the page again."}
 	switch answer.Status {
 	case http.StatusNotFound:
 		failure.Title, failure.Advice = "It does not exist", "It may have been deleted. Choose another one in the list of queues."
@@ -201,9 +213,9 @@ func (d *Dashboard) render(w http.ResponseWriter, status int, write func(b *byte
 }
 
 // view returns what every page shows.
-func (d *Dashboard) view(caller *source.Caller, r *http.Request) *pages.View {
-	view := &pages.View{
-		Can: pages.Can{ReadOnly: d.cfg.ReadOnly, Principal: caller.Principal}, SignedIn: caller.Token != "", Version: d.deps.Version,
+func (d *Dashboard) view(caller *source.Caller, r *http.Request) *page.View {
+	view := &page.View{
+		Can: page.Can{ReadOnly: d.cfg.ReadOnly, Principal: caller.Principal}, SignedIn: caller.Token != "", Version: d.deps.Version,
 		Here: strings.TrimPrefix(r.URL.Path, prefix), Base: base(r), Now: time.Now(),
 	}
 	if r.URL.RawQuery != "" {

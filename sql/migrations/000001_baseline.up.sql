@@ -43,6 +43,7 @@ CREATE TABLE belfry.queue (
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
 CREATE INDEX queue_tags ON belfry.queue (namespace, task) WHERE deleted_at IS NULL;
+CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.
 CREATE INDEX queue_swept ON belfry.queue (id)
@@ -137,6 +138,7 @@ CREATE TABLE belfry.consumer_group (
     UNIQUE (queue_id, name)
 );
 CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
+CREATE INDEX consumer_group_paused ON belfry.consumer_group (id) WHERE paused;
 
 -- From sql/schema/group_deleted.sql.
 
@@ -654,7 +656,7 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
           FROM pg_catalog.pg_trigger t
          WHERE t.tgrelid = a.target AND t.tgenabled <> 'D' AND t.tgname LIKE 'belfry\_' || left(md5(a.queue), 12) || '\_%') AS triggers,
        (SELECT count(*) FROM belfry.attachment_failure f WHERE f.target = a.target AND f.queue = a.queue) AS failures,
-       l.failed_at AS last_failed_at, l.message AS last_failure
+       l.failed_at AS last_failed_at, l.message AS last_failure, a.id
   FROM belfry.attachment a
   LEFT JOIN pg_catalog.pg_class r ON r.oid = a.target
   LEFT JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
@@ -4306,4 +4308,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'c353838863872010b6446447f37aae1900a4f610cc10afde7828203b771e1d23';
+COMMENT ON FUNCTION belfry.baseline() IS 'c41014baf1bff84ba84389d93459443d53486daab52003af4949d6b0febba436';

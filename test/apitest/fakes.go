@@ -14,12 +14,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/pkg/stream"
 )
 
 // Fakes replace the rooms below the HTTP API. A function that is nil has a
 // harmless default.
 type Fakes struct {
+	Producers Producers
 	Push      func(items []queue.PushItem) ([]queue.PushResult, error)
 	Ack       func(items []queue.AckItem) ([]queue.AckResult, error)
 	Extend    func(lease queue.ID, d time.Duration) (time.Time, error)
@@ -41,13 +43,17 @@ type Fakes struct {
 	Listener    httpapi.ListenerState
 	// Inbox is nil for a database that does not answer.
 	Inbox       *httpapi.InboxState
+	Flushes     []store.Flushes
 	Resources   Resources
+	Lists       Lists
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit
 	// PartitionQueues and LeaseOwners are what exists, for checks of grants.
 	PartitionQueues map[queue.ID]string
 	LeaseOwners     map[queue.ID][]owner.Owner
+	// Names are the names of targets.
+	Names map[queue.Target]owner.Names
 	// PositionsOf is how far the leases of a stream are.
 	PositionsOf func(leases []queue.ID) map[owner.Position]int64
 
@@ -112,6 +118,14 @@ type ownersFake struct{ *Fakes }
 
 func (f ownersFake) Partitions(context.Context, []queue.ID) (map[queue.ID]string, error) {
 	return f.PartitionQueues, nil
+}
+
+func (f ownersFake) Targets(_ context.Context, targets []queue.Target) ([]owner.Names, error) {
+	names := make([]owner.Names, len(targets))
+	for i, target := range targets {
+		names[i] = f.Names[target]
+	}
+	return names, nil
 }
 
 func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Owner, error) {

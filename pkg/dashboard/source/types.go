@@ -7,18 +7,6 @@ type Counts struct {
 	Total, Pending, Processing, Completed, DeadLetter int64
 }
 
-// Queue is an element of GET /api/v1/resources/queues.
-type Queue struct {
-	Name, Namespace, Task string
-	CreatedAt             time.Time
-	Paused                bool
-	Partitions            int64
-	Messages              Counts
-}
-
-// Queues is GET /api/v1/resources/queues.
-type Queues struct{ Queues []Queue }
-
 // Partition is a partition in a QueueStatus.
 type Partition struct {
 	ID, Name     string
@@ -85,6 +73,12 @@ type Late struct {
 	Seconds   int64   `json:"time_lag_seconds"`
 }
 
+// Target is a group, and a partition when PartitionID is not 0. Names that are not known are empty.
+type Target struct {
+	GroupID, PartitionID            int64
+	Queue, ConsumerGroup, Partition string
+}
+
 // Dispatcher is GET /api/v1/status/dispatcher.
 type Dispatcher struct {
 	Listener struct {
@@ -108,12 +102,21 @@ type Dispatcher struct {
 		OldestSeconds, NextTimeoutSeconds                float64
 	}
 	Due []struct {
-		GroupID, PartitionID int64
-		InSeconds            float64
+		Target
+		InSeconds float64
 	}
 	Backoff []struct {
-		GroupID, EmptyLooks int64
-		DelaySeconds        float64
+		Target
+		EmptyLooks   int64
+		DelaySeconds float64
+	}
+	Batches []struct {
+		Operation                 string
+		Waiting, BlockedCallers   int64
+		InFlight                  int64
+		Flushes, Calls, Size      int64
+		FlushSeconds              float64
+		Splits, Retries, Failures int64
 	}
 	Truncated bool
 }
@@ -160,13 +163,6 @@ type QueueOps struct {
 	Series        []QueueBucket
 }
 
-// Overview is GET /api/v1/resources/overview.
-type Overview struct {
-	Queues, Partitions int64
-	Messages           Counts
-	Throughput         *struct{ IngestedPerSecond, ProcessedPerSecond float64 }
-}
-
 // Explanation is GET /api/v1/explain.
 type Explanation struct {
 	Code, Sentence       string
@@ -185,9 +181,19 @@ type DeadLetter struct {
 	FailedAt                      time.Time
 }
 
-// DeadLetters is GET /api/v1/dlq.
+// DeadLetterCount is a number of dead letters with the same error, or in the same partition.
+type DeadLetterCount struct {
+	Queue, ConsumerGroup    string
+	ErrorMessage, Partition string
+	Count                   int64
+	Oldest, Newest          time.Time
+}
+
+// DeadLetters is GET /api/v1/dlq/summary.
 type DeadLetters struct {
-	Messages   []DeadLetter
-	Total      int64
-	Pagination struct{ Next *string }
+	Examined, Matched  int64
+	Next               *string
+	Errors, Partitions []DeadLetterCount
+	Messages           []DeadLetter
+	Pagination         struct{ Next *string }
 }

@@ -1,9 +1,7 @@
 // Package adminplane serves the requests of operators and dashboards: queues,
-// consumer groups, messages, dead letters, traces, the audit and the status of the server.
+// consumer groups, messages, traces, the audit and the status of the server.
 //
-// It promises that a request that is refused with 400 changes nothing. The handlers
-// that purge or redrive dead letters also refuse unknown parameters, because to
-// ignore a misspelled one would select more messages.
+// It promises that a request that is refused with 400 changes nothing.
 //
 // docs/compatibility.md lists the answers that clients of Queen MQ expect. The
 // package declares the interfaces it calls. Only pkg/httpapi imports it.
@@ -25,6 +23,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/pkg/stream"
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
@@ -65,12 +64,8 @@ type Resources interface {
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
 
-// DeadLetters lists, redrives and purges dead letters. It also reads, retries and deletes a
-// single message, whether it is a dead letter or not.
+// DeadLetters reads, retries and deletes a single message, whether it is a dead letter or not.
 type DeadLetters interface {
-	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) ([]deadletter.Letter, int64, error)
-	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
-	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
@@ -163,6 +158,7 @@ type Handlers struct {
 	Spool       Spool
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
+	Flushes     func() []store.Flushes
 	Meter       Meter
 	Defaults    queue.Defaults
 	Bodies      wire.BodyReader

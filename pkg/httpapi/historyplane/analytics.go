@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
@@ -135,6 +136,9 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.QueryParam("live") == "false" && (q.Namespace != nil || q.Task != nil) {
+		return nil, queue.Invalidf("live is false: leave out namespace and task, or live")
+	}
 	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
 	if err != nil {
 		return nil, err
@@ -224,6 +228,14 @@ func removed(b *history.Bucket) wire.Fields {
 // PostgresStats serves GET /api/v1/analytics/postgres-stats.
 func (h *Handlers) PostgresStats(p *wire.Params) (any, error) {
 	tables, err := h.Live.Tables(p.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	settings, err := h.Live.Settings(p.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	slots, err := h.Live.Slots(p.Ctx())
 	var all stats.Table
 	for i := range tables {
 		t := &tables[i]
@@ -254,6 +266,12 @@ func (h *Handlers) PostgresStats(p *wire.Params) (any, error) {
 		"bufferConfig", empty, "bufferUsage", empty,
 		"tableSizes", list(func(t *stats.Table) wire.Fields {
 			return wire.Fields{"table", t.Name, "totalBytes", t.TotalBytes, "tableBytes", t.TableBytes, "indexBytes", t.IndexBytes}
+		}),
+		"settings", each(settings, func(s *stats.Setting) wire.Fields {
+			return wire.Fields{"name", s.Name, "value", s.Value, "source", s.Source, "pendingRestart", s.Pending}
+		}),
+		"replicationSlots", each(slots, func(s *stats.Slot) wire.Fields {
+			return wire.Fields{"name", s.Name, "kind", s.Kind, "active", s.Active, "keptBytes", s.Kept}
 		}),
 	}, err
 }

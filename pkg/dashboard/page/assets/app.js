@@ -1,0 +1,14 @@
+// The entry of the scripts. Every page works without them.
+import { startClock } from "./clock.js";
+import { startCopy } from "./copy.js";
+import { startCharts } from "./chart.js";
+import { startKeys } from "./keys.js";
+import { startLive } from "./live.js";
+import { startRedrive } from "./redrive.js";
+
+startClock();
+startCopy();
+startCharts();
+startKeys();
+startLive();
+startRedrive();

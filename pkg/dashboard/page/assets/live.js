@@ -1,0 +1,113 @@
+// Keeps the figures of a page current. The server says when something has changed; then the page is read
+// again, and the parts with data-live become equal to the fresh ones. Nothing is read while the tab is
+// hidden, or while the person has paused it.
+import { showTimes } from "./clock.js";
+import { morph } from "./morph.js";
+
+let stream, since = "", lost = false, stale = false, reading = false, again = false, later, showState = () => {};
+const paused = () => sessionStorage.getItem("belfry-paused") === "1";
+
+// places lists the links of a part, in order.
+const places = (part) => [...part.querySelectorAll("a[href]")].map((one) => one.getAttribute("href")).join("\n");
+
+// isAimedAt reports whether the person is about to press something in a part, or selects a text there.
+function isAimedAt(part) {
+  const selection = getSelection();
+  return part.matches(":hover") || part.contains(document.activeElement) || !selection.isCollapsed && part.contains(selection.anchorNode);
+}
+
+// update makes a part equal to a fresh one. Links do not move while the person aims at the part: it is updated
+// when they leave it.
+function update(part, fresh) {
+  if (isAimedAt(part) && places(part) !== places(fresh)) {
+    if (part.dataset.held === undefined) {
+      part.dataset.held = "";
+      for (const leaving of ["pointerleave", "focusout"]) part.addEventListener(leaving, () => setTimeout(read), { once: true });
+    }
+    return;
+  }
+  const focused = part.contains(document.activeElement) ? document.activeElement : null;
+  morph(part, fresh);
+  if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+}
+
+// show shows what was read. A page that failed and one that did not replace each other as a whole.
+function show(answer, fresh) {
+  const failed = document.querySelector("[data-live=failure]") !== null;
+  if (answer.ok === failed) return location.reload();
+  showTimes(fresh);
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const next = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
+    if (next) update(part, next);
+  }
+}
+
+// read reads the page again. Of calls during a read, one is done after it. A page that cannot be read now is read
+// again later, because perhaps nothing happens that makes it be read.
+async function read() {
+  if (reading) { again = true; return; }
+  reading = true;
+  try {
+    const answer = await fetch(location.href, { headers: { "X-Live": since }, cache: "no-store" });
+    if (answer.status === 401) return location.reload();
+    stale = answer.status >= 500;
+    if (!stale || document.querySelector("[data-live=failure]")) show(answer, new DOMParser().parseFromString(await answer.text(), "text/html"));
+    clearTimeout(later);
+    if (!answer.ok) later = setTimeout(() => { if (stream) read(); }, 3000);
+    showState();
+  } catch { // the server is away: the stream says so
+  } finally {
+    reading = false;
+    if (again) { again = false; read(); }
+  }
+}
+
+// connect opens the stream. It tells the server up to which change the page has seen, so that a change before
+// that is not missed and none is read twice. A browser tries again after an error of the network, but not after an
+// answer that is no stream, such as that of a server which starts.
+function connect(button, state) {
+  const opened = stream = new EventSource(`live?${new URLSearchParams({ since })}`);
+  stream.addEventListener("open", () => { lost = false; button.dataset.open = ""; state(); });
+  stream.addEventListener("error", () => {
+    lost = true;
+    delete button.dataset.open;
+    if (opened.readyState === EventSource.CLOSED && stream === opened) setTimeout(() => {
+      if (stream !== opened) return;
+      stream = undefined;
+      read().then(state); // it goes to the sign-in page if the session is over
+    }, 2000);
+    state();
+  });
+  stream.addEventListener("change", (event) => { since = event.lastEventId; read(); });
+  stream.addEventListener("ended", () => location.reload());
+}
+
+export function startLive() {
+  const button = document.querySelector("[data-live-switch]");
+  if (!button || !document.querySelector("[data-live]")) return;
+  button.hidden = false;
+  since = button.dataset.since;
+  const state = () => {
+    const wanted = !paused() && !document.hidden;
+    if (wanted && !stream) connect(button, state);
+    else if (!wanted && stream) {
+      stream.close();
+      stream = undefined;
+      lost = false;
+      delete button.dataset.open;
+    }
+    button.setAttribute("aria-pressed", String(!paused()));
+    button.classList.toggle("lost", lost || stale);
+    button.querySelector("[data-live-state]").textContent = paused() ? "Paused" : lost ? "Not connected" : stale ? "Not current" : "Live";
+  };
+  showState = state;
+  button.addEventListener("click", () => {
+    sessionStorage.setItem("belfry-paused", paused() ? "0" : "1");
+    state();
+  });
+  document.addEventListener("visibilitychange", state);
+  addEventListener("pagehide", () => stream?.close());
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+  if (document.querySelector("[data-live=failure]")) later = setTimeout(read, 3000);
+  state();
+}

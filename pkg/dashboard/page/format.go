@@ -1,0 +1,208 @@
+package page
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
+)
+
+// functions are the functions of the templates.
+var functions = template.FuncMap{
+	"num": Num, "ago": ago, "age": func(n int64) template.HTML { return age(float64(n)) }, "agef": age, "moment": moment, "secs": func(f float64) string { return Span(time.Duration(f * float64(time.Second))) },
+	"short": chart.Short, "ms": millis, "link": Link, "groupName": GroupName, "plural": Plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
+	"ptr": func(at time.Time) *time.Time { return &at }, "optional": Optional, "dict": dict,
+	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "oneLine": oneLine,
+	"least": AtLeast, "operation": operation, "per": per, "each": each,
+}
+
+// AtLeast writes a number, with a plus if there may be more.
+func AtLeast(n int64, more bool) string {
+	if more {
+		return Num(n) + "+"
+	}
+	return Num(n)
+}
+
+// Num writes a number with its thousands apart.
+func Num(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "\u202f" + text[i:]
+	}
+	return text
+}
+
+// Span writes a duration with its two largest units.
+func Span(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 s"
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second && d%time.Second != 0:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	units := []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
+	for i, unit := range units {
+		n := d / unit.size
+		if n == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", n, unit.name)
+		if i+1 < len(units) && n < 10 {
+			if rest := d % unit.size / units[i+1].size; rest > 0 {
+				text += fmt.Sprintf(" %d %s", rest, units[i+1].name)
+			}
+		}
+		return text
+	}
+	return "0 s"
+}
+
+// millis writes a number of milliseconds.
+func millis(ms float64) string {
+	switch {
+	case ms <= 0:
+		return "–"
+	case ms >= 1000:
+		return Span(time.Duration(ms * float64(time.Millisecond)))
+	}
+	return chart.Short(ms) + " ms"
+}
+
+// ago writes how long ago an instant was. A script keeps it current, and the exact instant is its title.
+func ago(at *time.Time) template.HTML {
+	if at == nil || at.IsZero() {
+		return `<span class="none">never</span>`
+	}
+	return stamp(*at, "data-ago", Span(time.Since(*at).Truncate(time.Second))+" ago")
+}
+
+// age writes how old something is that was so many seconds old when it was read. A script keeps it current.
+func age(seconds float64) template.HTML {
+	old := time.Duration(seconds * float64(time.Second))
+	return stamp(time.Now().Add(-old), "data-age", Span(old))
+}
+
+// moment writes an instant.
+func moment(at time.Time) template.HTML {
+	return stamp(at, "data-at", at.UTC().Format("2006-01-02 15:04:05"))
+}
+
+func stamp(at time.Time, kind, text string) template.HTML {
+	exact := at.UTC().Format("2006-01-02T15:04:05.000Z")
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s" %s>%s</time>`, exact, exact, kind, text)) //nolint:gosec // it has no text of a client
+}
+
+// Link returns the URL of a page with a query of names and values. Empty values are left out.
+func Link(page string, pairs ...string) template.URL {
+	query := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if page == "" {
+		page = "./"
+	}
+	if len(query) > 0 {
+		page += "?" + query.Encode()
+	}
+	return template.URL(page) //nolint:gosec // the query is encoded
+}
+
+// QueueMode is the name of the reader without a group.
+const QueueMode = "__QUEUE_MODE__"
+
+// GroupName writes the name of a group for people.
+func GroupName(name string) string {
+	if name == QueueMode {
+		return "(no group)"
+	}
+	return name
+}
+
+// Plural writes a number with its noun.
+func Plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Num(n) + " " + many
+}
+
+// Optional returns a text, or nothing for nil.
+func Optional(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// per writes how many there are of one thing for each of another.
+func per(n, of int64) string {
+	if of == 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(float64(n)/float64(of), 'f', 1, 64)
+}
+
+// each writes the part of a time that each of several things took.
+func each(seconds float64, of int64) string {
+	if of == 0 {
+		return "–"
+	}
+	return millis(seconds * 1000 / float64(of))
+}
+
+// operation writes an operation of group commit for people.
+func operation(name string) string {
+	switch name {
+	case "take":
+		return "pop with autoAck"
+	case "claim":
+		return "pop"
+	case "held":
+		return "ack of a contended partition"
+	}
+	return name
+}
+
+// dict makes a map of names and values, for a part with several parameters.
+func dict(pairs ...any) map[string]any {
+	out := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if name, ok := pairs[i].(string); ok {
+			out[name] = pairs[i+1]
+		}
+	}
+	return out
+}
+
+// shell quotes a text for a shell.
+func shell(text string) string {
+	plain := text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,") == ""
+	if plain {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Choice is a value of a list of choices with its text.
+type Choice struct{ Value, Text string }
+
+// Choices returns a list of choices. pairs are values and texts in turns.
+func Choices(pairs ...string) []Choice {
+	list := make([]Choice, 0, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		list = append(list, Choice{pairs[i], pairs[i+1]})
+	}
+	return list
+}

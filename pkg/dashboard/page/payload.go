@@ -1,0 +1,154 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"html"
+	"html/template"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// maxRaw is how many bytes of a payload are shown as they are.
+	maxRaw = 32 << 10
+	// MaxTree is how large the HTML of the values of a payload may be.
+	MaxTree = 64 << 10
+	// maxDepth is how deep values are shown. openDepth says which are unfolded at first.
+	maxDepth, openDepth = 32, 2
+	// maxValue is how many bytes of a text are shown among the values.
+	maxValue = 2000
+)
+
+// Payload shows a payload twice: as values that fold, and as it is stored.
+type Payload struct {
+	Tree template.HTML
+	// Cut says that the payload has more values.
+	Cut bool
+	// Raw is the beginning of the payload, of Size bytes in all.
+	Raw  string
+	Size int64
+}
+
+// Whole reports whether Raw is the whole payload.
+func (v *Payload) Whole() bool { return int64(len(v.Raw)) == v.Size }
+
+// ViewPayload returns the view of a payload. Numbers stay as they are written, so that large ones are exact.
+func ViewPayload(payload json.RawMessage) Payload {
+	v := Payload{Raw: firstBytes(string(payload), maxRaw), Size: int64(len(payload))}
+	t := &tree{read: json.NewDecoder(bytes.NewReader(payload))}
+	t.read.UseNumber()
+	if !t.value("", 0) {
+		return v
+	}
+	v.Tree, v.Cut = template.HTML(t.out.String()), t.cut //nolint:gosec // each text is escaped
+	return v
+}
+
+// tree writes the values of a payload as HTML.
+type tree struct {
+	read *json.Decoder
+	out  strings.Builder
+	cut  bool
+}
+
+func (t *tree) full() bool { return t.out.Len() > MaxTree }
+
+// value writes the next value with its name. It returns false if there is none.
+func (t *tree) value(name string, depth int) bool {
+	token, err := t.read.Token()
+	if err != nil {
+		return false
+	}
+	label := ""
+	if name != "" {
+		label = `<span class="name">` + html.EscapeString(clipValue(name)) + `</span> `
+	}
+	open, isList := token.(json.Delim)
+	if !isList {
+		t.write(label + scalar(token))
+		return true
+	}
+	closing := map[json.Delim]string{'{': "}", '[': "]"}[open]
+	if !t.read.More() {
+		_, err := t.read.Token()
+		t.write(label + `<span class="dim">` + open.String() + closing + `</span>`)
+		return err == nil
+	}
+	state := ""
+	if depth < openDepth {
+		state = " open"
+	}
+	t.cut = t.cut || depth >= maxDepth
+	folded := !t.cut
+	t.write("<details" + state + "><summary>" + label + `<span class="dim">` + open.String() + "…" + closing + `</span></summary><ul>`)
+	ok := t.members(open, depth)
+	if folded {
+		t.out.WriteString("</ul></details>")
+	}
+	return ok
+}
+
+// members writes the values of an object or of a list up to its end.
+func (t *tree) members(open json.Delim, depth int) bool {
+	for t.read.More() {
+		name := ""
+		if open == '{' {
+			token, err := t.read.Token()
+			if err != nil {
+				return false
+			}
+			name, _ = token.(string)
+		}
+		if t.cut = t.cut || t.full(); !t.cut {
+			t.out.WriteString("<li>")
+		}
+		if !t.value(name, depth+1) {
+			return false
+		}
+	}
+	_, err := t.read.Token()
+	return err == nil
+}
+
+// write adds HTML unless the payload is cut here.
+func (t *tree) write(text string) {
+	if !t.cut {
+		t.out.WriteString(text)
+	}
+}
+
+// scalar writes a text, a number, true, false or null.
+func scalar(token json.Token) string {
+	switch v := token.(type) {
+	case string:
+		return `<span class="text">` + html.EscapeString(Quoted(clipValue(v))) + `</span>`
+	case json.Number:
+		return `<span class="number">` + html.EscapeString(v.String()) + `</span>`
+	case bool:
+		if v {
+			return `<span class="word">true</span>`
+		}
+		return `<span class="word">false</span>`
+	}
+	return `<span class="word">null</span>`
+}
+
+// clipValue returns the beginning of a text that is long.
+func clipValue(text string) string {
+	if len(text) <= maxValue {
+		return text
+	}
+	return firstBytes(text, maxValue) + "…"
+}
+
+// firstBytes returns at most n bytes of a text, and no part of a character.
+func firstBytes(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}

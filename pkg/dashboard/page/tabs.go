@@ -1,0 +1,34 @@
+package page
+
+import "github.com/belfry-mq/belfry/pkg/identity"
+
+// tabs are the pages that one name of the navigation has.
+var tabs = map[string][]Choice{
+	"messages": {{"messages", "Stored"}, {"traces", "Traces"}},
+	"system":   {{"system", "Instances and Postgres"}, {"producers", "Producers in SQL"}, {"streams", "Streams"}, {"maintenance", "Maintenance"}, {"audit", "Audit"}},
+}
+
+// tabsOf returns the tabs that the caller may see.
+func tabsOf(of string, can Can) []Choice {
+	var shown []Choice
+	for _, tab := range tabs[of] {
+		switch tab.Value {
+		case "maintenance", "audit":
+			if !can.SeeAdmin() {
+				continue
+			}
+		case "system":
+			if !can.SeeAll() {
+				continue
+			}
+		}
+		shown = append(shown, tab)
+	}
+	return shown
+}
+
+// SeeAdmin reports whether the caller sees what only administrators see.
+func (c Can) SeeAdmin() bool { return Can{Principal: c.Principal}.has(identity.Admin) }
+
+// Maintain allows to turn the switches for maintenance.
+func (c Can) Maintain() bool { return c.has(identity.Admin) && c.SeeAll() }
