@@ -9,8 +9,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
-// claimDirectly answers the only request of a round if no second request waits for its target. There
-// is nothing to share, so the claim is also the probe: one round trip instead of two.
+// claimDirectly answers the only request of a round if it was woken for one partition, or if no second
+// request waits for its target. There is nothing to share, so the claim is also the probe: one round
+// trip instead of two.
 func (w *worker) claimDirectly(r *roundRequest) {
 	observation := w.d.Readiness.Observe(r.target)
 	deliveries, err := w.d.Store.Claim(r.ctx, []queue.Assignment{{Request: r.req, Target: r.target}})
@@ -20,14 +21,13 @@ func (w *worker) claimDirectly(r *roundRequest) {
 	case len(deliveries[0].Messages) > 0:
 		w.d.Metrics.viable.Inc()
 		w.d.Metrics.assignments.Add(float64(deliveries[0].Partitions))
+		w.d.conclude(r.target, observation, &deliveries[0])
 		r.answer(roundReply{delivery: deliveries[0]})
 	case deliveries[0].Contested:
 		w.popAfterLostRace(r, deliveries[0].Unopened)
 	default:
 		w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
-		if !deliveries[0].Gone {
-			w.d.setEmpty(r.target, observation, &deliveries[0])
-		}
+		w.d.conclude(r.target, observation, &deliveries[0])
 		r.answer(roundReply{delivery: deliveries[0]})
 	}
 }
@@ -56,8 +56,10 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 		grants = append(grants, grant{request: r, partitions: decision.Partitions})
 		assignments = append(assignments, queue.Assignment{Request: r.req, Target: target})
 	}
+	granted := grantedPartitions(grants)
 	deliveries, errs := w.claimGrants(ctx, grants, assignments)
-	w.updateReadiness(targets, grants, leftovers(grants, deliveries, errs))
+	w.updateReadiness(targets, granted, leftovers(grants, deliveries, errs))
+	w.coverWakes(requests, targets, granted)
 	for i, g := range grants {
 		switch {
 		case errs[i] != nil:
@@ -80,7 +82,7 @@ func (w *worker) claimGrants(ctx context.Context, grants []grant, assignments []
 		for i := range claimed {
 			deliveries[from+i] = claimed[i]
 			if !foundNothing(&claimed[i]) {
-				grants[from+i].request.answer(roundReply{delivery: claimed[i]})
+				grants[from+i].request.answer(roundReply{delivery: claimed[i], covered: true})
 			}
 		}
 		return err
@@ -92,7 +94,7 @@ func (w *worker) claimGrants(ctx context.Context, grants []grant, assignments []
 type leftover struct {
 	// unknown: something due may be left.
 	unknown bool
-	// next is when a lease of the claims ends, or 0 if messages are due that the claims did not take.
+	// next is when a lease of the claims ends, or 0 if an assigned partition was perhaps not claimed.
 	next readiness.NextDue
 }
 
@@ -115,6 +117,8 @@ func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[in
 		case len(g.partitions) > 1:
 			// The claim took as many partitions as were due, but not always the assigned ones.
 			l.next.Add(0)
+		case deliveries[i].HasNext && deliveries[i].NextIn <= 0:
+			l.unknown = true // the request announces it
 		case deliveries[i].HasNext:
 			l.next.Add(deliveries[i].NextIn)
 		}
@@ -123,14 +127,19 @@ func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[in
 	return left
 }
 
-// updateReadiness notes for each target of a round whether it is empty and when something is due.
-func (w *worker) updateReadiness(targets []roundTarget, grants []grant, left map[int64]leftover) {
+// grantedPartitions returns the partitions that the plan gives away.
+func grantedPartitions(grants []grant) map[queue.Target]bool {
 	granted := map[queue.Target]bool{}
 	for _, g := range grants {
 		for _, p := range g.partitions {
 			granted[queue.Target{Group: g.request.target.Group, Partition: p}] = true
 		}
 	}
+	return granted
+}
+
+// updateReadiness notes for each target of a round whether it is empty and when something is due.
+func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target]bool, left map[int64]leftover) {
 	for _, t := range targets {
 		l := left[t.target.Group]
 		paused := false
@@ -166,14 +175,16 @@ func (w *worker) popAfterLostRace(r *roundRequest, unopened error) {
 		delivery, err := w.d.Store.Pop(r.ctx, r.req)
 		delivery.Gone = delivery.Target != r.target
 		if err == nil && foundNothing(&delivery) {
-			w.d.setEmpty(r.target, observation, &delivery)
+			w.d.conclude(r.target, observation, &delivery)
 			err = unopened
 		} else {
 			// The rival may have left something behind, so the other requests of the round probe again.
 			now := time.Now()
 			w.d.Readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
-			w.d.Readiness.WakeAt(readiness.TargetKey(r.target), now)
+			if r.target.Partition != 0 {
+				w.d.Readiness.WakeAt(readiness.TargetKey(r.target), now)
+			}
 		}
-		r.answer(roundReply{delivery: delivery, err: err})
+		r.answer(roundReply{delivery: delivery, err: err, covered: err == nil})
 	})
 }

@@ -81,6 +81,7 @@ func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	for range cfg.PollWorkers {
 		d.workers = append(d.workers, newWorker(d))
 	}
+	deps.Intents.use(deps.Readiness)
 	deps.Metrics.observe(d)
 	deps.Events.Subscribe(d)
 	return d
@@ -128,7 +129,7 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Del
 		return &in.delivery, err
 	}
 	d.Intents.add(in)
-	defer d.Intents.remove(in)
+	defer d.end(in)
 	if err := d.wait(in); err != nil {
 		return nil, err
 	}

@@ -19,22 +19,25 @@
 //  2. a pure plan (package plan) that decides which request gets which partition,
 //  3. one round trip of claims, each with its own lease.
 //
-// If one message wakes 1,000 requests, there are one preflight and one claim. The round learns that
-// nothing else is due, and that answers the other 999. If a round has one request and no second
-// request waits for its target, the claim is also the probe and there is no preflight.
+// If a resync wakes 1,000 requests, and one message is there, there are one preflight and one claim. The
+// round learns that nothing else is due, and that answers the other 999. If a round has one request, and
+// it was woken for one partition or no second request waits for its target, the claim is also the probe
+// and there is no preflight.
 //
 // dispatch.poll_workers workers make the rounds. A group always has the same worker, so two rounds
 // never plan the same group at a time.
 //
 // # Handoff
 //
-// If a single request waits for exactly what is pushed, the push makes the claim for that request, as
-// the last statements of its own round trip (Intents.Handoffs). The push is announced all the same,
-// because others may wait for the lease to end.
+// A push to one partition makes the claim for a request that waits for it, as the last statements of its
+// own round trip (Intents.Handoffs). Of each group, the request with the earliest deadline gets it. What
+// the push announces then is what is ready after the claim: the partition when its lease ends, and
+// nothing if it was consumed. The target is known to be empty again, so the next request of the client
+// waits without a query.
 //
 // # What wakes a request
 //
-//	a push that a single request waits for      its handoff
+//	a push to one partition                     its handoff, one request of each group
 //	a push, a transaction, a sequencer commit   events.OnReady after the commit
 //	ack, nack, release, extend                  events.OnReady with what became ready
 //	a lease expires, a delay or window ends     the timer: each probe sets it to the next due instant
@@ -46,9 +49,28 @@
 //	the database has a new epoch                events.OnResync
 //	none of these                               the fallback timer
 //
-// A resync wakes all waiting requests, and each round then costs one query. An event is a hint and
-// the tables are the truth. The clock of the database decides when something is due. Local clocks
+// Events with partitions and the timer wake one request for each partition (notify.Line). A creation and
+// a resync wake all requests that they concern, and each round then costs one query. An event is a hint
+// and the tables are the truth. The clock of the database decides when something is due. Local clocks
 // only measure waits.
+//
+// # Who owes a wake
+//
+// A request that was woken alone owes the wake. passon.go has the rules. A wake for a partition is used:
+//
+//   - by a delivery from this partition. If that leaves messages or a lease, the delivery announces when
+//     the partition is due again, for the requests that were not woken;
+//   - by a probe that finds nothing: the partition is not due.
+//
+// A wake by the timer is for all that is due at that instant. It is used by a probe that finds nothing, or
+// by a round, which wakes a request for each due partition that it saw and left.
+//
+// In every other case the request passes the wake on when it ends: its client left, its time is up, it
+// has something else, or it panicked. After an error of the database the next request waits for
+// dispatch.poll_interval, and for a second if the request itself may be the reason.
+//
+// So a partition that is due and a request that could take it do not both wait. This does not depend on
+// who wakes first: a request that finds another one's partition passes its own wake on.
 //
 // While the listener is proven, the fallback timer is the last safety net, after
 // dispatch.fallback_interval. While it is not proven, all requests of a group share a backoff from

@@ -49,7 +49,7 @@ func TestOneIDInTwoEpochs(t *testing.T) {
 		for range 2 { // two share a round
 			pending(t, b.begin(t.Context(), req))
 		}
-		b.ready(1, 2, 1)
+		b.resync(2)
 		synctest.Wait()
 		require.Equal(t, 1, store.calls().preflights)
 		require.Equal(t, queue.Epoch(6), store.claims[1][0].Target.Epoch)
@@ -87,14 +87,14 @@ func TestTwoEpochsInOneRound(t *testing.T) {
 		wait("others", time.Hour)
 		before, after := wait("orders", time.Minute), wait("bills", time.Hour)
 		hold := make(chan struct{})
-		store.onPreflight = func(time.Duration) error {
-			store.onPreflight = nil
+		store.onClaim = func([]queue.Assignment) error {
+			store.onClaim = nil
 			<-hold
 			return nil
 		}
-		b.ready(9, 1, 0)
+		b.ready(9, 1, 1)
 		synctest.Wait()
-		b.ready(1, 1, 1) // both join the next round
+		b.resync(1) // both join the next round
 		synctest.Wait()
 		close(hold)
 		delivered(t, after)

@@ -118,7 +118,9 @@ func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) queue
 			continue
 		}
 		d.Partitions++
-		d.Messages = append(d.Messages, make([]queue.Message, take)...)
+		for range take {
+			d.Messages = append(d.Messages, queue.Message{Partition: &queue.Partition{Key: one.Partition}})
+		}
 		if req.AutoAck {
 			p.messages -= take
 		} else {

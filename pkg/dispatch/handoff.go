@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // maxHandoffs bounds the claims that one push makes. A queue with more targets is left to the
@@ -21,21 +22,26 @@ const (
 	stateDelivered                    // a push gave it its delivery
 )
 
-// Handoffs returns the claims that a push to the partition makes right after its commit. A request
-// gets a handoff if it sleeps and is the only one that waits for its target. Then the pushed message
-// needs no wake, no probe and no round trip of its own.
+// Handoffs returns the claims that a push to the partition makes right after its commit. One
+// request of each group gets a handoff. It sleeps and can take the partition. Requests that name the
+// partition come first, then the earliest deadline. Then the pushed message needs no wake,
+// no probe and no round trip of its own.
 //
-// A request with AutoAck gets no handoff: its claim consumes the messages, which would be lost if
-// the request has meanwhile found others.
+// A request with AutoAck does not go on before the end of its offer: its claim consumes the messages,
+// which would be lost if the request had meanwhile found others.
 func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	offered := r.offerLocked(queueName, partition)
 	handoffs := make([]queue.Handoff, len(offered))
 	for i, in := range offered {
+		var observation *readiness.Observation
+		if r.readiness != nil {
+			observation = r.readiness.Observe(in.registered)
+		}
 		handoffs[i] = queue.Handoff{
 			Assignment: queue.Assignment{Request: in.req, Target: in.registered},
-			Take:       func(delivery queue.Delivery) bool { return r.take(in, delivery) },
+			Take:       func(delivery queue.Delivery) bool { return r.take(in, observation, delivery) },
 		}
 	}
 	return handoffs
@@ -49,45 +55,53 @@ func (r *Intents) offerLocked(queueName, partition string) []*intent {
 		return nil
 	}
 	var offered []*intent
-	for _, members := range targets {
-		in := only(members)
-		if in == nil || in.state != stateSleeping || in.handoffMissed || in.req.AutoAck ||
-			(in.req.Partition != nil && *in.req.Partition != partition) {
+	for _, m := range targets {
+		if len(m.sleeping) == 0 || m.missed {
 			continue
 		}
-		in.state = stateOffered
+		in := m.sleeping[0]
+		if in.req.Partition != nil && *in.req.Partition != partition || in.ctx.Err() != nil {
+			continue
+		}
 		offered = append(offered, in)
 	}
 	slices.SortFunc(offered, func(a, b *intent) int {
 		return cmp.Or(cmp.Compare(b.registered.Partition, a.registered.Partition), a.deadline.Compare(b.deadline))
 	})
-	return offered
-}
-
-// only returns the only member, or nil if there are several.
-func only(members map[*intent]struct{}) *intent {
-	if len(members) == 1 {
-		for in := range members {
-			return in
-		}
+	groups := map[int64]bool{}
+	offered = slices.DeleteFunc(offered, func(in *intent) bool {
+		second := groups[in.registered.Group]
+		groups[in.registered.Group] = true
+		return second
+	})
+	for _, in := range offered {
+		targets[in.registered].sleeping.remove(in)
+		in.state, in.offerEnded = stateOffered, make(chan struct{})
 	}
-	return nil
+	return offered
 }
 
 // take ends an offer. It returns true if the intent took the delivery. An intent does not take a
 // delivery without messages.
-func (r *Intents) take(in *intent, delivery queue.Delivery) bool {
+func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Delivery) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if in.state != stateOffered {
 		return false
 	}
+	defer close(in.offerEnded)
 	if len(delivery.Messages) == 0 {
-		// The messages of this queue are not due at once, so another handoff would find nothing either.
-		in.state, in.handoffMissed = stateSleeping, true
+		in.state = stateSleeping
+		if m := r.waiting[in.req.Queue][in.registered]; m != nil {
+			m.missed = true
+			m.sleeping.add(in)
+		}
 		return false
 	}
 	in.state, in.delivery = stateDelivered, delivery
+	if o != nil {
+		r.readiness.SetTaken(in.registered, o, partitionsOf(&delivery))
+	}
 	close(in.handedOver)
 	r.metrics.viable.Inc()
 	r.metrics.assignments.Add(float64(delivery.Partitions))
@@ -99,16 +113,28 @@ func (r *Intents) markSleeping(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	in.state = stateSleeping
+	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
+		m.sleeping.add(in)
+	}
 }
 
 // markAwake marks that the intent is about to probe. It returns true and changes nothing if a push
-// has given the intent its delivery.
+// has given the intent its delivery. With AutoAck it blocks until the end of an offer, which comes with
+// the end of the push.
 func (r *Intents) markAwake(in *intent) (delivered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if in.state == stateOffered && in.req.AutoAck {
+		r.mu.Unlock()
+		<-in.offerEnded
+		r.mu.Lock()
+	}
 	if in.state == stateDelivered {
 		return true
 	}
 	in.state = stateAwake
+	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
+		m.sleeping.remove(in)
+	}
 	return false
 }

@@ -14,7 +14,9 @@ import (
 
 // claimed is a delivery that a push claimed.
 func claimed() queue.Delivery {
-	return queue.Delivery{LeaseID: queue.NewID(), Messages: make([]queue.Message, 1), Partitions: 1}
+	return queue.Delivery{
+		LeaseID: queue.NewID(), Messages: []queue.Message{{Partition: &queue.Partition{Key: 1}}}, Partitions: 1,
+	}
 }
 
 // groupsByName resolves the groups "1" to "9" to their numbers.
@@ -55,19 +57,15 @@ func TestHandoffNeedsNoProbe(t *testing.T) {
 	}
 }
 
-// A request that might not accept the delivery, or that shares its target, is left to the rounds.
+// What a push cannot hand over is left to the rounds.
 func TestRequestsWithoutAHandoff(t *testing.T) {
 	t.Parallel()
-	autoAck := request(time.Hour)
-	autoAck.AutoAck = true
 	many := make([]*queue.PopRequest, 5)
 	for i := range many {
 		many[i] = inGroup(request(time.Hour), string(rune('1'+i)))
 	}
 	for name, waiting := range map[string][]*queue.PopRequest{
 		"no request":                   nil,
-		"autoAck":                      {inGroup(autoAck, "1")},
-		"two requests for one target":  {inGroup(request(time.Hour), "1"), inGroup(request(time.Hour), "1")},
 		"another partition":            {inGroup(otherPartition(time.Hour), "1")},
 		"more groups than maxHandoffs": many,
 	} {
@@ -113,6 +111,124 @@ func TestHandoffsOfSeveralGroups(t *testing.T) {
 		require.False(t, offers[0].Take(queue.Delivery{}))
 		pending(t, specificOut)
 	})
+}
+
+func autoAck(req *queue.PopRequest) *queue.PopRequest {
+	req.AutoAck = true
+	return req
+}
+
+// Of the requests that wait for the same, the one with the earliest deadline gets the handoff, and each
+// group has one.
+func TestTheEarliestDeadlineGetsTheHandoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{resolve: groupsByName, pop: popNothing})
+		var outs []<-chan answer
+		for _, wait := range []time.Duration{3, 1, 2} {
+			outs = append(outs, b.begin(t.Context(), inGroup(request(wait*time.Hour), "1")))
+		}
+		named := b.begin(t.Context(), inGroup(specific(4*time.Hour), "1"))
+		pending(t, named)
+		for _, want := range []<-chan answer{named, outs[1], outs[2], outs[0]} {
+			offers := b.intents.Handoffs("orders", "1")
+			require.Len(t, offers, 1)
+			require.True(t, offers[0].Take(claimed()))
+			delivered(t, want)
+		}
+		require.Empty(t, b.intents.Handoffs("orders", "1"))
+		require.Zero(t, b.Waiting())
+	})
+}
+
+// A claim with AutoAck consumes the messages. So the request does not go on before the end of the offer,
+// whatever happens.
+func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {
+	t.Parallel()
+	for name, wake := range map[string]func(b *harness, leave context.CancelFunc){
+		"nothing":           nil,
+		"a wake":            func(b *harness, _ context.CancelFunc) { b.ready(1, 2, 1) },
+		"a resync":          func(b *harness, _ context.CancelFunc) { b.bus.Resync("a resync", events.Peer) },
+		"its time is up":    func(*harness, context.CancelFunc) { <-time.After(2 * time.Hour) },
+		"the server stops":  func(b *harness, _ context.CancelFunc) { b.Stop() },
+		"its client leaves": func(_ *harness, leave context.CancelFunc) { leave() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &fakeStore{})
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				out := b.begin(ctx, autoAck(request(time.Hour)))
+				pending(t, out)
+				offer := b.intents.Handoffs("orders", "1")[0]
+				if wake != nil {
+					wake(b, leave)
+				}
+				pending(t, out)
+				d := claimed()
+				d.LeaseID = queue.ID{}
+				require.True(t, offer.Take(d))
+				if a := answered(t, out); name != "its client leaves" {
+					require.NoError(t, a.err)
+					require.Len(t, a.Messages, 1)
+				}
+				require.Equal(t, calls{pops: 1}, b.store.calls())
+			})
+		})
+	}
+}
+
+// After the offer of a failed push, the request goes on as if there had been none.
+func TestAnAutoAckRequestGoesOnAfterAnEmptyHandoff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		out := b.begin(t.Context(), autoAck(request(time.Hour)))
+		pending(t, out)
+		offer := b.intents.Handoffs("orders", "1")[0]
+		b.ready(1, 2, 1)
+		pending(t, out)
+		require.False(t, offer.Take(queue.Delivery{}))
+		delivered(t, out)
+	})
+}
+
+// After a handoff, the target is known to be empty again, unless something became ready meanwhile or the
+// handoff left messages.
+func TestWhatIsKnownAfterAHandoff(t *testing.T) {
+	t.Parallel()
+	other := queue.Ready{Group: 1, Partition: 2}
+	for name, c := range map[string]struct {
+		meanwhile []queue.Ready
+		left      time.Duration
+		pops      int
+	}{
+		"nothing else":                       {nil, time.Minute, 0},
+		"another partition is ready":         {[]queue.Ready{other}, time.Minute, 1},
+		"another partition is ready later":   {[]queue.Ready{{Group: 1, Partition: 2, In: time.Hour}}, time.Minute, 0},
+		"the partition has messages left":    {nil, 0, 1},
+		"the lease of the handoff has ended": {nil, time.Nanosecond, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &fakeStore{})
+				out := b.wait()
+				offer := b.intents.Handoffs("orders", "1")[0]
+				b.bus.Ready(c.meanwhile, events.Here)
+				d := claimed()
+				d.NoteDueIn(c.left)
+				require.True(t, offer.Take(d))
+				b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1, In: c.left}}, events.Here)
+				delivered(t, out)
+				time.Sleep(time.Nanosecond)
+				before := b.store.calls()
+				pending(t, b.begin(t.Context(), request(time.Hour)))
+				require.Equal(t, c.pops, b.store.calls().pops-before.pops)
+			})
+		})
+	}
 }
 
 // The push claimed for a request, but its messages are not due yet. The request keeps waiting and

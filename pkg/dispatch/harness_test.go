@@ -133,6 +133,14 @@ func (b *harness) ready(group, partition int64, n int) {
 	b.bus.Ready([]queue.Ready{{Group: group, Partition: partition}}, events.Here)
 }
 
+// resync commits one message in each of the partitions of group 1, and wakes all requests.
+func (b *harness) resync(partitions ...int64) {
+	for _, p := range partitions {
+		b.store.put(1, p, 1, 0)
+	}
+	b.bus.Resync("for the test", events.Peer)
+}
+
 // request pops the queue whose group has the id 1, and which has partition 1.
 func request(wait time.Duration) *queue.PopRequest {
 	return &queue.PopRequest{Queue: "orders", Group: "g", Batch: 1, Partitions: 1, Wait: wait}

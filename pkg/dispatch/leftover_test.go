@@ -74,7 +74,7 @@ func TestEndOfALeaseWakesItsOwnClient(t *testing.T) {
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
 		outs = append(outs, b.wait())
-		require.Equal(t, calls{pops: 1, preflights: 1, claims: 1}, b.store.calls(), "the target is known to be empty")
+		require.Equal(t, calls{pops: 1, claims: 1}, b.store.calls(), "the target is known to be empty")
 		time.Sleep(leaseTime)
 		got, _ = split(t, outs)
 		require.Equal(t, 1, got)

@@ -31,7 +31,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	if target.Group != in.probed && in.probed != 0 {
 		in.firstProbeDone = false // a group was recreated, and may still join its queue
 	}
-	in.probed = target.Group
+	in.probed, in.covered = target.Group, false
 	switch {
 	case in.req.Tags != nil:
 		return d.probeTags(in)
@@ -62,6 +62,9 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	case delivery.Gone:
 		in.req.RefreshSince = time.Now()
 		d.Store.Forget(in.req, target)
+		if len(in.owed.Keys) > 0 { // the others were not woken, and do not know
+			d.Readiness.Gone(target, in.owed.Cause)
+		}
 		return nil, true, nil
 	}
 	return nil, false, nil
@@ -75,9 +78,7 @@ func (d *Dispatcher) firstProbe(in *intent) (*queue.Delivery, error) {
 		return nil, err
 	}
 	delivery.Gone = delivery.Target != in.target
-	if foundNothing(delivery) {
-		d.setEmpty(in.target, observation, delivery)
-	}
+	d.conclude(in.target, observation, delivery)
 	return delivery, nil
 }
 
@@ -104,12 +105,16 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	return nil, false, nil
 }
 
-// setEmpty ends a probe with a delivery that has no messages.
-func (d *Dispatcher) setEmpty(target queue.Target, o *readiness.Observation, empty *queue.Delivery) {
-	if empty.Paused {
+// conclude ends a probe that was one claim.
+func (d *Dispatcher) conclude(target queue.Target, o *readiness.Observation, delivery *queue.Delivery) {
+	switch {
+	case delivery.Gone:
+	case len(delivery.Messages) > 0:
+		d.Readiness.SetTaken(target, o, partitionsOf(delivery))
+	case delivery.Paused:
 		d.Readiness.SetPaused(target, o)
-	} else {
-		d.Readiness.SetEmpty(target, o, nextDue(empty))
+	default:
+		d.Readiness.SetEmpty(target, o, nextDue(delivery))
 	}
 }
 

@@ -22,6 +22,10 @@ const maxPreflightTimeout = 5 * time.Second
 // roundRequest is an intent that wants to be part of the next round.
 type roundRequest struct {
 	*intent
+	// target and wake are what the intent waited for and what it owed when it joined. The intent changes
+	// its own as soon as it has the answer.
+	target queue.Target
+	wake   readiness.Wake
 	// reply receives exactly one answer. It is buffered, so the round never waits for the request.
 	reply    chan roundReply
 	answered atomic.Bool
@@ -39,7 +43,9 @@ func (r *roundRequest) answer(reply roundReply) bool {
 // roundReply is a delivery without messages if the round had nothing for the intent.
 type roundReply struct {
 	delivery queue.Delivery
-	err      error
+	// covered: others were woken for all that the round saw and left.
+	covered bool
+	err     error
 }
 
 // worker makes the rounds of the groups that hash to it, one at a time.
@@ -64,9 +70,10 @@ func newWorker(d *Dispatcher) *worker {
 // client meanwhile, because the timeouts of the database bound a round. If the client left, the
 // lease is released.
 func (d *Dispatcher) joinRound(in *intent) (*queue.Delivery, error) {
-	r := &roundRequest{intent: in, reply: make(chan roundReply, 1)}
+	r := &roundRequest{intent: in, target: in.target, wake: in.owed, reply: make(chan roundReply, 1)}
 	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].queue <- r
 	got := <-r.reply
+	in.covered = got.covered
 	if got.err != nil {
 		return nil, got.err
 	}
@@ -121,7 +128,7 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 		})
 		n := min(len(requests), w.d.poll.MaxIntentions)
 		w.guard(requests[:n], func() {
-			if len(requests) == 1 && w.d.Intents.isAlone(requests[0].intent) {
+			if len(requests) == 1 && (readiness.PartitionOf(requests[0].wake) != 0 || w.d.Intents.isAlone(requests[0].intent)) {
 				w.claimDirectly(requests[0])
 			} else {
 				w.makeRound(ctx, requests[:n])
@@ -164,6 +171,9 @@ type roundTarget struct {
 	err error
 }
 
+// limit is how many due partitions a preflight lists: more than are wanted, to see whether some are left.
+func (t *roundTarget) limit() int { return 2*t.want + 1 }
+
 // makeRound answers the requests with one preflight and one round trip of claims. If one target or one
 // claim makes these fail, its requests alone get the error.
 func (w *worker) makeRound(ctx context.Context, requests []*roundRequest) {
@@ -196,8 +206,7 @@ func (w *worker) observeTargets(requests []*roundRequest) []roundTarget {
 func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests int) {
 	probes := make([]queue.Probe, len(targets))
 	for i, t := range targets {
-		// One more than wanted shows whether something is left over.
-		probes[i] = queue.Probe{Target: t.target, Want: t.want + 1}
+		probes[i] = queue.Probe{Target: t.target, Want: t.limit()}
 	}
 	w.isolate(len(targets), func(from, to int) error {
 		results, err := w.preflightInTime(ctx, probes[from:to], requests)

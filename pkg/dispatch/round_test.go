@@ -136,9 +136,7 @@ func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 			return nil
 		}
 		outs := b.many(3)
-		for p := range int64(3) {
-			b.ready(1, p+1, 1)
-		}
+		b.resync(1, 2, 3)
 		time.Sleep(5 * time.Second)
 		got, _ := split(t, outs)
 		require.Equal(t, 3, got, "no request starves")
@@ -152,7 +150,7 @@ func TestPreflightThatExceedsItsLimitGetsTwiceTheTime(t *testing.T) {
 		takes = 0
 		more := b.many(7) // two stay, so no claim is a direct one
 		for p := range int64(5) {
-			b.ready(1, p+4, 1)
+			b.resync(p + 4)
 			synctest.Wait()
 		}
 		got, _ = split(t, more)
@@ -177,7 +175,7 @@ func TestPreflightThatNeverAnswersIsAnError(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := run(t, &fakeStore{onPreflight: func(time.Duration) error { return c.err }})
 				outs := b.many(2)
-				b.ready(1, 1, 1)
+				b.resync(1)
 				time.Sleep(time.Minute)
 				failed := 0
 				for _, out := range outs { // a request after the round may claim directly

@@ -33,14 +33,22 @@ type intent struct {
 	target queue.Target
 	// ticket wakes the intent.
 	ticket *readiness.Ticket
+	// owed is a wake that no other request got. Without keys it is none. The intent passes it on if it
+	// cannot use it, after passAfter.
+	owed      readiness.Wake
+	passAfter time.Duration
+	// covered: the last probe woke others for all that it saw and left.
+	covered bool
 
 	// registered is the target under which the Intents list this one. Only they use it.
 	registered queue.Target
-	// The Intents own the next three until markAwake. handoffMissed: a push claimed for this intent
-	// and found nothing. delivery is the answer, from a push or from the intent's own probe.
-	state         intentState
-	handoffMissed bool
-	delivery      queue.Delivery
+	// The Intents own the next four until markAwake. asleep is the place in members.sleeping, from 1 on,
+	// or 0. offerEnded is closed when the offer of a push ends. delivery is the answer, from a push or
+	// from the intent's own probe.
+	state      intentState
+	asleep     int
+	offerEnded chan struct{}
+	delivery   queue.Delivery
 	// handedOver is closed when a push has set delivery.
 	handedOver chan struct{}
 }
@@ -96,7 +104,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 			return true, err
 		}
 		armedAt := time.Now()
-		in.ticket = d.Readiness.Ticket(keys...)
+		in.ticket = d.Readiness.Line(in.deadline, keys...)
 		found, again, err := d.probe(in)
 		var joining error
 		if errors.Is(err, queue.ErrJoining) {
@@ -106,15 +114,19 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 		}
 		if err == nil && found == nil && !again {
 			d.countWake(woken, false)
+			in.foundNothing()
 			return false, nil
 		}
 		in.ticket.Close()
 		switch {
 		case err != nil:
 			d.countWake(woken, false)
+			in.passAfter = d.retryAfter(err)
 			return true, err
 		case found != nil:
 			d.countWake(woken, true)
+			in.useWake(found)
+			d.announceTaken(in.target, found)
 			in.delivery = *found
 			return true, nil
 		}
@@ -135,6 +147,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 func (d *Dispatcher) acceptHandoff(in *intent) error {
 	d.backoffs.reset(in.target)
 	d.countWake(wakeHandoff, true)
+	in.useWake(&in.delivery)
 	_, err := d.releaseIfLeft(in.ctx, &in.delivery)
 	return err
 }
@@ -163,6 +176,7 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	fallback, shared := d.nextFallback(in)
 	timer := time.NewTimer(min(left, time.Until(fallback)))
 	defer timer.Stop()
+	in.ticket.Looked()
 	d.Intents.markSleeping(in)
 	select {
 	case <-in.handedOver:
@@ -170,7 +184,8 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	case <-in.ticket.C():
 		in.emptyProbes = 0
 		d.backoffs.reset(in.target)
-		return in.ticket.Cause(), false, nil
+		in.owed = in.ticket.Accept()
+		return in.owed.Cause, false, nil
 	case <-timer.C:
 		if !fallback.Before(in.deadline) {
 			return "", true, nil

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,10 +54,10 @@ func TestAnnouncementDuringThePreflightIsNotLost(t *testing.T) {
 			store.onFound = nil
 			b.ready(1, 1, 1)
 		}
-		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) // of a message that was claimed already
+		b.resync()
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
-		require.Equal(t, calls{pops: 1, preflights: 2, claims: 1}, store.calls())
+		require.Equal(t, 1, store.calls().pops)
 		require.Greater(t, store.probes[0][0].Want, 1, "one more than wanted")
 	})
 }
@@ -91,7 +92,8 @@ func TestThousandWaitersAndOneMessageAreOneProbe(t *testing.T) {
 		require.Equal(t, 999, waiting)
 		require.Equal(t, 999, b.Waiting())
 		after := store.calls()
-		require.Equal(t, calls{pops: before.pops, preflights: before.preflights + 1, claims: before.claims + 1}, after)
+		require.Equal(t, calls{pops: before.pops, preflights: before.preflights, claims: before.claims + 1}, after)
+		require.InDelta(t, 1, b.labelled("belfry_dispatch_woken_total", "local"), 0)
 
 		// The others still wait: each message reaches one of them.
 		for i := range 20 {
@@ -159,7 +161,7 @@ func TestFutureReadyWakesAtItsInstant(t *testing.T) {
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
 		require.Equal(t, calls{pops: before.pops, preflights: before.preflights + 1, claims: 1}, store.calls())
-		require.InDelta(t, 3, b.value("belfry_dispatch_woken_by_timer_total"), 0)
+		require.InDelta(t, 1, b.value("belfry_dispatch_woken_by_timer_total"), 0)
 	})
 }
 
@@ -199,4 +201,175 @@ func TestNextInOfAProbeWakesAtItsInstant(t *testing.T) {
 			})
 		})
 	}
+}
+
+// One wake for an instant is enough for all that is due then, in whatever order the requests look.
+func TestAnInstantReachesARequestForEachPartition(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			b := run(t, &fakeStore{})
+			outs := b.many(20)
+			var ready []queue.Ready
+			for p := int64(1); p <= 15; p++ {
+				b.store.put(1, p, 1, time.Minute)
+				ready = append(ready, queue.Ready{Group: 1, Partition: p, In: time.Minute})
+			}
+			b.bus.Ready(ready, events.Here)
+			time.Sleep(time.Minute)
+			got, waiting := split(t, outs)
+			require.Equal(t, 15, got)
+			require.Equal(t, 5, waiting)
+		})
+	}
+}
+
+// Two requests are woken for two partitions. Their round gives one of them a third partition, which is
+// deeper. What the round leaves goes to a third request.
+func TestARoundPassesOnTheWakeForWhatItLeaves(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
+			if req.Queue == "others" {
+				return queue.Target{Group: 9}, true, nil
+			}
+			return queue.Target{Group: 1}, true, nil
+		}}
+		b := run(t, store, oneWorker)
+		outs := b.many(3)
+		other := request(time.Hour)
+		other.Queue = "others"
+		pending(t, b.begin(t.Context(), other))
+		hold := make(chan struct{})
+		store.onClaim = func([]queue.Assignment) error {
+			store.onClaim = nil
+			<-hold
+			return nil
+		}
+		b.ready(9, 1, 1)
+		synctest.Wait()
+		b.ready(1, 1, 1)
+		b.ready(1, 2, 1)
+		store.put(1, 3, 5, 0)
+		synctest.Wait()
+		close(hold)
+		got, _ := split(t, outs)
+		require.Equal(t, 3, got)
+	})
+}
+
+// The request that wakes finds that the group was deleted. The others learn it too.
+func TestAGoneTargetWakesAllItsRequests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var forgotten atomic.Bool
+		store := &fakeStore{onForget: func() { forgotten.Store(true) }}
+		store.resolve = func(*queue.PopRequest) (queue.Target, bool, error) {
+			if forgotten.Load() {
+				return queue.Target{Group: 2}, true, nil
+			}
+			return queue.Target{Group: 1}, true, nil
+		}
+		b := run(t, store)
+		outs := b.many(3)
+		store.change(func(f *fakeStore) { f.gone = map[int64]bool{1: true} })
+		for p := int64(1); p <= 3; p++ {
+			store.put(2, p, 1, 0) // announced to a group that no request knows
+		}
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here)
+		got, _ := split(t, outs)
+		require.Equal(t, 3, got)
+	})
+}
+
+// A request that was woken for a partition ends without it. Another request gets the wake.
+func TestAWakeIsPassedOn(t *testing.T) {
+	t.Parallel()
+	broken := &queue.Error{Code: queue.CodeUnavailable}
+	invalid := &queue.Error{Code: queue.CodeInvalid}
+	for name, c := range map[string]struct {
+		hook  func(leave context.CancelFunc) error
+		after time.Duration
+		err   error
+	}{
+		"its client leaves":         {func(leave context.CancelFunc) error { leave(); return context.Canceled }, 0, context.Canceled},
+		"the database fails":        {func(context.CancelFunc) error { return broken }, 100 * time.Millisecond, broken},
+		"the request is impossible": {func(context.CancelFunc) error { return invalid }, time.Second, invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &fakeStore{})
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				first := b.begin(ctx, request(time.Minute))
+				pending(t, first)
+				other := b.wait()
+				b.store.onClaim = func([]queue.Assignment) error {
+					b.store.onClaim = nil
+					return c.hook(leave)
+				}
+				b.ready(1, 1, 1)
+				require.ErrorIs(t, answered(t, first).err, c.err)
+				if c.after > 0 {
+					time.Sleep(c.after - time.Nanosecond)
+					pending(t, other)
+					time.Sleep(time.Nanosecond)
+				}
+				delivered(t, other)
+			})
+		})
+	}
+}
+
+// A pop by tags gets the wake and the lease. A request of the group, which was not woken, gets the messages
+// when the lease ends.
+func TestTheLeaseOfAPopByTagsEndsForTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &fakeStore{}
+		store.pop = func(_ context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			d := store.takeLocked(req, queue.Target{Group: 1})
+			d.Target = queue.Target{Group: 1}
+			if req.Tags != nil && len(d.Messages) == 0 {
+				d.Target, d.Watched = queue.Target{}, []int64{1}
+			}
+			return d, nil
+		}
+		b := run(t, store, func(s *settings) { s.FallbackInterval = 1000 * time.Hour })
+		other := b.wait()
+		tagged := request(time.Minute) // the earlier deadline
+		tagged.Queue, tagged.Tags = "", &queue.Tags{Namespace: "ns"}
+		out := b.begin(t.Context(), tagged)
+		pending(t, out)
+		b.ready(1, 1, 1)
+		delivered(t, out)
+		pending(t, other)
+		time.Sleep(leaseTime)
+		delivered(t, other)
+	})
+}
+
+// Two partitions are ready. The first request takes the partition for which the second one was woken,
+// and the second one leaves.
+func TestADeliveryFromAnotherPartitionPassesTheWakeOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, oneWorker)
+		outs := b.many(3)
+		hold := make(chan struct{})
+		b.store.onClaim = func([]queue.Assignment) error {
+			b.store.onClaim = nil
+			<-hold
+			b.store.put(1, 2, 1, -time.Second) // due longer than partition 1, and announced to nobody else
+			return nil
+		}
+		b.ready(1, 1, 1)
+		synctest.Wait()
+		close(hold)
+		got, _ := split(t, outs)
+		require.Equal(t, 2, got)
+	})
 }

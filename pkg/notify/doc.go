@@ -23,10 +23,31 @@
 //  3. If the announcement came first, the publication came before the ticket too.
 //     The waiter looks after it takes the ticket, so it finds the publication.
 //
+// # One for each
+//
+// Of 10,000 waiters that all wake for one message, 9,999 look in vain. So a waiter that takes what it
+// finds stands in line for its keys (Line), and Signal wakes the first in line alone:
+//
+//	ticket := notifier.Line(deadline, key) // instead of Ticket
+//	...
+//	ticket.Looked()                        // before waiting: others are asked first while it looks
+//	<-ticket.C()
+//	wake := ticket.Accept()                // now the waiter owes this wake
+//
+// The waiter that wakes looks once more. Its look uses the wake if it shows that what was signalled is
+// taken, or is not there. In every other case the waiter passes the wake on, with another Signal of the
+// keys of the wake: it leaves without a look, the look fails, it takes something else, or the look shows
+// that more is left. Close passes on a wake that was not accepted. So for each thing that was signalled
+// and is not taken, a waiter looks or is about to, as long as one is in line.
+//
+// A scheduled instant wakes the first in line, whose look learns how much is due. AnnounceAll wakes all.
+//
 // The package promises:
 //
-//   - A ticket wakes at most once. All tickets of a key wake together. The next
-//     look decides which waiter gets something.
+//   - A ticket wakes at most once. A Signal wakes at most one ticket in line: the earliest deadline
+//     first, then the oldest. A waiter that still looks comes after all that wait.
+//   - An Announce wakes all tickets of the key, and every announcement wakes the tickets that are not in
+//     line.
 //   - No waiter wakes before the announced instant, by the clock of this process.
 //     Setting the wall clock does not move the instant.
 //   - An announcement never blocks. Channels are closed outside the lock.

@@ -16,7 +16,7 @@ const notDue = -1
 
 // scheduleLocked makes e wake at the instant at, unless an earlier wake is
 // scheduled. Then the later instant is dropped and nothing is lost: at the earlier
-// instant all tickets of the key leave, and each waiter looks and announces again.
+// instant a waiter looks and announces again.
 func (n *Notifier[K]) scheduleLocked(e *entry[K], at time.Time) {
 	switch {
 	case e.due.index == notDue:
@@ -75,13 +75,18 @@ func (n *Notifier[K]) fire() {
 	wake(n.takeDue())
 }
 
-// takeDue removes and returns the tickets of all keys that are due.
+// takeDue removes and returns the tickets to wake of all keys that are due.
 func (n *Notifier[K]) takeDue() []*Ticket[K] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var woken []*Ticket[K]
 	for now := time.Now(); len(n.due) > 0 && !n.due[0].due.at.After(now); {
-		woken = n.takeLocked(woken, n.due[0], ByTimer)
+		e := n.due[0]
+		n.unscheduleLocked(e)
+		woken = n.takeLocked(woken, &e.others, Wake[K]{Cause: ByTimer})
+		if len(e.line.refs) > 0 {
+			woken = n.takeFirstLocked(woken, e, Wake[K]{Cause: ByTimer, Keys: []K{e.key}})
+		}
 	}
 	n.timed += uint64(len(woken))
 	n.armLocked()

@@ -7,14 +7,14 @@ import "time"
 func (n *Notifier[K]) Kept() (tickets, keys, instants int, armed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return cap(n.all.tickets), len(n.entries), cap(n.due), !n.armed.IsZero()
+	return cap(n.all.refs), len(n.entries), cap(n.due), !n.armed.IsZero()
 }
 
 // Waiting returns the number of open tickets and the number of their keys.
 func (n *Notifier[K]) Waiting() (tickets, keys int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.all.tickets), len(n.entries)
+	return len(n.all.refs), len(n.entries)
 }
 
 // Next returns the earliest scheduled instant. It returns false if nothing is

@@ -12,7 +12,8 @@ type Notifier[K comparable] struct {
 	mu      sync.Mutex
 	closed  bool
 	entries map[K]*entry[K] // the keys that have tickets; made when needed
-	all     entry[K]        // every ticket, including those without keys
+	all     list[K]         // every ticket, including those without keys
+	tickets uint64          // tickets taken since New
 	due     dueHeap[K]      // the entries with a scheduled instant
 	timer   *time.Timer     // fires at armed; made when needed
 	armed   time.Time       // zero: the timer is not set
@@ -27,32 +28,54 @@ func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 //
 // If at has been reached, it wakes all tickets of key, with this cause, and returns
 // their number. Otherwise it returns 0 and schedules a wake by the timer at that
-// instant, for all tickets that key has then. Of several instants only the earliest
-// is kept. If key has no tickets, it does nothing.
+// instant, for the tickets that key has then: the first in line, and all that are not in line. Of
+// several instants only the earliest is kept. If key has no tickets, it does nothing.
 //
 // Publish before you call it. It does not block.
 func (n *Notifier[K]) Announce(key K, at time.Time, cause string) int {
-	woken := n.announce(key, at, cause)
+	return n.announce(at, cause, false, key)
+}
+
+// Signal is Announce for something that only one waiter can take. Of the tickets in line it wakes
+// only one: the first of the first key that has any. The other tickets of the keys all wake.
+func (n *Notifier[K]) Signal(at time.Time, cause string, keys ...K) int {
+	return n.announce(at, cause, true, keys...)
+}
+
+// announce is Signal, or Announce for each key.
+func (n *Notifier[K]) announce(at time.Time, cause string, one bool, keys ...K) int {
+	woken := n.announceLocking(at, cause, one, keys)
 	wake(woken)
 	return len(woken)
 }
 
-// announce removes and returns the tickets to wake now.
-func (n *Notifier[K]) announce(key K, at time.Time, cause string) []*Ticket[K] {
+// announceLocking removes and returns the tickets to wake now.
+func (n *Notifier[K]) announceLocking(at time.Time, cause string, one bool, keys []K) []*Ticket[K] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	e := n.entries[key]
-	if e == nil {
-		return nil
-	}
 	now := time.Now()
-	if wait := at.Sub(now); wait > 0 {
-		// An instant from a database has no monotonic reading. Adding to now gives it
-		// one, so that all instants compare and setting the wall clock moves none.
-		n.scheduleLocked(e, now.Add(wait))
-		return nil
+	wait := at.Sub(now)
+	var woken []*Ticket[K]
+	served := false
+	for _, key := range keys {
+		e := n.entries[key]
+		switch {
+		case e == nil:
+		case wait > 0:
+			// An instant from a database has no monotonic reading. Adding to now gives it
+			// one, so that all instants compare and setting the wall clock moves none.
+			n.scheduleLocked(e, now.Add(wait))
+		case !one:
+			woken = n.takeLocked(woken, &e.line, Wake[K]{Cause: cause})
+			woken = n.takeLocked(woken, &e.others, Wake[K]{Cause: cause})
+		default:
+			woken = n.takeLocked(woken, &e.others, Wake[K]{Cause: cause})
+			if !served && len(e.line.refs) > 0 {
+				served = true
+				woken = n.takeFirstLocked(woken, e, Wake[K]{Cause: cause, Keys: slices.Clone(keys)})
+			}
+		}
 	}
-	woken := n.takeLocked(nil, e, cause)
 	n.armLocked()
 	return woken
 }
@@ -81,14 +104,14 @@ func (n *Notifier[K]) Close() {
 	n.firings.Wait()
 }
 
-// takeLocked removes the tickets of e and appends them to woken. The caller arms
+// takeLocked removes the tickets of l and appends them to woken. The caller arms
 // the timer, releases the lock and wakes the tickets.
-func (n *Notifier[K]) takeLocked(woken []*Ticket[K], e *entry[K], cause string) []*Ticket[K] {
+func (n *Notifier[K]) takeLocked(woken []*Ticket[K], l *list[K], why Wake[K]) []*Ticket[K] {
 	first := len(woken)
-	woken = slices.Grow(woken, len(e.tickets))
-	for _, ref := range e.tickets {
-		ref.ticket.cause = cause
-		woken = append(woken, ref.ticket)
+	woken = slices.Grow(woken, len(l.refs))
+	for _, r := range l.refs {
+		r.ticket.wake = why
+		woken = append(woken, r.ticket)
 	}
 	for _, ticket := range woken[first:] {
 		n.removeLocked(ticket)
@@ -96,12 +119,20 @@ func (n *Notifier[K]) takeLocked(woken []*Ticket[K], e *entry[K], cause string) 
 	return woken
 }
 
+// takeFirstLocked is takeLocked for the first ticket in line.
+func (n *Notifier[K]) takeFirstLocked(woken []*Ticket[K], e *entry[K], why Wake[K]) []*Ticket[K] {
+	ticket := e.line.refs[0].ticket
+	ticket.wake = why
+	n.removeLocked(ticket)
+	return append(woken, ticket)
+}
+
 // takeAllLocked removes and returns all tickets. The caller releases the lock and wakes them.
 func (n *Notifier[K]) takeAllLocked(cause string) []*Ticket[K] {
-	woken := make([]*Ticket[K], 0, len(n.all.tickets))
-	for _, ref := range n.all.tickets {
-		ref.ticket.memberships, ref.ticket.cause = nil, cause
-		woken = append(woken, ref.ticket)
+	woken := make([]*Ticket[K], 0, len(n.all.refs))
+	for _, r := range n.all.refs {
+		r.ticket.memberships, r.ticket.wake = nil, Wake[K]{Cause: cause}
+		woken = append(woken, r.ticket)
 	}
 	n.resetLocked()
 	n.armLocked()
@@ -110,7 +141,7 @@ func (n *Notifier[K]) takeAllLocked(cause string) []*Ticket[K] {
 
 // resetLocked drops all tickets and frees their memory: a map or slice does not shrink by itself.
 func (n *Notifier[K]) resetLocked() {
-	n.entries, n.all.tickets, n.due = nil, nil, nil
+	n.entries, n.all.refs, n.due = nil, nil, nil
 }
 
 // wake closes the channels of removed tickets. The caller does not hold the lock,

@@ -1,6 +1,7 @@
 package notify_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,33 +15,40 @@ import (
 	"github.com/belfry-mq/belfry/pkg/notify"
 )
 
-// step is one call of a Notifier. Times are whole seconds since the start, so that
-// instants coincide.
+// step is one call of a Notifier. Times are whole seconds since the start, so that instants coincide.
 type step struct {
-	verb    string // "ticket", "close", "announce", "all", "advance"
-	keys    []int  // "ticket"; "announce" has one
-	ticket  int    // "close": the number of the ticket
-	seconds int    // "announce": from now, may be negative; "advance"
+	verb    string // "ticket", "line", "looked", "accept", "close", "announce", "signal", "all", "advance"
+	keys    []int  // "ticket", "line", "signal"; "announce" has one
+	ticket  int    // "looked", "accept", "close": the number of the ticket
+	seconds int    // "announce", "signal": from now, may be negative; "advance"; "line": the deadline
 }
 
 func (s step) String() string {
 	return fmt.Sprintf("%s keys=%v ticket=%d seconds=%d", s.verb, s.keys, s.ticket, s.seconds)
 }
 
+const propertyKeys = 3
+
 var steps = rapid.Custom(func(t *rapid.T) step {
-	key := rapid.IntRange(0, 4)
+	key := rapid.IntRange(0, propertyKeys-1)
 	s := step{verb: rapid.SampledFrom([]string{
-		"ticket", "ticket", "ticket", "ticket", "close", "announce", "announce", "announce", "announce", "announce",
-		"announce", "all", "advance", "advance",
+		"ticket", "ticket", "line", "line", "line", "line", "looked", "looked", "accept", "close", "close", "close",
+		"announce", "announce", "announce", "signal", "signal", "signal", "signal", "signal", "all", "advance", "advance",
 	}).Draw(t, "verb")}
 	switch s.verb {
 	case "ticket":
-		s.keys = rapid.SliceOfN(key, 0, 4).Draw(t, "keys")
-	case "close":
+		s.keys = rapid.SliceOfN(key, 0, 3).Draw(t, "keys")
+	case "line":
+		s.keys = rapid.SliceOfN(key, 0, 3).Draw(t, "keys")
+		s.seconds = rapid.IntRange(0, 3).Draw(t, "deadline")
+	case "looked", "accept", "close":
 		s.ticket = rapid.IntRange(0, 30).Draw(t, "ticket")
 	case "announce":
 		s.keys = []int{key.Draw(t, "key")}
 		s.seconds = rapid.IntRange(-2, 12).Draw(t, "seconds")
+	case "signal":
+		s.keys = rapid.SliceOfNDistinct(key, 1, 2, rapid.ID).Draw(t, "keys")
+		s.seconds = rapid.IntRange(-4, 6).Draw(t, "seconds")
 	case "advance":
 		s.seconds = rapid.IntRange(1, 6).Draw(t, "seconds")
 	}
@@ -50,7 +58,7 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 // history is the observable behaviour of a Notifier.
 type history struct {
 	Woke    map[int]int // ticket to the second it woke; missing: it did not wake
-	Returns []int       // of each Announce and AnnounceAll
+	Returns []int       // of each Announce, Signal and AnnounceAll
 	Seen    []string    // after each step: tickets, keys, instants
 }
 
@@ -64,11 +72,22 @@ func TestNotifierBehavesLikeTheModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		// rt is used only outside the bubble, which runs in another goroutine.
-		drawn := rapid.SliceOfN(steps, 1, 80).Draw(rt, "steps")
+		drawn := rapid.SliceOfN(steps, 30, 90).Draw(rt, "steps")
 		var got history
 		synctest.Test(t, func(*testing.T) { got = perform(drawn) })
 		require.Equal(rt, expect(drawn), got)
 	})
+}
+
+// instantOf returns an instant for the key. Two keys never have the same instant, because then it would
+// not be defined which of them wakes a ticket that both have.
+func instantOf(now time.Time, seconds, key int) time.Time {
+	return now.Add(time.Duration(seconds)*time.Second - time.Duration(propertyKeys-key))
+}
+
+// secondOf returns the second of an instant of instantOf.
+func secondOf(started, at time.Time) int {
+	return int((at.Sub(started) + propertyKeys) / time.Second)
 }
 
 // perform makes the calls to a real Notifier. One goroutine per ticket records when
@@ -82,35 +101,49 @@ func perform(drawn []step) history {
 		tickets []*notify.Ticket[int]
 		ended   = make(chan struct{})
 	)
-	for _, s := range drawn {
-		switch s.verb {
-		case "ticket":
-			number, ticket := len(tickets), n.Ticket(s.keys...)
-			tickets = append(tickets, ticket)
-			go func() {
-				select {
-				case <-ticket.C():
-					mu.Lock()
-					h.Woke[number] = int(time.Since(started) / time.Second)
-					mu.Unlock()
-				case <-ended:
-				}
-			}()
-		case "close":
-			if s.ticket < len(tickets) {
-				tickets[s.ticket].Close()
+	watch := func(ticket *notify.Ticket[int]) {
+		number := len(tickets)
+		tickets = append(tickets, ticket)
+		go func() {
+			select {
+			case <-ticket.C():
+				mu.Lock()
+				h.Woke[number] = secondOf(started, time.Now())
+				mu.Unlock()
+			case <-ended:
 			}
-		case "announce":
-			h.Returns = append(h.Returns, n.Announce(s.keys[0], time.Now().Add(time.Duration(s.seconds)*time.Second), notify.ByTimer))
-		case "all":
+		}()
+	}
+	for _, s := range drawn {
+		switch {
+		case s.verb == "ticket":
+			watch(n.Ticket(s.keys...))
+		case s.verb == "line":
+			watch(n.Line(started.Add(time.Duration(s.seconds)*time.Second), s.keys...))
+		case s.verb == "announce":
+			h.Returns = append(h.Returns, n.Announce(s.keys[0], instantOf(time.Now(), s.seconds, s.keys[0]), notify.ByTimer))
+		case s.verb == "signal" && s.seconds <= 0:
+			h.Returns = append(h.Returns, n.Signal(time.Now(), notify.ByTimer, s.keys...))
+		case s.verb == "signal":
+			for _, key := range s.keys {
+				h.Returns = append(h.Returns, n.Signal(instantOf(time.Now(), s.seconds, key), notify.ByTimer, key))
+			}
+		case s.verb == "all":
 			h.Returns = append(h.Returns, n.AnnounceAll(notify.ByTimer))
-		case "advance":
+		case s.verb == "advance":
 			<-time.After(time.Duration(s.seconds) * time.Second)
+		case s.ticket >= len(tickets):
+		case s.verb == "looked":
+			tickets[s.ticket].Looked()
+		case s.verb == "accept" && woken(tickets[s.ticket]):
+			tickets[s.ticket].Accept()
+		case s.verb == "close":
+			tickets[s.ticket].Close()
 		}
 		synctest.Wait()
 		var due []string
 		for _, instant := range n.Due(100) {
-			due = append(due, fmt.Sprintf("%d@%d", instant.Key, int(instant.At.Sub(started)/time.Second)))
+			due = append(due, fmt.Sprintf("%d@%d", instant.Key, secondOf(started, instant.At)))
 		}
 		slices.Sort(due)
 		waiting, keys := n.Waiting()
@@ -122,42 +155,56 @@ func perform(drawn []step) history {
 	return h
 }
 
-// model is a list of tickets and a list of all scheduled instants. It has neither a
-// heap nor an earliest instant per key.
+// model is a list of tickets, and the earliest scheduled instant of each key. It has no heap.
 type model struct {
 	now      int
-	tickets  []modelTicket
-	schedule []scheduled
+	tickets  []*modelTicket
+	schedule map[int]int // key to second
 	woke     map[int]int
 }
 
 type modelTicket struct {
-	keys    []int
-	waiting bool
+	number           int
+	keys             []int
+	waiting          bool
+	inLine, looked   bool
+	deadline         int
+	owed             []int // the keys of a wake that it passes on when it closes
+	accepted, closed bool
 }
 
-type scheduled struct{ key, at int }
-
 func expect(drawn []step) history {
-	m := model{woke: map[int]int{}}
+	m := model{woke: map[int]int{}, schedule: map[int]int{}}
 	h := history{Woke: m.woke}
 	for _, s := range drawn {
-		switch s.verb {
-		case "ticket":
-			m.tickets = append(m.tickets, modelTicket{keys: s.keys, waiting: true})
-		case "close":
-			if s.ticket < len(m.tickets) {
-				m.tickets[s.ticket].waiting = false
+		switch {
+		case s.verb == "ticket", s.verb == "line":
+			m.tickets = append(m.tickets, &modelTicket{
+				number: len(m.tickets), keys: s.keys, waiting: true, inLine: s.verb == "line", deadline: s.seconds,
+			})
+		case s.verb == "announce" && s.seconds > 0, s.verb == "signal" && s.seconds > 0:
+			for _, key := range s.keys {
+				h.Returns = append(h.Returns, 0)
+				m.plan(key, m.now+s.seconds)
 			}
-		case "announce":
-			h.Returns = append(h.Returns, m.announce(scheduled{key: s.keys[0], at: m.now + s.seconds}))
-		case "all":
-			h.Returns = append(h.Returns, m.wake(func(modelTicket) bool { return true }))
-		case "advance":
+		case s.verb == "announce":
+			h.Returns = append(h.Returns, m.wake(func(t *modelTicket) bool { return slices.Contains(t.keys, s.keys[0]) }))
+		case s.verb == "signal":
+			h.Returns = append(h.Returns, m.signal(s.keys))
+		case s.verb == "all":
+			h.Returns = append(h.Returns, m.wake(func(*modelTicket) bool { return true }))
+		case s.verb == "advance":
 			for range s.seconds {
 				m.now++
 				m.wakeDue()
 			}
+		case s.ticket >= len(m.tickets):
+		case s.verb == "looked":
+			m.tickets[s.ticket].looked = true
+		case s.verb == "accept":
+			m.tickets[s.ticket].accepted = m.tickets[s.ticket].accepted || m.hasWoken(s.ticket)
+		case s.verb == "close":
+			m.close(m.tickets[s.ticket])
 		}
 		m.forget()
 		h.Seen = append(h.Seen, m.seen())
@@ -165,32 +212,81 @@ func expect(drawn []step) history {
 	return h
 }
 
-func (m *model) announce(p scheduled) int {
-	if p.at > m.now {
-		m.schedule = append(m.schedule, p)
-		return 0
-	}
-	return m.wake(func(t modelTicket) bool { return slices.Contains(t.keys, p.key) })
+func (m *model) hasWoken(number int) bool {
+	_, woke := m.woke[number]
+	return woke
 }
 
-func (m *model) wake(which func(modelTicket) bool) int {
+func (m *model) close(t *modelTicket) {
+	t.waiting = false
+	if t.owed != nil && !t.accepted && !t.closed {
+		m.signal(t.owed)
+	}
+	t.closed = true
+}
+
+// plan keeps the earliest instant of a key that has tickets.
+func (m *model) plan(key, at int) {
+	if earlier, some := m.schedule[key]; m.waiting(key) > 0 && (!some || at < earlier) {
+		m.schedule[key] = at
+	}
+}
+
+func (m *model) wake(which func(*modelTicket) bool) int {
 	count := 0
-	for number, ticket := range m.tickets {
-		if ticket.waiting && which(ticket) {
-			m.tickets[number].waiting = false
-			m.woke[number] = m.now
+	for _, t := range m.tickets {
+		if t.waiting && which(t) {
+			t.waiting = false
+			m.woke[t.number] = m.now
 			count++
 		}
 	}
 	return count
 }
 
-// wakeDue wakes the keys that are due, all at once: two keys with one instant may
-// share a ticket.
+// signal wakes the tickets of the keys that are not in line, and of the first key with tickets in line
+// the first one.
+func (m *model) signal(keys []int) int {
+	count := m.wake(func(t *modelTicket) bool {
+		return !t.inLine && slices.ContainsFunc(keys, func(key int) bool { return slices.Contains(t.keys, key) })
+	})
+	for _, key := range keys {
+		if first := m.firstInLine(key); first != nil {
+			first.owed = keys
+			return count + m.wake(func(t *modelTicket) bool { return t == first })
+		}
+	}
+	return count
+}
+
+func (m *model) firstInLine(key int) *modelTicket {
+	var line []*modelTicket
+	for _, t := range m.tickets {
+		if t.waiting && t.inLine && slices.Contains(t.keys, key) {
+			line = append(line, t)
+		}
+	}
+	if len(line) == 0 {
+		return nil
+	}
+	rank := func(t *modelTicket) int {
+		if t.looked {
+			return 0
+		}
+		return 1
+	}
+	return slices.MinFunc(line, func(a, b *modelTicket) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.deadline, b.deadline), cmp.Compare(a.number, b.number))
+	})
+}
+
+// wakeDue wakes the keys that are due, one after the other.
 func (m *model) wakeDue() {
-	for _, p := range m.schedule {
-		if p.at <= m.now {
-			m.announce(p)
+	for key := range propertyKeys {
+		m.forget()
+		if at, some := m.schedule[key]; some && at <= m.now {
+			delete(m.schedule, key)
+			m.signal([]int{key})
 		}
 	}
 	m.forget()
@@ -198,7 +294,11 @@ func (m *model) wakeDue() {
 
 // forget drops the instants of keys without tickets.
 func (m *model) forget() {
-	m.schedule = slices.DeleteFunc(m.schedule, func(p scheduled) bool { return m.waiting(p.key) == 0 })
+	for key := range m.schedule {
+		if m.waiting(key) == 0 {
+			delete(m.schedule, key)
+		}
+	}
 }
 
 func (m *model) waiting(key int) int {
@@ -222,14 +322,8 @@ func (m *model) seen() string {
 			keys[key] = true
 		}
 	}
-	earliest := map[int]int{}
-	for _, p := range m.schedule {
-		if at, ok := earliest[p.key]; !ok || p.at < at {
-			earliest[p.key] = p.at
-		}
-	}
 	var due []string
-	for key, at := range earliest {
+	for key, at := range m.schedule {
 		due = append(due, fmt.Sprintf("%d@%d", key, at))
 	}
 	slices.Sort(due)

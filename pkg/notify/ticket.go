@@ -1,5 +1,7 @@
 package notify
 
+import "time"
+
 // ByTimer is the cause of a wake at a scheduled instant.
 const ByTimer = "timer"
 
@@ -7,42 +9,68 @@ const ByTimer = "timer"
 type Ticket[K comparable] struct {
 	notifier    *Notifier[K]
 	c           chan struct{}   // closed to wake the waiter
-	cause       string          // written before c is closed
+	wake        Wake[K]         // written before c is closed
+	accepted    bool            // only the waiter uses it
+	deadline    time.Time       // of a ticket in line
+	looked      bool            // of a ticket in line, under the lock
+	number      uint64          // tickets taken later have higher numbers
 	memberships []membership[K] // under the lock; nil: woken or closed
 }
 
-// membership is the place of a ticket in an entry.
+// Wake says why a ticket woke.
+type Wake[K comparable] struct {
+	Cause string
+	// Keys are the keys of the Signal, or the key whose instant came. Nil: the ticket is not the only one
+	// in line that woke.
+	Keys []K
+}
+
+// membership is the place of a ticket in a list.
 type membership[K comparable] struct {
-	entry *entry[K]
-	index int // in entry.tickets
+	list  *list[K]
+	index int // in list.refs
 }
 
 // entry holds the tickets of a key. The lock guards all of it.
 type entry[K comparable] struct {
-	key     K
-	tickets []ticketRef[K]
-	due     due
+	key K
+	// line are the tickets of Line, of which a Signal wakes the first. others are the tickets of Ticket.
+	line, others list[K]
+	due          due
 }
 
-// ticketRef is a ticket in an entry. Its index and the index of the membership point
-// at each other, so a ticket leaves a key of 10,000 tickets without a search.
-type ticketRef[K comparable] struct {
-	ticket *Ticket[K]
-	index  int // in ticket.memberships
-}
+// empty reports whether no ticket is left.
+func (e *entry[K]) empty() bool { return len(e.line.refs)+len(e.others.refs) == 0 }
 
-// Ticket returns a ticket that wakes at the next announcement of any of the keys,
-// and at AnnounceAll. Without keys only AnnounceAll wakes it. The caller must Close
-// it. Ticket does not block.
+// Ticket returns a ticket that wakes at the next Announce or Signal of any of the keys, at the instant
+// that is scheduled for one, and at AnnounceAll. Without keys only AnnounceAll wakes it. The caller
+// must Close it. Ticket does not block.
 func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
-	t := &Ticket[K]{notifier: n, c: make(chan struct{})}
+	return n.take(keys, &Ticket[K]{}, func(e *entry[K]) *list[K] { return &e.others })
+}
+
+// Line is Ticket for a waiter of which one is enough for a Signal. A Signal wakes the ticket with the
+// earliest deadline, and of equal deadlines the oldest. So does an instant that comes. A ticket whose
+// waiter still looks, because it has not called Looked, is behind all others.
+//
+// The waiter that wakes has a duty. If it cannot look, or if its look does not show that nothing is
+// left, it passes the wake on: it calls Signal again. Until it calls Accept, Close does that.
+func (n *Notifier[K]) Line(deadline time.Time, keys ...K) *Ticket[K] {
+	return n.take(keys, &Ticket[K]{deadline: deadline}, func(e *entry[K]) *list[K] { return &e.line })
+}
+
+// take completes the ticket and adds it to one list of each key.
+func (n *Notifier[K]) take(keys []K, t *Ticket[K], of func(*entry[K]) *list[K]) *Ticket[K] {
+	t.notifier, t.c = n, make(chan struct{})
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
 		return t
 	}
+	n.tickets++
+	t.number = n.tickets
 	t.memberships = make([]membership[K], 0, 1+len(keys))
-	t.join(&n.all)
+	n.all.add(t)
 	if n.entries == nil && len(keys) > 0 {
 		n.entries = make(map[K]*entry[K])
 	}
@@ -50,66 +78,78 @@ func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
 		e := n.entries[key]
 		if e == nil {
 			e = &entry[K]{key: key, due: due{index: notDue}}
+			e.line.entry, e.line.ordered, e.others.entry = e, true, e
 			n.entries[key] = e
 		}
-		t.join(e)
+		if !t.isIn(of(e)) {
+			of(e).add(t)
+		}
 	}
 	return t
+}
+
+// isIn reports whether the caller named the key of the list before.
+func (t *Ticket[K]) isIn(l *list[K]) bool {
+	for _, m := range t.memberships {
+		if m.list == l {
+			return true
+		}
+	}
+	return false
+}
+
+// Looked says that the waiter has looked, found nothing and waits now. It does not block.
+func (t *Ticket[K]) Looked() {
+	t.notifier.mu.Lock()
+	defer t.notifier.mu.Unlock()
+	t.looked = true
+	for i := range t.memberships {
+		m := t.memberships[i]
+		m.list.up(m.index)
+	}
 }
 
 // C returns the channel that closes when the ticket wakes. It never carries a
 // value. A ticket that was closed first does not wake.
 func (t *Ticket[K]) C() <-chan struct{} { return t.c }
 
-// Cause returns the cause of the announcement that woke the ticket. Call it only
-// after C has closed.
-func (t *Ticket[K]) Cause() string { return t.cause }
+// Accept returns why the ticket woke. After it, Close does not pass the wake on. Call it only after C
+// has closed.
+func (t *Ticket[K]) Accept() Wake[K] {
+	t.accepted = true
+	return t.wake
+}
 
-// Close releases the ticket, woken or not. Further calls do nothing. It does not block.
+// Close releases the ticket, woken or not. A wake that was not accepted goes to the next ticket in
+// line. Further calls do nothing. It does not block.
 func (t *Ticket[K]) Close() {
 	select {
-	case <-t.c:
-		return // it was removed before it woke: 10,000 waiters that resume need no lock
+	case <-t.c: // it was removed before it woke: 10,000 waiters that resume need no lock
 	default:
+		t.notifier.mu.Lock()
+		t.notifier.removeLocked(t)
+		t.notifier.armLocked()
+		t.notifier.mu.Unlock()
+		// Its wake is decided now, also if C closes only in a moment.
 	}
-	t.notifier.mu.Lock()
-	defer t.notifier.mu.Unlock()
-	t.notifier.removeLocked(t)
-	t.notifier.armLocked()
+	if !t.accepted && len(t.wake.Keys) > 0 {
+		t.notifier.Signal(time.Time{}, t.wake.Cause, t.wake.Keys...)
+	}
+	t.accepted = true
 }
 
-// join adds t to e. If the caller named a key twice, t is already the last ticket
-// of e, and join does nothing.
-func (t *Ticket[K]) join(e *entry[K]) {
-	if last := len(e.tickets) - 1; last >= 0 && e.tickets[last].ticket == t {
-		return
-	}
-	t.memberships = append(t.memberships, membership[K]{entry: e, index: len(e.tickets)})
-	e.tickets = append(e.tickets, ticketRef[K]{ticket: t, index: len(t.memberships) - 1})
-}
-
-// removeLocked removes t from all its entries, and removes each key that has no
-// ticket left. It does nothing if t was removed before. The caller arms the timer.
+// removeLocked removes t from all its lists, and removes each key that has no ticket left. It does
+// nothing if t was removed before. The caller arms the timer.
 func (n *Notifier[K]) removeLocked(t *Ticket[K]) {
 	for _, m := range t.memberships {
-		m.entry.remove(m.index)
-		if len(m.entry.tickets) == 0 && m.entry != &n.all {
-			delete(n.entries, m.entry.key)
-			n.unscheduleLocked(m.entry)
+		m.list.remove(m.index)
+		if e := m.list.entry; e != nil && e.empty() {
+			delete(n.entries, e.key)
+			n.unscheduleLocked(e)
 		}
 	}
-	if t.memberships != nil && len(n.all.tickets) == 0 {
+	if t.memberships != nil && len(n.all.refs) == 0 {
 		n.resetLocked()
 	}
 	t.memberships = nil
-}
-
-// remove moves the last ticket to the index that becomes free.
-func (e *entry[K]) remove(index int) {
-	last := len(e.tickets) - 1
-	moved := e.tickets[last]
-	e.tickets[index] = moved
-	moved.ticket.memberships[moved.index].index = index
-	e.tickets[last] = ticketRef[K]{} // lets the collector free the ticket
-	e.tickets = e.tickets[:last]
 }

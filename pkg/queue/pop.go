@@ -142,7 +142,8 @@ type Delivery struct {
 	// Gone: the consumer group was deleted after the pop resolved it.
 	Gone bool
 	// Target is what a pop by name looked at. It is zero if the target does not
-	// exist, and also if the target was deleted after the pop resolved it.
+	// exist, and also if the target was deleted after the pop resolved it. For a
+	// pop by tags it is where the messages are from.
 	Target Target
 	// Watched are the groups that a pop by tags looked at.
 	Watched []int64

@@ -16,12 +16,21 @@
 //
 // The ticket comes before the probe, so an announcement during the probe is not lost.
 //
+// A pop request takes its ticket in line. For each partition that becomes ready, one request in line
+// wakes, the earliest deadline first. Requests that name the partition come before requests that take any
+// partition. SQL waiters are not in line and wake each time, because
+// nobody knows whether their sessions pop.
+//
 // # Known empty
 //
 // A probe calls Observe before its query and SetEmpty after it. An announcement in between removes
 // the observation, and then SetEmpty does nothing. So a known-empty entry is never older than the
 // last announcement. An entry also ends when something of the target falls due, at a resync, and
 // when it is as old as the fallback interval.
+//
+// An entry remembers which partitions became ready since. A probe that takes messages from all of them
+// ends with SetTaken, and the target is known to be empty again without another probe. A partition that
+// becomes ready later does not end an entry: the target is known to be empty until then.
 //
 // A probe of a paused queue or group ends with SetPaused. Such an entry also holds back announcements,
 // because a push cannot make anything poppable. The resume causes a resync.

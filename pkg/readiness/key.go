@@ -19,6 +19,14 @@ func TargetKey(t queue.Target) Key {
 	return Key{target: t}
 }
 
+// PartitionOf returns the partition that woke a request. 0: the wake was for no partition in particular.
+func PartitionOf(wake Wake) int64 {
+	if len(wake.Keys) == 0 {
+		return 0
+	}
+	return wake.Keys[0].target.Partition
+}
+
 // CreationKeys are the keys of a pop whose queue or partition does not exist. The creation of the
 // queue matters also for a partition: a partition created together with its queue is announced as
 // the queue.

@@ -12,6 +12,9 @@ import (
 // Ticket wakes one waiter once.
 type Ticket = notify.Ticket[Key]
 
+// Wake says why a ticket woke.
+type Wake = notify.Wake[Key]
+
 // maxEntries bounds the known-empty entries. A full table is cleared, and the next waiters probe
 // for themselves.
 const maxEntries = 100_000
@@ -33,6 +36,21 @@ type Observation struct {
 	paused bool      // nothing is due before a resync
 	until  time.Time // when something of the target is due; zero: no such instant is known
 	learnt time.Time // when the probe ended
+	// ready are the partitions that became ready since. Nothing else of the target is due.
+	ready map[int64]bool
+	// prior is the entry that this probe replaced, if nothing became ready since then.
+	prior *Observation
+}
+
+// maxReady bounds Observation.ready. A target with more of them is no longer known to be empty but for
+// them.
+const maxReady = 64
+
+// dueAt notes that something of the target is due at that instant.
+func (o *Observation) dueAt(at time.Time) {
+	if o.until.IsZero() || at.Before(o.until) {
+		o.until = at
+	}
 }
 
 // NextDue says how long until something of a target is due again. The zero value: no such instant
@@ -62,8 +80,16 @@ func (t *Tracker) Close() { t.notifier.Close() }
 // a resync wakes it. The caller closes it.
 func (t *Tracker) Ticket(keys ...Key) *Ticket { return t.notifier.Ticket(keys...) }
 
-// Ready announces partitions and their groups: now, or at the instant at which a partition becomes
-// ready. It returns how many tickets woke now. The cause of these tickets is cause.
+// Line is Ticket for a request that takes what it finds. One such request wakes for each partition
+// that becomes ready. It has the duties of notify.Line.
+func (t *Tracker) Line(deadline time.Time, keys ...Key) *Ticket {
+	return t.notifier.Line(deadline, keys...)
+}
+
+// Ready announces partitions: now, or at the instant at which a partition becomes ready. Of the
+// requests in line it wakes one for each partition. Requests for this partition come before requests for
+// any partition of the group. It returns how many tickets woke now. The cause of
+// these tickets is cause.
 func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
 	return t.announce(ready, time.Now(), cause)
 }
@@ -90,14 +116,25 @@ func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (wo
 		at := now.Add(max(0, r.In))
 		group := TargetKey(queue.Target{Group: r.Group})
 		partition := TargetKey(queue.Target{Group: r.Group, Partition: r.Partition})
-		if t.dropUnpaused(group) {
-			woken += t.notifier.Announce(group, at, cause)
-		}
-		if partition != group && t.dropUnpaused(partition) {
-			woken += t.notifier.Announce(partition, at, cause)
+		switch wakesGroup, wakesPartition := t.noteReady(group, r.Partition, at), partition != group && t.noteReady(partition, r.Partition, at); {
+		case wakesGroup && wakesPartition:
+			woken += t.notifier.Signal(at, cause, partition, group)
+		case wakesGroup:
+			woken += t.notifier.Signal(at, cause, group)
+		case wakesPartition:
+			woken += t.notifier.Signal(at, cause, partition)
 		}
 	}
 	return woken
+}
+
+// PassOn gives a wake that a request could not use to another request, at that instant.
+func (t *Tracker) PassOn(wake Wake, at time.Time) { t.notifier.Signal(at, wake.Cause, wake.Keys...) }
+
+// Gone wakes every ticket of a target that does not exist any more.
+func (t *Tracker) Gone(target queue.Target, cause string) {
+	t.Drop(target)
+	t.notifier.Announce(TargetKey(target), time.Now(), cause)
 }
 
 // Created announces a new partition, or a new queue if partition is empty. A new queue wakes also
@@ -114,7 +151,7 @@ func (t *Tracker) Created(queueName, partition, cause string) {
 // that does not exist wakes.
 func (t *Tracker) CreatedUnnamed(cause string) { t.notifier.Announce(anyCreation, time.Now(), cause) }
 
-// Resync forgets every known-empty entry and wakes every ticket. It returns how many woke.
+// Resync forgets every known-empty entry and wakes every ticket, in line or not. It returns how many woke.
 func (t *Tracker) Resync(cause string) (woken int) {
 	t.mu.Lock()
 	clear(t.observations)
@@ -122,8 +159,9 @@ func (t *Tracker) Resync(cause string) (woken int) {
 	return t.notifier.AnnounceAll(cause)
 }
 
-// WakeAt wakes the tickets that key has at that instant.
-func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(key, at, notify.ByTimer) }
+// WakeAt wakes the first request that key has in line at that instant, and the tickets that are not in
+// line.
+func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Signal(at, notify.ByTimer, key) }
 
 // Observe begins a probe of the target. It must be called before the database is asked.
 func (t *Tracker) Observe(target queue.Target) *Observation {
@@ -132,7 +170,14 @@ func (t *Tracker) Observe(target queue.Target) *Observation {
 	if len(t.observations) >= maxEntries {
 		clear(t.observations)
 	}
-	o := &Observation{}
+	o := &Observation{prior: t.observations[TargetKey(target)]}
+	if o.prior != nil && !o.prior.done {
+		prior := o.prior.prior
+		if prior != nil && !o.prior.until.IsZero() {
+			prior.dueAt(o.prior.until)
+		}
+		o.prior = prior
+	}
 	t.observations[TargetKey(target)] = o
 	return o
 }
@@ -148,8 +193,30 @@ func (t *Tracker) SetEmpty(target queue.Target, o *Observation, next NextDue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.observations[TargetKey(target)] == o {
-		o.done, o.until, o.learnt = true, until, time.Now()
+		o.done, o.learnt, o.prior = true, time.Now(), nil
+		if next.Known {
+			o.dueAt(until)
+		}
 	}
+}
+
+// SetTaken ends a probe that took messages from these partitions. If nothing else had become ready since
+// the target was known to be empty, it is known to be empty again. The caller then announces when the
+// partitions are due again, which may be at once.
+func (t *Tracker) SetTaken(target queue.Target, o *Observation, partitions []int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := TargetKey(target)
+	if t.observations[key] != o || o.prior == nil || o.prior.paused {
+		return
+	}
+	for _, p := range partitions {
+		delete(o.prior.ready, p)
+	}
+	if !o.until.IsZero() {
+		o.prior.dueAt(o.until)
+	}
+	t.observations[key] = o.prior
 }
 
 // SetPaused ends a probe that saw a paused queue or group. No announcement wakes the tickets of the target
@@ -159,7 +226,7 @@ func (t *Tracker) SetPaused(target queue.Target, o *Observation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.observations[TargetKey(target)] == o {
-		o.done, o.paused, o.learnt = true, true, time.Now()
+		o.done, o.paused, o.learnt, o.prior = true, true, time.Now(), nil
 	}
 }
 
@@ -179,7 +246,7 @@ func (t *Tracker) KnownEmpty(target queue.Target) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.observations[key]
-	if o == nil || !o.done {
+	if o == nil || !o.done || len(o.ready) > 0 {
 		return false
 	}
 	if !o.until.IsZero() && !now.Before(o.until) || now.Sub(o.learnt) >= t.maxAge {
@@ -199,14 +266,26 @@ func (t *Tracker) Drop(target queue.Target) {
 	delete(t.observations, TargetKey(target))
 }
 
-// dropUnpaused forgets that the target of key is empty, and returns true, unless the target is paused.
-func (t *Tracker) dropUnpaused(key Key) bool {
+// noteReady notes that a partition (0: unknown) of the target of key is due at that instant, and returns
+// true, unless the target is paused. A target that is known to be empty is so until that instant.
+func (t *Tracker) noteReady(key Key, partition int64, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if o := t.observations[key]; o != nil && o.paused {
+	o := t.observations[key]
+	switch {
+	case o == nil:
+	case o.paused:
 		return false
+	case at.After(time.Now()):
+		o.dueAt(at)
+	case o.done && partition != 0 && len(o.ready) < maxReady:
+		if o.ready == nil {
+			o.ready = map[int64]bool{}
+		}
+		o.ready[partition] = true
+	default:
+		delete(t.observations, key)
 	}
-	delete(t.observations, key)
 	return true
 }
 

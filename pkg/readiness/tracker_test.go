@@ -61,10 +61,7 @@ func TestKnownEmptyUntilSomethingIsDue(t *testing.T) {
 func TestAnnouncementDuringTheProbeWins(t *testing.T) {
 	t.Parallel()
 	for name, announce := range map[string]func(*readiness.Tracker){
-		"ready": func(tracker *readiness.Tracker) { tracker.Ready([]queue.Ready{{Group: 1, Partition: 2}}, "test") },
-		"ready later": func(tracker *readiness.Tracker) {
-			tracker.Ready([]queue.Ready{{Group: 1, Partition: 2, In: time.Hour}}, "test")
-		},
+		"ready":       func(tracker *readiness.Tracker) { tracker.Ready([]queue.Ready{{Group: 1, Partition: 2}}, "test") },
 		"resync":      func(tracker *readiness.Tracker) { tracker.Resync("test") },
 		"drop":        func(tracker *readiness.Tracker) { tracker.Drop(group); tracker.Drop(partition) },
 		"newer probe": func(tracker *readiness.Tracker) { tracker.Observe(group); tracker.Observe(partition) },
@@ -94,6 +91,58 @@ func TestKnownEmptyEndsAtItsMaxAge(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		require.False(t, tracker.KnownEmpty(group))
 	})
+}
+
+// A probe that takes what became ready leaves the target known to be empty.
+func TestKnownEmptyAfterWhatBecameReadyWasTaken(t *testing.T) {
+	t.Parallel()
+	ready := func(partitions ...int64) (list []queue.Ready) {
+		for _, p := range partitions {
+			list = append(list, queue.Ready{Group: 1, Partition: p})
+		}
+		return list
+	}
+	many := make([]int64, 100)
+	for i := range many {
+		many[i] = int64(i + 1)
+	}
+	for name, c := range map[string]struct {
+		before, during, after []queue.Ready
+		taken                 []int64
+		empty                 bool
+	}{
+		"it takes all":                        {ready(2), nil, nil, []int64{2}, true},
+		"it takes two":                        {ready(2, 3), nil, nil, []int64{2, 3}, true},
+		"it takes one of two":                 {ready(2, 3), nil, nil, []int64{2}, false},
+		"it takes another":                    {ready(2), nil, nil, []int64{3}, false},
+		"the same is ready again meanwhile":   {ready(2), ready(2), nil, []int64{2}, false},
+		"another is ready meanwhile":          {ready(2), ready(3), nil, []int64{2}, false},
+		"messages are left":                   {ready(2), nil, ready(2), []int64{2}, false},
+		"it is ready later":                   {ready(2), nil, []queue.Ready{{Group: 1, Partition: 2, In: time.Second}}, []int64{2}, true},
+		"another is ready later, meanwhile":   {ready(2), []queue.Ready{{Group: 1, Partition: 3, In: time.Second}}, nil, []int64{2}, true},
+		"an unknown partition was ready":      {ready(0), nil, nil, []int64{2}, false},
+		"more partitions than are remembered": {ready(many...), nil, nil, many, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				tracker := newTracker(t)
+				tracker.SetEmpty(group, tracker.Observe(group), readiness.NextDue{})
+				tracker.Ready(c.before, "")
+				require.False(t, tracker.KnownEmpty(group) && len(c.before) > 0)
+				lost, o := tracker.Observe(group), tracker.Observe(group)
+				tracker.Ready(c.during, "")
+				tracker.SetTaken(group, lost, c.taken)
+				require.False(t, tracker.KnownEmpty(group), "a later probe has begun")
+				tracker.SetTaken(group, o, c.taken)
+				tracker.Ready(c.after, "")
+				require.Equal(t, c.empty, tracker.KnownEmpty(group))
+				time.Sleep(time.Second)
+				later := c.after != nil || c.during != nil
+				require.Equal(t, c.empty && !later, tracker.KnownEmpty(group), "the instant came")
+			})
+		})
+	}
 }
 
 // A push to a paused target wakes nobody. The resync of the resume does, also if it comes during the probe.

@@ -3,6 +3,7 @@ package store_test
 import (
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,6 +65,7 @@ func TestAPushHandsItsMessagesToAWaitingRequest(t *testing.T) {
 	b, r := waiting(t, request("g", 2))
 	b.push("p", "1", "2", "3")
 	require.Equal(t, []string{"asked for q/p", "take", "ready"}, r.order)
+	require.Greater(t, r.ready[0].In, time.Minute, "the partition is ready when the lease ends")
 	require.Len(t, r.taken, 1)
 	d := r.taken[0]
 	require.Equal(t, []string{"1", "2"}, transactionIDs(d))
@@ -76,6 +78,36 @@ func TestAPushHandsItsMessagesToAWaitingRequest(t *testing.T) {
 	}
 	r.offered = nil
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 1))))
+}
+
+// A consumed partition is not ready, so nothing is announced for its group, unless messages are left in it.
+func TestAPushHandsItsMessagesToAnAutoAckRequest(t *testing.T) {
+	t.Parallel()
+	req := request("g", 2)
+	req.AutoAck = true
+	b, r := waiting(t, req)
+	b.push("p", "1", "2")
+	require.Equal(t, []string{"asked for q/p", "take"}, r.order)
+	require.Equal(t, []string{"1", "2"}, transactionIDs(r.taken[0]))
+	require.Empty(t, b.pop(request("g", 1)).Messages, "they are consumed")
+
+	b.push("p", "3", "4", "5")
+	require.Equal(t, []string{"3", "4"}, transactionIDs(r.taken[1]))
+	require.Equal(t, "ready", r.order[len(r.order)-1])
+	require.LessOrEqual(t, r.ready[0].In, time.Duration(0))
+	require.Zero(t, b.stranded())
+	require.Equal(t, []string{"5"}, transactionIDs(b.pop(request("g", 1))))
+}
+
+func TestAnAutoAckHandoffThatIsNotTakenIsUndone(t *testing.T) {
+	t.Parallel()
+	req := request("g", 1)
+	req.AutoAck = true
+	b, r := waiting(t, req)
+	r.gone = true
+	b.push("p", "1")
+	require.Len(t, r.taken, 1)
+	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 1))))
 }
 
 func TestAHandoffThatIsNotTakenIsReleased(t *testing.T) {
@@ -114,6 +146,21 @@ func TestAFailedPushEndsItsHandoffs(t *testing.T) {
 	require.Error(t, err)
 	require.Equal(t, []string{"asked for q/p", "take"}, r.order)
 	require.Empty(t, r.taken[0].Messages)
+}
+
+// panicking is an AnswerMemory of a request.
+type panicking struct{ queue.AnswerMemory }
+
+func (panicking) TakeAnswer(int) bool { panic("for the test") }
+
+func TestAPushThatPanicsEndsItsHandoffs(t *testing.T) {
+	t.Parallel()
+	req := request("g", 1)
+	req.Memory = panicking{}
+	b, r := waiting(t, req)
+	_, err := b.Push(t.Context(), []queue.PushItem{item("p", "1")})
+	require.Error(t, err)
+	require.Equal(t, []string{"asked for q/p", "take"}, r.order)
 }
 
 func TestAPushToSeveralPartitionsMakesNoHandoff(t *testing.T) {

@@ -202,12 +202,21 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 // finish runs after the commit of claims: it wakes, settles, names the partitions, and gives
 // back what cannot be delivered.
 func (c *Claimer) finish(ctx context.Context, calls []*call) error {
-	var needWake []int64
+	c.Waker.Wake(ctx, c.noteAll(calls))
+	return c.complete(ctx, calls)
+}
+
+// noteAll notes what claims did, and returns the partitions that need a wake.
+func (c *Claimer) noteAll(calls []*call) (needWake []int64) {
 	for _, one := range calls {
 		needWake = append(needWake, c.note(one)...)
 		c.Waker.Announce(one.released)
 	}
-	c.Waker.Wake(ctx, needWake)
+	return needWake
+}
+
+// complete is finish without the wake.
+func (c *Claimer) complete(ctx context.Context, calls []*call) error {
 	for _, one := range calls {
 		for _, p := range one.partitions {
 			if p.outcome != outcomeDrained {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -61,7 +62,35 @@ func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 		return nil
 	}
 	h.answered = true
+	for _, one := range h.calls {
+		ready = one.updateReady(ready)
+	}
 	return ready
+}
+
+// updateReady returns what is ready after the claim, given what became ready before it: a partition that
+// was taken is due when its lease ends, or at once if messages are left, or not at all.
+func (one *call) updateReady(ready []queue.Ready) []queue.Ready {
+	for _, p := range one.partitions {
+		at := slices.IndexFunc(ready, func(r queue.Ready) bool { return r.Group == one.target.Group && r.Partition == p.id })
+		switch {
+		case at < 0 || !p.delivered():
+		case p.readyAt.IsZero():
+			ready = slices.Delete(ready, at, at+1)
+		default:
+			ready[at].In, ready[at].At = p.readyAt.Sub(one.delivery.DatabaseNow), p.readyAt
+		}
+	}
+	return ready
+}
+
+// Abandon ends the offers that Conclude has not ended, because of a panic. Their requests may block until
+// then.
+func (h *Handoff) Abandon() {
+	for _, request := range h.waiting {
+		request.Take(queue.Delivery{})
+	}
+	h.waiting = nil
 }
 
 // Conclude hands over what was claimed, releases leases that no request waits for any more, and
@@ -69,8 +98,10 @@ func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 // the error of the pipeline.
 func (h *Handoff) Conclude(ctx context.Context, sent error) {
 	var err error
+	var needWake []int64
 	if h.answered {
-		err = h.c.finish(ctx, h.calls)
+		needWake = h.c.noteAll(h.calls)
+		err = h.c.complete(ctx, h.calls)
 	}
 	switch {
 	case err != nil:
@@ -78,7 +109,9 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 	case !h.answered:
 		h.c.orphan(errors.Join(sent, h.undone), false, h.calls...)
 	}
-	for i, request := range h.waiting {
+	waiting := h.waiting
+	for i, request := range waiting {
+		h.waiting = waiting[i+1:]
 		var d queue.Delivery
 		if h.answered && err == nil {
 			d = h.calls[i].delivery
@@ -86,14 +119,14 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 		if request.Take(d) || len(d.Messages) == 0 {
 			continue
 		}
-		h.calls[i].memory.free()
-		if released := h.c.Release(ctx, d.LeaseID); released != nil {
+		if released := h.c.giveBack(ctx, h.calls[i]); released != nil {
 			err = errors.Join(err, fmt.Errorf("the lease will expire: %w", released))
 		}
 	}
 	if err != nil {
 		h.c.Log.Warn("Handing over the messages of a push failed.", zap.Error(err))
 	}
+	h.c.Waker.Wake(ctx, needWake) // after the delivery, which need not wait for it
 	if h.undone != nil {
 		h.c.Waker.Wake(ctx, h.partitions)
 	}

@@ -156,6 +156,7 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 	QueueAppend(b, args)
 	b.Queue("COMMIT")
 	handoff := p.newHandoff(f)
+	defer handoff.Abandon()
 	handoff.Queue(b)
 	var ready []queue.Ready
 	var committed bool
