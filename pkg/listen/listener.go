@@ -86,6 +86,7 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 		state:   StateStarting, decided: make(chan struct{}),
 	}
 	l.reader = reader{Listener: l}
+	sender.alone = l.peers.alone
 	return l, nil
 }
 
@@ -151,8 +152,14 @@ func (l *Listener) change(next func(now State) State) {
 		close(l.decided)
 	}
 	l.proven.Store(now == StateProven)
+	if (now == StateProven) != (before == StateProven) {
+		l.peers.trust(now == StateProven, time.Now())
+	}
 	l.mu.Unlock()
 	if now != before {
+		if before == StateProven {
+			l.sender.sendWithheld() // from now on an instance can be there unheard
+		}
 		l.callbacks.OnState(now)
 	}
 }
