@@ -130,7 +130,7 @@ func (w *sandbox) leased(b *pgx.Batch) {
 	w.claim(b, pgtype.UUID{Bytes: lease, Valid: true}, 1)
 	b.Queue(sqlAckFind, []int64{w.partition}, []string{lease.String()})
 	b.Queue(sqlAckApply, []int64{w.partition}, [][16]byte{w.partitionID}, []string{sandboxGroup}, []int32{1}, []int32{1}, []int64{1},
-		[][16]byte{lease}, []int16{int16(queue.AckCompleted)}, [][]byte{}, "0")
+		[][16]byte{lease}, []int16{int16(queue.AckCompleted)}, [][]byte{}, "0", true)
 	b.Queue(sqlLeaseRelease, lease)
 }
 
@@ -152,7 +152,7 @@ func (w *sandbox) push(b *pgx.Batch, id queue.ID) {
 // claim claims from any partition; without a lease, the claim is autoAck. It fails if it does not get as
 // many messages as it must: then the warm-up has left out a part of the statements.
 func (w *sandbox) claim(b *pgx.Batch, lease pgtype.UUID, messages int64) {
-	b.Queue(sqlClaim, w.group, nil, 1, 1, lease, early, early, true, w.epoch, 1<<20).Exec(func(rows pgconn.CommandTag) error {
+	b.Queue(sqlClaim, w.group, nil, 1, 1, lease, early, early, true, w.epoch, 1<<20, true).Exec(func(rows pgconn.CommandTag) error {
 		if want := 1 + 2*messages; rows.RowsAffected() != want { // a row each for the claim, a partition, a message
 			return fmt.Errorf("a claim returned %d rows and not %d", rows.RowsAffected(), want)
 		}
