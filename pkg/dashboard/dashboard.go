@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/identity"
@@ -51,7 +52,7 @@ type Dashboard struct {
 	cfg     Config
 	deps    Deps
 	client  *source.Client
-	pages   *pages.Set
+	pages   *page.Set
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
 	// closed is closed by Close.
@@ -62,7 +63,7 @@ type Dashboard struct {
 
 // New returns a Dashboard. An error means that a template is invalid.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
-	set, err := pages.Parse()
+	set, err := page.Parse(pages.List())
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func redirect(w http.ResponseWriter, to string) {
 
 // assets serves the embedded files. A browser asks for them again after an hour.
 func assets() http.Handler {
-	files := http.FileServerFS(pages.Assets())
+	files := http.FileServerFS(page.Assets())
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=3600")
 		files.ServeHTTP(w, r)
@@ -139,8 +140,8 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	}
 	var status int
 	if view.Page == nil {
-		status, view.Failure = http.StatusNotFound, &pages.Failure{Title: "No such page", Text: "There is no page at this address.", Advice: "Choose a page above."}
-		view.Content = &pages.Content{Title: "No such page"}
+		status, view.Failure = http.StatusNotFound, &page.Failure{Title: "No such page", Text: "There is no page at this address.", Advice: "Choose a page above."}
+		view.Content = &page.Content{Title: "No such page"}
 	} else if status, err = d.load(caller, view, r); err != nil {
 		return // the browser has left
 	}
@@ -149,8 +150,8 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 
 // load reads the content of a page, or sets the failure that it shows. An error means that the browser has
 // left.
-func (d *Dashboard) load(caller *source.Caller, view *pages.View, r *http.Request) (int, error) {
-	content, err := view.Page.Load(&pages.Request{
+func (d *Dashboard) load(caller *source.Caller, view *page.View, r *http.Request) (int, error) {
+	content, err := view.Page.Load(&page.Request{
 		Ctx: r.Context(), Client: d.client, Caller: caller, Query: r.URL.Query(), Can: view.Can, Base: base(r), Now: view.Now,
 	})
 	if err == nil {
@@ -161,20 +162,20 @@ func (d *Dashboard) load(caller *source.Caller, view *pages.View, r *http.Reques
 		return 0, r.Context().Err()
 	}
 	status, failure := d.failure(err)
-	view.Failure, view.Content = failure, &pages.Content{Title: failure.Title}
+	view.Failure, view.Content = failure, &page.Content{Title: failure.Title}
 	return status, nil
 }
 
 // failure says what an error means for the person who reads it.
-func (d *Dashboard) failure(err error) (int, *pages.Failure) {
+func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	var answer *source.Error
 	if !errors.As(err, &answer) {
 		d.deps.Log.Error("a page of the dashboard failed", zap.Error(err))
-		return http.StatusInternalServerError, &pages.Failure{
+		return http.StatusInternalServerError, &page.Failure{
 			Title: "The page failed", Text: "The server could not make the page.", Advice: "The log of the server has the reason. Load the page again.",
 		}
 	}
-	failure := &pages.Failure{Title: "The page cannot be shown", Text: answer.Text, Advice: "Load the page again."}
+	failure := &page.Failure{Title: "The page cannot be shown", Text: answer.Text, Advice: "Load the page again."}
 	switch answer.Status {
 	case http.StatusNotFound:
 		failure.Title, failure.Advice = "It does not exist", "It may have been deleted. Choose another one in the list of queues."
@@ -201,9 +202,9 @@ func (d *Dashboard) render(w http.ResponseWriter, status int, write func(b *byte
 }
 
 // view returns what every page shows.
-func (d *Dashboard) view(caller *source.Caller, r *http.Request) *pages.View {
-	view := &pages.View{
-		Can: pages.Can{ReadOnly: d.cfg.ReadOnly, Principal: caller.Principal}, SignedIn: caller.Token != "", Version: d.deps.Version,
+func (d *Dashboard) view(caller *source.Caller, r *http.Request) *page.View {
+	view := &page.View{
+		Can: page.Can{ReadOnly: d.cfg.ReadOnly, Principal: caller.Principal}, SignedIn: caller.Token != "", Version: d.deps.Version,
 		Here: strings.TrimPrefix(r.URL.Path, prefix), Base: base(r), Now: time.Now(),
 	}
 	if r.URL.RawQuery != "" {

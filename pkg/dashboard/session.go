@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -73,7 +73,7 @@ func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) {
 		redirect(w, "./")
 		return
 	}
-	view := &pages.View{Version: d.deps.Version, Now: time.Now(), Content: &pages.Content{Title: "Sign in", Data: pages.SignIn{Next: d.local(r.URL.Query().Get("next"))}}}
+	view := &page.View{Version: d.deps.Version, Now: time.Now(), Content: &page.Content{Title: "Sign in", Data: page.SignIn{Next: d.local(r.URL.Query().Get("next"))}}}
 	view.Notice, view.Failed = takeNotice(w, r)
 	d.render(w, http.StatusOK, func(b *bytes.Buffer) error { return d.pages.RenderSignIn(b, view) })
 }

@@ -3,8 +3,8 @@ package pages
 import (
 	"html/template"
 	"slices"
-	"unicode/utf8"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -26,9 +26,9 @@ type errorCount struct {
 	Count int64
 }
 
-func deadLetters(r *Request) (*Content, error) {
+func deadLetters(r *page.Request) (*page.Content, error) {
 	data := &deadData{Queue: r.Query.Get("q"), Group: r.Query.Get("g"), Partition: r.Query.Get("p")}
-	path := string(link("/api/v1/dlq", "queue", data.Queue, "consumerGroup", data.Group, "partition", data.Partition, "limit", deadPage, "cursor", r.Query.Get("after")))
+	path := string(page.Link("/api/v1/dlq", "queue", data.Queue, "consumerGroup", data.Group, "partition", data.Partition, "limit", deadPage, "cursor", r.Query.Get("after")))
 	found, err := source.Read[source.DeadLetters](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func deadLetters(r *Request) (*Content, error) {
 	shown := *found
 	shown.Messages = slices.Clone(found.Messages)
 	for i := range shown.Messages {
-		shown.Messages[i].ErrorMessage = clipText(shown.Messages[i].ErrorMessage)
+		shown.Messages[i].ErrorMessage = page.ClipText(shown.Messages[i].ErrorMessage)
 	}
 	data.DeadLetters, found = &shown, &shown
 	at := map[string]int{}
@@ -49,36 +49,21 @@ func deadLetters(r *Request) (*Content, error) {
 		data.Errors[at[text]].Count++
 	}
 	if next := found.Pagination.Next; next != nil {
-		data.Next = link("dead", "q", data.Queue, "g", data.Group, "p", data.Partition, "after", *next)
+		data.Next = page.Link("dead", "q", data.Queue, "g", data.Group, "p", data.Partition, "after", *next)
 	}
 	if r.Query.Has("after") {
-		data.Back = link("dead", "q", data.Queue, "g", data.Group, "p", data.Partition)
+		data.Back = page.Link("dead", "q", data.Queue, "g", data.Group, "p", data.Partition)
 	}
-	content := &Content{Title: "Dead letters", Data: data}
+	content := &page.Content{Title: "Dead letters", Data: data}
 	list := []string{"dlq", "list"}
 	if data.Queue != "" {
 		list = append(list, "--queue", data.Queue)
 	}
-	content.Commands = append(content.Commands, r.get("List the dead letters", string(link("/api/v1/dlq", "queue", data.Queue, "consumerGroup", data.Group)), list...))
+	content.Commands = append(content.Commands, r.Get("List the dead letters", string(page.Link("/api/v1/dlq", "queue", data.Queue, "consumerGroup", data.Group)), list...))
 	if data.Queue != "" && data.Group != "" {
-		content.Commands = append(content.Commands, r.command("Redrive them", "POST", "/api/v1/dlq/redrive",
-			`{"queue": `+quoted(data.Queue)+`, "consumerGroup": `+quoted(data.Group)+`, "all": true}`,
-			append([]string{"dlq", "redrive", data.Queue, "--all"}, cliGroup(data.Group)...)))
+		content.Commands = append(content.Commands, r.Command("Redrive them", "POST", "/api/v1/dlq/redrive",
+			`{"queue": `+page.Quoted(data.Queue)+`, "consumerGroup": `+page.Quoted(data.Group)+`, "all": true}`,
+			append([]string{"dlq", "redrive", data.Queue, "--all"}, page.CLIGroup(data.Group)...)))
 	}
 	return content, nil
-}
-
-// maxError is the most bytes that a list shows of an error text.
-const maxError = 400
-
-// clipText returns the beginning of a text that is long.
-func clipText(text string) string {
-	if len(text) <= maxError {
-		return text
-	}
-	end := maxError
-	for end > 0 && !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
 }

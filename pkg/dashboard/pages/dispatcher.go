@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -12,7 +13,7 @@ type dispatcherData struct {
 	MoreGroups, MoreDue, MoreBackoff int
 }
 
-func dispatcher(r *Request) (*Content, error) {
+func dispatcher(r *page.Request) (*page.Content, error) {
 	found, err := source.Read[source.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
 	if err != nil {
 		return nil, err
@@ -22,8 +23,8 @@ func dispatcher(r *Request) (*Content, error) {
 	shown.Groups, data.MoreGroups = clip(found.Groups)
 	shown.Due, data.MoreDue = clip(found.Due)
 	shown.Backoff, data.MoreBackoff = clip(found.Backoff)
-	return &Content{Title: "Dispatcher", Data: data, Commands: []Command{
-		r.get("Show the waiting requests", "/api/v1/status/dispatcher", "waiting"),
+	return &page.Content{Title: "Dispatcher", Data: data, Commands: []page.Command{
+		r.Get("Show the waiting requests", "/api/v1/status/dispatcher", "waiting"),
 	}}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -39,7 +40,7 @@ type seekData struct {
 	Error string
 }
 
-func group(r *Request) (*Content, error) {
+func group(r *page.Request) (*page.Content, error) {
 	data := &groupData{Queue: r.Query.Get("q"), Name: r.Query.Get("g"), Partition: r.Query.Get("p")}
 	groups, err := source.Read[[]source.Group](r.Ctx, r.Client, r.Caller, "/api/v1/consumer-groups")
 	if err != nil {
@@ -48,14 +49,14 @@ func group(r *Request) (*Content, error) {
 	if i := slices.IndexFunc(*groups, func(g source.Group) bool { return g.Name == data.Name && g.QueueName == data.Queue }); i >= 0 {
 		data.Group = &(*groups)[i]
 	}
-	places, err := source.Read[map[string]source.Places](r.Ctx, r.Client, r.Caller, "/api/v1/consumer-groups/"+esc(data.Name)+"?limit="+placesRead)
+	places, err := source.Read[map[string]source.Places](r.Ctx, r.Client, r.Caller, "/api/v1/consumer-groups/"+page.Esc(data.Name)+"?limit="+placesRead)
 	if err != nil {
 		return nil, err
 	}
 	data.list((*places)[data.Queue])
 	if data.Partition != "" {
 		data.Chosen, err = source.Read[source.Explanation](r.Ctx, r.Client, r.Caller,
-			string(link("/api/v1/explain", "queue", data.Queue, "partition", data.Partition, "consumerGroup", data.Name)))
+			string(page.Link("/api/v1/explain", "queue", data.Queue, "partition", data.Partition, "consumerGroup", data.Name)))
 		if err != nil {
 			return nil, err
 		}
@@ -65,13 +66,13 @@ func group(r *Request) (*Content, error) {
 			return nil, err
 		}
 	}
-	path := "/api/v1/consumer-groups/" + esc(data.Name) + "/queues/" + esc(data.Queue)
-	return &Content{Title: groupName(data.Name) + " in " + data.Queue, Data: data, Commands: []Command{
-		r.get("Show the places of the group", "/api/v1/consumer-groups/"+esc(data.Name), "group", "get", data.Name),
-		r.command("Move the group to the beginning", "POST", path+"/seek", `{"toBeginning": true}`, []string{"group", "seek", data.Name, data.Queue, "--to-beginning"}),
-		r.command("Pause the group", "POST", path+"/pause", "", []string{"group", "pause", data.Name, data.Queue}),
-		r.command("Resume the group", "POST", path+"/resume", "", []string{"group", "resume", data.Name, data.Queue}),
-		r.get("Explain a partition", string(link("/api/v1/explain", "queue", data.Queue, "consumerGroup", data.Name)), append([]string{"explain", "--queue", data.Queue}, cliGroup(data.Name)...)...),
+	path := "/api/v1/consumer-groups/" + page.Esc(data.Name) + "/queues/" + page.Esc(data.Queue)
+	return &page.Content{Title: page.GroupName(data.Name) + " in " + data.Queue, Data: data, Commands: []page.Command{
+		r.Get("Show the places of the group", "/api/v1/consumer-groups/"+page.Esc(data.Name), "group", "get", data.Name),
+		r.Command("Move the group to the beginning", "POST", path+"/seek", `{"toBeginning": true}`, []string{"group", "seek", data.Name, data.Queue, "--to-beginning"}),
+		r.Command("Pause the group", "POST", path+"/pause", "", []string{"group", "pause", data.Name, data.Queue}),
+		r.Command("Resume the group", "POST", path+"/resume", "", []string{"group", "resume", data.Name, data.Queue}),
+		r.Get("Explain a partition", string(page.Link("/api/v1/explain", "queue", data.Queue, "consumerGroup", data.Name)), append([]string{"explain", "--queue", data.Queue}, page.CLIGroup(data.Name)...)...),
 	}}, nil
 }
 
@@ -88,16 +89,16 @@ func (d *groupData) list(found source.Places) {
 	}
 	shown, size := 0, 0
 	for shown < min(len(all), placesShown) && size < maxCells {
-		size += 2*len(link("group", "q", d.Queue, "g", d.Name, "p", all[shown].Partition)) + len(all[shown].Partition)
+		size += 2*len(page.Link("group", "q", d.Queue, "g", d.Name, "p", all[shown].Partition)) + len(all[shown].Partition)
 		shown++
 	}
 	d.Places, d.More, d.Truncated = all[:shown], len(all)-shown, found.Truncated
 }
 
 // previewSeek counts what a seek of the group would deliver again or skip.
-func previewSeek(r *Request, d *groupData, to string) (*seekData, error) {
+func previewSeek(r *page.Request, d *groupData, to string) (*seekData, error) {
 	seek := &seekData{To: to, At: r.Query.Get("at"), Known: true}
-	status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+esc(d.Queue)+"?limit=1")
+	status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(d.Queue)+"?limit=1")
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +115,7 @@ func previewSeek(r *Request, d *groupData, to string) (*seekData, error) {
 		}
 		seek.At, seek.Known = at.UTC().Format(time.RFC3339), false
 		ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller,
-			string(link("/api/v1/analytics/queue-ops", "queue", d.Queue, "from", seek.At)))
+			string(page.Link("/api/v1/analytics/queue-ops", "queue", d.Queue, "from", seek.At)))
 		if err != nil {
 			seek.Error = "What happened since then cannot be counted: " + err.Error()
 			return seek, nil //nolint:nilerr // the page shows it

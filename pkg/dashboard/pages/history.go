@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
 type historyData struct {
 	Queue, Group, Namespace, Task, Span string
-	Choices                             []choice
+	Choices                             []page.Choice
 	*source.Series
 	Swept *source.Retention
 	// The charts.
@@ -23,18 +24,18 @@ type historyData struct {
 }
 
 // history shows what happened over a longer time.
-func history(r *Request) (*Content, error) {
+func history(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &historyData{
 		Queue: q.Get("q"), Group: q.Get("g"), Namespace: q.Get("namespace"), Task: q.Get("task"), Span: q.Get("span"),
-		Choices: []choice{{"1h", "last hour"}, {"6h", "last 6 hours"}, {"1d", "last day"}, {"7d", "last 7 days"}},
+		Choices: page.Choices("1h", "last hour", "6h", "last 6 hours", "1d", "last day", "7d", "last 7 days"),
 	}
 	if spans[d.Span] == 0 {
 		d.Span = "1h"
 	}
 	from := r.Now.Add(time.Minute - spans[d.Span]).Truncate(time.Minute).UTC().Format(time.RFC3339)
 	path := func(name string) string {
-		return string(link("/api/v1/analytics/"+name, "from", from, "queue", d.Queue, "consumerGroup", d.Group, "namespace", d.Namespace, "task", d.Task))
+		return string(page.Link("/api/v1/analytics/"+name, "from", from, "queue", d.Queue, "consumerGroup", d.Group, "namespace", d.Namespace, "task", d.Task))
 	}
 	var err error
 	if d.Series, err = source.Read[source.Series](r.Ctx, r.Client, r.Caller, path("worker-metrics")); err != nil {
@@ -50,13 +51,13 @@ func history(r *Request) (*Content, error) {
 	}
 	step := time.Duration(max(1, d.BucketMinutes)) * time.Minute
 	to := r.Now.Truncate(step)
-	d.draw(chart.Span{From: to.Add(-spans[d.Span]), To: to, Step: step}, *latencies)
+	d.draw(chart.Span{From: to.Add(-spans[d.Span]), To: to, Step: step, Open: true}, *latencies)
 	d.Empty = len(d.TimeSeries) == 0 && len(*latencies) == 0
 	cli := []string{"history", "--from", d.Span}
 	if d.Queue != "" {
 		cli = append(cli, "--queue", d.Queue)
 	}
-	return &Content{Title: "History", Data: d, Commands: []Command{r.get("What each queue did", path("queue-ops"), cli...)}}, nil
+	return &page.Content{Title: "History", Data: d, Commands: []page.Command{r.Get("What each queue did", path("queue-ops"), cli...)}}, nil
 }
 
 // draw makes the charts of a span.

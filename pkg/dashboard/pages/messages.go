@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -18,17 +19,14 @@ const (
 )
 
 // since are the ages of the list.
-var since = []choice{{"1h", "last hour"}, {"1d", "last day"}, {"7d", "last 7 days"}, {"all", "all"}}
-
-// choice is a value of a list of choices with its text.
-type choice struct{ Value, Text string }
+var since = page.Choices("1h", "last hour", "1d", "last day", "7d", "last 7 days", "all", "all")
 
 // spans are the durations of the choices of a time.
 var spans = map[string]time.Duration{"1h": time.Hour, "6h": 6 * time.Hour, "1d": 24 * time.Hour, "7d": 7 * 24 * time.Hour}
 
 type messagesData struct {
 	Queue, Partition, Transaction, Trace, Status, Since, Until string
-	Choices                                                    []choice
+	Choices                                                    []page.Choice
 	Statuses                                                   []string
 	Messages                                                   []source.Message
 	// Scanned is how many messages a search has read, and Back the instant of the last of them.
@@ -41,7 +39,7 @@ type messagesData struct {
 }
 
 // messages lists the newest messages that match, or searches for one.
-func messages(r *Request) (*Content, error) {
+func messages(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &messagesData{
 		Queue: q.Get("q"), Partition: q.Get("p"), Transaction: q.Get("t"), Trace: q.Get("trace"), Status: q.Get("status"), Since: q.Get("since"), Until: q.Get("until"),
@@ -69,11 +67,11 @@ func messages(r *Request) (*Content, error) {
 			list = append(list, flag[0], flag[1])
 		}
 	}
-	return &Content{Title: "Messages", Data: d, Commands: []Command{r.get("List the messages", path, list...)}}, nil
+	return &page.Content{Title: "Messages", Data: d, Commands: []page.Command{r.Get("List the messages", path, list...)}}, nil
 }
 
 // path returns the request of the API for the filters, or sets the error of one that cannot be used.
-func (d *messagesData) path(r *Request) string {
+func (d *messagesData) path(r *page.Request) string {
 	from, until := "1970-01-01T00:00:00Z", ""
 	if span := spans[d.Since]; span > 0 {
 		from = r.Now.Add(-span).Truncate(time.Minute).UTC().Format(time.RFC3339)
@@ -90,11 +88,11 @@ func (d *messagesData) path(r *Request) string {
 	if d.Searching {
 		limit = scanPage
 	}
-	return string(link("/api/v1/messages", "queue", d.Queue, "partition", d.Partition, "status", d.Status, "from", from, "to", until, "limit", strconv.Itoa(limit)))
+	return string(page.Link("/api/v1/messages", "queue", d.Queue, "partition", d.Partition, "status", d.Status, "from", from, "to", until, "limit", strconv.Itoa(limit)))
 }
 
 // read reads pages of the list until the shown page is full, the list ends or the search has read enough.
-func (d *messagesData) read(r *Request, path, cursor string) error {
+func (d *messagesData) read(r *page.Request, path, cursor string) error {
 	for range scanPages {
 		at := path
 		if cursor != "" {
@@ -124,10 +122,10 @@ func (d *messagesData) read(r *Request, path, cursor string) error {
 }
 
 func (d *messagesData) matches(m *source.Message) bool {
-	return (d.Transaction == "" || m.TransactionID == d.Transaction) && (d.Trace == "" || optional(m.TraceID) == d.Trace)
+	return (d.Transaction == "" || m.TransactionID == d.Transaction) && (d.Trace == "" || page.Optional(m.TraceID) == d.Trace)
 }
 
 // link returns the URL of the page that begins at a cursor.
 func (d *messagesData) link(cursor string) template.URL {
-	return link("messages", "q", d.Queue, "p", d.Partition, "t", d.Transaction, "trace", d.Trace, "status", d.Status, "since", d.Since, "until", d.Until, "after", cursor)
+	return page.Link("messages", "q", d.Queue, "p", d.Partition, "t", d.Transaction, "trace", d.Trace, "status", d.Status, "since", d.Since, "until", d.Until, "after", cursor)
 }

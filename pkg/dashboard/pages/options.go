@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -73,12 +74,12 @@ type optionsData struct {
 }
 
 // options is the form of a queue's options. With preview=1 it shows what the values of the query change.
-func options(r *Request) (*Content, error) {
+func options(r *page.Request) (*page.Content, error) {
 	name := r.Query.Get("q")
 	data := &optionsData{Name: name, Options: slices.Clone(known)}
 	kept := map[string]any{}
 	if name != "" {
-		status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+esc(name)+"?limit=1")
+		status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=1")
 		switch {
 		case source.IsStatus(err, 404): // the form creates it
 		case err != nil:
@@ -88,7 +89,7 @@ func options(r *Request) (*Content, error) {
 			data.Namespace, data.Task = status.Queue.Namespace, status.Queue.Task
 		}
 	}
-	content := &Content{Title: "Options of " + name, Data: data}
+	content := &page.Content{Title: "Options of " + name, Data: data}
 	if name == "" {
 		content.Title = "New queue"
 	}
@@ -105,12 +106,12 @@ func options(r *Request) (*Content, error) {
 	for _, c := range data.Changes {
 		cli = append(cli, "--option", c.Name+"="+c.To)
 	}
-	content.Commands = []Command{r.command("Do the same", "POST", "/api/v1/configure", data.Body, cli)}
+	content.Commands = []page.Command{r.Command("Do the same", "POST", "/api/v1/configure", data.Body, cli)}
 	return content, nil
 }
 
 // compare sets the changes, and the options to send in kept.
-func (d *optionsData) compare(r *Request, kept map[string]any) {
+func (d *optionsData) compare(r *page.Request, kept map[string]any) {
 	// The form names every option but flags that are false. Another link may name only some.
 	whole := r.Query.Has("whole")
 	for i := range d.Options {
@@ -152,13 +153,4 @@ func (d *optionsData) compare(r *Request, kept map[string]any) {
 			*tag.to = value
 		}
 	}
-}
-
-// quoted returns a text as JSON.
-func quoted(text string) string {
-	encoded, err := json.Marshal(text)
-	if err != nil {
-		return `""`
-	}
-	return string(encoded)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -40,7 +41,7 @@ type busyQueue struct {
 	P50, P95, P99 float64
 }
 
-func overview(r *Request) (*Content, error) {
+func overview(r *page.Request) (*page.Content, error) {
 	data := &overviewData{}
 	queues, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, "/api/v1/resources/queues")
 	if err != nil {
@@ -71,16 +72,16 @@ func overview(r *Request) (*Content, error) {
 	for _, q := range data.Activity.Queues[:min(busiest, len(data.Activity.Queues))] {
 		data.Busiest = append(data.Busiest, busyQueue{q.QueueName, q.PopCount, q.P50Ms, q.P95Ms, q.P99Ms})
 	}
-	return &Content{Title: "Overview", Data: data, Commands: []Command{
-		r.get("Counts of all queues", "/api/v1/resources/overview", "status"),
-		r.get("Groups with their lag", "/api/v1/consumer-groups", "group", "list"),
+	return &page.Content{Title: "Overview", Data: data, Commands: []page.Command{
+		r.Get("Counts of all queues", "/api/v1/resources/overview", "status"),
+		r.Get("Groups with their lag", "/api/v1/consumer-groups", "group", "list"),
 	}}, nil
 }
 
 // rates is the chart of what all instances did in the last hour.
 func rates(a *source.Activity) any {
 	now := time.Now().Truncate(time.Minute)
-	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute}
+	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute, Open: true}
 	pushed, delivered, acked := make([]chart.Point, 0, 61), make([]chart.Point, 0, 61), make([]chart.Point, 0, 61)
 	for i := range slices.Backward(a.TimeSeries) {
 		p := &a.TimeSeries[i]

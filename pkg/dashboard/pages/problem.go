@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -42,7 +43,7 @@ func serverProblems(d *source.Dispatcher) (found []Problem) {
 	}
 	if d.Listener.State != "proven" {
 		found = append(found, Problem{
-			Level: "bad", Kind: "Listener", Name: d.Listener.State, Link: link("dispatcher"), size: 1 << 62,
+			Level: "bad", Kind: "Listener", Name: d.Listener.State, Link: page.Link("dispatcher"), size: 1 << 62,
 			Text:   "Wakes of other instances may not arrive. Waiting requests poll the database.",
 			Advice: "See its connection to Postgres",
 		})
@@ -52,15 +53,15 @@ func serverProblems(d *source.Dispatcher) (found []Problem) {
 	}
 	if n := d.Inbox.Rejected; n > 0 {
 		found = append(found, Problem{
-			Level: "bad", Kind: "Inbox", Name: plural(n, "rejected row", "rejected rows"), Link: link("producers"), size: n,
+			Level: "bad", Kind: "Inbox", Name: page.Plural(n, "rejected row", "rejected rows"), Link: page.Link("producers"), size: n,
 			Text:   "Producers wrote them with SQL, and they cannot be stored as messages.",
 			Advice: "Read the reason in belfry.inbox_rejected",
 		})
 	}
 	if old := time.Duration(d.Inbox.OldestSeconds * float64(time.Second)); old > lateAfter*time.Second {
 		found = append(found, Problem{
-			Level: "bad", Kind: "Inbox", Name: plural(d.Inbox.Waiting, "waiting row", "waiting rows"), Link: link("producers"), size: d.Inbox.Waiting,
-			Text:   "The oldest has waited for " + span(old) + ".",
+			Level: "bad", Kind: "Inbox", Name: page.Plural(d.Inbox.Waiting, "waiting row", "waiting rows"), Link: page.Link("producers"), size: d.Inbox.Waiting,
+			Text:   "The oldest has waited for " + page.Span(old) + ".",
 			Advice: "See who holds the lock of the sequencer",
 		})
 	}
@@ -73,14 +74,14 @@ func queueProblems(queues []source.Queue) (found []Problem) {
 		q := &queues[i]
 		if n := q.Messages.DeadLetter; n > 0 {
 			found = append(found, Problem{
-				Level: "warn", Kind: "Dead letters", Name: q.Name, Link: link("dead", "q", q.Name), size: n,
-				Text: plural(n, "message", "messages") + " failed too often", Advice: "Look at the errors, then redrive",
+				Level: "warn", Kind: "Dead letters", Name: q.Name, Link: page.Link("dead", "q", q.Name), size: n,
+				Text: page.Plural(n, "message", "messages") + " failed too often", Advice: "Look at the errors, then redrive",
 			})
 		}
 		if q.Paused {
 			found = append(found, Problem{
-				Level: "warn", Kind: "Paused", Name: q.Name, Link: link("queue", "q", q.Name), size: q.Messages.Pending,
-				Text: plural(q.Messages.Pending, "message waits", "messages wait"), Advice: "Resume the queue",
+				Level: "warn", Kind: "Paused", Name: q.Name, Link: page.Link("queue", "q", q.Name), size: q.Messages.Pending,
+				Text: page.Plural(q.Messages.Pending, "message waits", "messages wait"), Advice: "Resume the queue",
 			})
 		}
 	}
@@ -91,17 +92,17 @@ func queueProblems(queues []source.Queue) (found []Problem) {
 func groupProblems(groups []source.Group) (found []Problem) {
 	for i := range groups {
 		g := &groups[i]
-		name, to := g.QueueName+" · "+groupName(g.Name), link("group", "q", g.QueueName, "g", g.Name)
+		name, to := g.QueueName+" · "+page.GroupName(g.Name), page.Link("group", "q", g.QueueName, "g", g.Name)
 		switch {
 		case g.Paused:
 			found = append(found, Problem{
 				Level: "warn", Kind: "Paused", Name: name, Link: to, size: g.TotalLag,
-				Text: plural(g.TotalLag, "message waits", "messages wait") + " for the group", Advice: "Resume the group",
+				Text: page.Plural(g.TotalLag, "message waits", "messages wait") + " for the group", Advice: "Resume the group",
 			})
 		case g.MaxTimeLag >= lateAfter:
 			found = append(found, Problem{
 				Level: level(g.MaxTimeLag >= veryLate), Kind: "Lag", Name: name, Link: to, size: g.MaxTimeLag,
-				Text: plural(g.TotalLag, "message", "messages") + " in " + plural(g.PartitionsWithLag, "partition", "partitions"),
+				Text: page.Plural(g.TotalLag, "message", "messages") + " in " + page.Plural(g.PartitionsWithLag, "partition", "partitions"),
 				Age:  g.MaxTimeLag, Advice: "See what waits, and why",
 			})
 		}

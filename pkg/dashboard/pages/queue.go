@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -49,9 +50,9 @@ type reason struct {
 // maxReasons is how many groups are explained for a partition.
 const maxReasons = 5
 
-func queue(r *Request) (*Content, error) {
+func queue(r *page.Request) (*page.Content, error) {
 	name, chosen := r.Query.Get("q"), r.Query.Get("p")
-	path := "/api/v1/status/queues/" + esc(name) + "?limit=" + cellsPage
+	path := "/api/v1/status/queues/" + page.Esc(name) + "?limit=" + cellsPage
 	if r.Query.Has("after") {
 		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
 	}
@@ -77,23 +78,23 @@ func queue(r *Request) (*Content, error) {
 		return nil, err
 	}
 	if next := status.Pagination.Next; next != nil && data.Next == "" {
-		data.Next = link("queue", "q", name, "by", data.By, "after", *next)
+		data.Next = page.Link("queue", "q", name, "by", data.By, "after", *next)
 	}
 	if r.Query.Has("after") {
-		data.Back = link("queue", "q", name, "by", data.By)
+		data.Back = page.Link("queue", "q", name, "by", data.By)
 	}
-	return &Content{Title: name, Data: data, Commands: []Command{
-		r.get("Show the queue", "/api/v1/status/queues/"+esc(name), "queue", "get", name),
-		r.get("List its partitions", "/api/v1/resources/queues/"+esc(name), "partition", "list", name),
-		r.command("Push a message", "POST", "/api/v1/push", `{"items": [{"queue": `+quoted(name)+`, "payload": {"id": 1}}]}`, []string{"push", name, `{"id": 1}`}),
-		r.command("Pause the queue", "POST", "/api/v1/resources/queues/"+esc(name)+"/pause", "", []string{"queue", "pause", name}),
-		r.command("Resume the queue", "POST", "/api/v1/resources/queues/"+esc(name)+"/resume", "", []string{"queue", "resume", name}),
-		r.command("Delete the queue", "DELETE", "/api/v1/resources/queues/"+esc(name), "", []string{"queue", "delete", name}),
+	return &page.Content{Title: name, Data: data, Commands: []page.Command{
+		r.Get("Show the queue", "/api/v1/status/queues/"+page.Esc(name), "queue", "get", name),
+		r.Get("List its partitions", "/api/v1/resources/queues/"+page.Esc(name), "partition", "list", name),
+		r.Command("Push a message", "POST", "/api/v1/push", `{"items": [{"queue": `+page.Quoted(name)+`, "payload": {"id": 1}}]}`, []string{"push", name, `{"id": 1}`}),
+		r.Command("Pause the queue", "POST", "/api/v1/resources/queues/"+page.Esc(name)+"/pause", "", []string{"queue", "pause", name}),
+		r.Command("Resume the queue", "POST", "/api/v1/resources/queues/"+page.Esc(name)+"/resume", "", []string{"queue", "resume", name}),
+		r.Command("Delete the queue", "DELETE", "/api/v1/resources/queues/"+page.Esc(name), "", []string{"queue", "delete", name}),
 	}}, nil
 }
 
 // colorCells colors the partitions of the page.
-func (d *queueData) colorCells(r *Request, chosen string) {
+func (d *queueData) colorCells(r *page.Request, chosen string) {
 	value := func(p *source.Partition) float64 {
 		switch d.By {
 		case "age":
@@ -126,10 +127,10 @@ func (d *queueData) colorCells(r *Request, chosen string) {
 		}
 		one := cell{
 			Name: p.Name, Heat: heat, Paused: p.Paused, Link: with(r, "queue", "p", p.Name) + "#partition",
-			Label: p.Name + ": " + num(p.Messages.Pending) + " pending, " + num(p.Messages.DeadLetter) + " dead",
+			Label: p.Name + ": " + page.Num(p.Messages.Pending) + " pending, " + page.Num(p.Messages.DeadLetter) + " dead",
 		}
 		if size += len(one.Link) + 2*len(one.Label); size > maxCells {
-			d.Next = link("queue", "q", d.Name, "by", d.By, "after", d.Partitions[i-1].Name)
+			d.Next = page.Link("queue", "q", d.Name, "by", d.By, "after", d.Partitions[i-1].Name)
 			break
 		}
 		d.Cells = append(d.Cells, one)
@@ -137,12 +138,12 @@ func (d *queueData) colorCells(r *Request, chosen string) {
 }
 
 // explain asks for the chosen partition why the groups receive nothing.
-func (d *queueData) explain(r *Request) error {
+func (d *queueData) explain(r *page.Request) error {
 	if d.Chosen == nil {
 		return nil
 	}
 	for _, g := range d.Groups[:min(maxReasons, len(d.Groups))] {
-		path := string(link("/api/v1/explain", "queue", d.Name, "partition", d.Chosen.Name, "consumerGroup", g.Name))
+		path := string(page.Link("/api/v1/explain", "queue", d.Name, "partition", d.Chosen.Name, "consumerGroup", g.Name))
 		found, err := source.Read[source.Explanation](r.Ctx, r.Client, r.Caller, path)
 		if err != nil {
 			return err
@@ -153,13 +154,13 @@ func (d *queueData) explain(r *Request) error {
 }
 
 // queueChart is the chart of what happened to a queue in the last hour.
-func queueChart(r *Request, name string) (any, error) {
-	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, string(link("/api/v1/analytics/queue-ops", "queue", name)))
+func queueChart(r *page.Request, name string) (any, error) {
+	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name)))
 	if err != nil {
 		return nil, err
 	}
 	now := r.Now.Truncate(time.Minute)
-	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute}
+	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute, Open: true}
 	series := slices.Clone(ops.Series)
 	slices.SortFunc(series, func(a, b source.QueueBucket) int { return a.Bucket.Compare(b.Bucket) })
 	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -53,7 +54,7 @@ type queueRow struct {
 	Problem string
 }
 
-func queues(r *Request) (*Content, error) {
+func queues(r *page.Request) (*page.Content, error) {
 	all, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, "/api/v1/resources/queues")
 	if err != nil {
 		return nil, err
@@ -74,9 +75,9 @@ func queues(r *Request) (*Content, error) {
 	data.sort(rows)
 	data.cut(r, rows)
 	data.draw(ops)
-	return &Content{Title: "Queues", Data: data, Commands: []Command{
-		r.get("List the queues", "/api/v1/resources/queues", "queue", "list"),
-		r.command("Create a queue", "POST", "/api/v1/configure", `{"queue": "orders", "options": {"leaseTime": 60}}`, []string{"queue", "configure", "orders", "--option", "leaseTime=60"}),
+	return &page.Content{Title: "Queues", Data: data, Commands: []page.Command{
+		r.Get("List the queues", "/api/v1/resources/queues", "queue", "list"),
+		r.Command("Create a queue", "POST", "/api/v1/configure", `{"queue": "orders", "options": {"leaseTime": 60}}`, []string{"queue", "configure", "orders", "--option", "leaseTime=60"}),
 	}}, nil
 }
 
@@ -153,12 +154,12 @@ func (d *queuesData) sort(rows []queueRow) {
 }
 
 // cut keeps the rows of one page.
-func (d *queuesData) cut(r *Request, rows []queueRow) {
-	page, err := strconv.Atoi(r.Query.Get("page"))
-	if err != nil || page < 1 || (page-1)*queuesPage >= len(rows) {
-		page = 1
+func (d *queuesData) cut(r *page.Request, rows []queueRow) {
+	number, err := strconv.Atoi(r.Query.Get("page"))
+	if err != nil || number < 1 || (number-1)*queuesPage >= len(rows) {
+		number = 1
 	}
-	d.Found, d.First = len(rows), (page-1)*queuesPage
+	d.Found, d.First = len(rows), (number-1)*queuesPage
 	d.Last = min(len(rows), d.First+queuesPage)
 	var most int64 = 1
 	for i := range rows {
@@ -169,11 +170,11 @@ func (d *queuesData) cut(r *Request, rows []queueRow) {
 		n := d.Rows[i].Messages.Pending
 		d.Rows[i].Fill = int((n*10 + most - 1) / most)
 	}
-	if page > 1 {
-		d.Previous = with(r, "queues", "page", strconv.Itoa(page-1))
+	if number > 1 {
+		d.Previous = with(r, "queues", "page", strconv.Itoa(number-1))
 	}
 	if d.Last < len(rows) {
-		d.Next = with(r, "queues", "page", strconv.Itoa(page+1))
+		d.Next = with(r, "queues", "page", strconv.Itoa(number+1))
 	}
 	d.Sorts = map[string]template.URL{}
 	for _, key := range []string{"name", "pending", "dead", "lag", "partitions", "stored"} {
@@ -182,7 +183,7 @@ func (d *queuesData) cut(r *Request, rows []queueRow) {
 }
 
 // with returns the URL of the shown page with another value in its query.
-func with(r *Request, page, name, value string) template.URL {
+func with(r *page.Request, path, name, value string) template.URL {
 	query := r.Query
 	kept := make([]string, 0, 2*len(query))
 	encoded := ""
@@ -195,7 +196,7 @@ func with(r *Request, page, name, value string) template.URL {
 			kept = append(kept, key, values[0])
 		}
 	}
-	return link(page, append(kept, name, value)...) + template.URL(encoded) //nolint:gosec // it is escaped
+	return page.Link(path, append(kept, name, value)...) + template.URL(encoded) //nolint:gosec // it is escaped
 }
 
 // draw adds the line of the last hour to each row.

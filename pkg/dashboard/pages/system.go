@@ -1,16 +1,14 @@
 package pages
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"html/template"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -55,7 +53,7 @@ func (t *table) DeadShare() int64 {
 }
 
 // may reads an answer that the caller may not be allowed to see, or that another version does not have.
-func may[T any](r *Request, path string) (*T, error) {
+func may[T any](r *page.Request, path string) (*T, error) {
 	found, err := source.Read[T](r.Ctx, r.Client, r.Caller, path)
 	if source.IsStatus(err, http.StatusForbidden) || source.IsStatus(err, http.StatusNotFound) {
 		return nil, nil //nolint:nilnil // nil: there is none for this caller
@@ -65,7 +63,7 @@ func may[T any](r *Request, path string) (*T, error) {
 
 // system shows the instances, Postgres and what the doctor finds. It is not live, because the doctor
 // examines the database each time.
-func system(r *Request) (*Content, error) {
+func system(r *page.Request) (*page.Content, error) {
 	d := &systemData{}
 	var err error
 	if r.Can.SeeAdmin() {
@@ -82,9 +80,9 @@ func system(r *Request) (*Content, error) {
 	}
 	d.listInstances(processes)
 	d.listTables()
-	return &Content{Title: "Instances and Postgres", Data: d, Commands: []Command{
-		r.get("Examine the server and the database", "/api/v1/doctor", "doctor"),
-		r.get("What Postgres counts", "/api/v1/analytics/postgres-stats"),
+	return &page.Content{Title: "Instances and Postgres", Data: d, Commands: []page.Command{
+		r.Get("Examine the server and the database", "/api/v1/doctor", "doctor"),
+		r.Get("What Postgres counts", "/api/v1/analytics/postgres-stats"),
 	}}, nil
 }
 
@@ -157,13 +155,13 @@ func (d *systemData) listTables() {
 type producersData struct{ *source.Dispatcher }
 
 // producers shows what the server knows of producers that write with SQL.
-func producers(r *Request) (*Content, error) {
+func producers(r *page.Request) (*page.Content, error) {
 	found, err := source.Read[source.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
 	if err != nil {
 		return nil, err
 	}
-	return &Content{Title: "Producers in SQL", Data: &producersData{found}, Commands: []Command{
-		r.get("Show the inbox", "/api/v1/status/dispatcher", "waiting"),
+	return &page.Content{Title: "Producers in SQL", Data: &producersData{found}, Commands: []page.Command{
+		r.Get("Show the inbox", "/api/v1/status/dispatcher", "waiting"),
 	}}, nil
 }
 
@@ -172,16 +170,16 @@ type streamsData struct {
 	Next template.URL
 }
 
-func streams(r *Request) (*Content, error) {
-	found, err := source.Read[source.Streams](r.Ctx, r.Client, r.Caller, string(link("/api/v1/streams", "limit", "50", "cursor", r.Query.Get("after"))))
+func streams(r *page.Request) (*page.Content, error) {
+	found, err := source.Read[source.Streams](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/streams", "limit", "50", "cursor", r.Query.Get("after"))))
 	if err != nil {
 		return nil, err
 	}
 	d := &streamsData{Streams: found}
 	if next := found.Pagination.Next; next != nil {
-		d.Next = link("streams", "after", *next)
+		d.Next = page.Link("streams", "after", *next)
 	}
-	return &Content{Title: "Streams", Data: d, Commands: []Command{r.get("List the queries", "/api/v1/streams", "streams", "list")}}, nil
+	return &page.Content{Title: "Streams", Data: d, Commands: []page.Command{r.Get("List the queries", "/api/v1/streams", "streams", "list")}}, nil
 }
 
 type maintenanceData struct {
@@ -190,7 +188,7 @@ type maintenanceData struct {
 }
 
 // maintenance shows the switches and the spools.
-func maintenance(r *Request) (*Content, error) {
+func maintenance(r *page.Request) (*page.Content, error) {
 	found, err := source.Read[source.Maintenance](r.Ctx, r.Client, r.Caller, "/api/v1/system/maintenance")
 	if err != nil {
 		return nil, err
@@ -199,12 +197,12 @@ func maintenance(r *Request) (*Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Content{Title: "Maintenance", Data: &maintenanceData{found, rejected}, Commands: []Command{
-		r.get("Show the switches", "/api/v1/system/maintenance", "maintenance", "show"),
-		r.command("Begin push maintenance", http.MethodPost, "/api/v1/system/maintenance", `{"enabled": true}`, []string{"maintenance", "push-on"}),
-		r.command("End push maintenance", http.MethodPost, "/api/v1/system/maintenance", `{"enabled": false}`, []string{"maintenance", "push-off"}),
-		r.command("Begin pop maintenance", http.MethodPost, "/api/v1/system/maintenance/pop", `{"enabled": true}`, []string{"maintenance", "pop-on"}),
-		r.command("End pop maintenance", http.MethodPost, "/api/v1/system/maintenance/pop", `{"enabled": false}`, []string{"maintenance", "pop-off"}),
+	return &page.Content{Title: "Maintenance", Data: &maintenanceData{found, rejected}, Commands: []page.Command{
+		r.Get("Show the switches", "/api/v1/system/maintenance", "maintenance", "show"),
+		r.Command("Begin push maintenance", http.MethodPost, "/api/v1/system/maintenance", `{"enabled": true}`, []string{"maintenance", "push-on"}),
+		r.Command("End push maintenance", http.MethodPost, "/api/v1/system/maintenance", `{"enabled": false}`, []string{"maintenance", "push-off"}),
+		r.Command("Begin pop maintenance", http.MethodPost, "/api/v1/system/maintenance/pop", `{"enabled": true}`, []string{"maintenance", "pop-on"}),
+		r.Command("End pop maintenance", http.MethodPost, "/api/v1/system/maintenance/pop", `{"enabled": false}`, []string{"maintenance", "pop-off"}),
 	}}, nil
 }
 
@@ -221,52 +219,20 @@ var auditActions = strings.Fields("queue.configure queue.delete group.delete gro
 	"maintenance.discard token.revoke grant.give grant.revoke")
 
 // auditLog lists the changes of operators.
-func auditLog(r *Request) (*Content, error) {
+func auditLog(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &auditData{Action: q.Get("action"), Queue: q.Get("q"), Group: q.Get("g"), Subject: q.Get("subject"), Actions: auditActions}
-	path := string(link("/api/v1/audit", "action", d.Action, "queue", d.Queue, "consumerGroup", d.Group, "subject", d.Subject, "limit", "100", "cursor", q.Get("after")))
+	path := string(page.Link("/api/v1/audit", "action", d.Action, "queue", d.Queue, "consumerGroup", d.Group, "subject", d.Subject, "limit", "100", "cursor", q.Get("after")))
 	found, err := source.Read[source.Audit](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
 		return nil, err
 	}
 	d.Audit = found
 	if next := found.Pagination.Next; next != nil {
-		d.Next = link("audit", "action", d.Action, "q", d.Queue, "g", d.Group, "subject", d.Subject, "after", *next)
+		d.Next = page.Link("audit", "action", d.Action, "q", d.Queue, "g", d.Group, "subject", d.Subject, "after", *next)
 	}
 	if q.Has("after") {
-		d.First = link("audit", "action", d.Action, "q", d.Queue, "g", d.Group, "subject", d.Subject)
+		d.First = page.Link("audit", "action", d.Action, "q", d.Queue, "g", d.Group, "subject", d.Subject)
 	}
-	return &Content{Title: "Audit", Data: d, Commands: []Command{r.get("List the changes", path, "audit")}}, nil
-}
-
-// size writes a number of bytes.
-func size(count int64) string {
-	n := float64(count)
-	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
-		if n < 1024 {
-			return strconv.FormatFloat(n, 'f', map[bool]int{true: 0, false: 1}[unit == "B" || n >= 100], 64) + " " + unit
-		}
-		n /= 1024
-	}
-	return strconv.FormatFloat(n, 'f', 1, 64) + " TiB"
-}
-
-// oneLine writes the members of a JSON object in one line. It returns nothing for null and for no member.
-func oneLine(value json.RawMessage) string {
-	b := &bytes.Buffer{}
-	if json.Compact(b, value) != nil || b.String() == "null" || b.String() == "{}" {
-		return ""
-	}
-	return clipText(strings.Trim(b.String(), "{}"))
-}
-
-// statusText writes the status of a message for people.
-func statusText(status string) string {
-	switch status {
-	case "dead_letter":
-		return "dead letter"
-	case "processing":
-		return "in delivery"
-	}
-	return status
+	return &page.Content{Title: "Audit", Data: d, Commands: []page.Command{r.Get("List the changes", path, "audit")}}, nil
 }

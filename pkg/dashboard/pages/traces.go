@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"slices"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
@@ -12,36 +13,36 @@ type tracesData struct {
 	// Names is set without a name, and Found with one.
 	Names *source.TraceNames
 	Found *source.Traces
-	Views []payloadView
+	Views []page.Payload
 	Next  template.URL
 }
 
 // traces lists the names of traces, or the traces of one name.
-func traces(r *Request) (*Content, error) {
+func traces(r *page.Request) (*page.Content, error) {
 	d := &tracesData{Name: r.Query.Get("name")}
 	var err error
 	if d.Name == "" {
 		d.Names, err = source.Read[source.TraceNames](r.Ctx, r.Client, r.Caller, "/api/v1/traces/names?limit=100")
-		return &Content{Title: "Traces", Data: d, Commands: []Command{r.get("List the names of traces", "/api/v1/traces/names", "trace", "names")}}, err
+		return &page.Content{Title: "Traces", Data: d, Commands: []page.Command{r.Get("List the names of traces", "/api/v1/traces/names", "trace", "names")}}, err
 	}
-	path := "/api/v1/traces/by-name/" + esc(d.Name)
-	found, err := source.Read[source.Traces](r.Ctx, r.Client, r.Caller, string(link(path, "limit", "50", "cursor", r.Query.Get("after"))))
+	path := "/api/v1/traces/by-name/" + page.Esc(d.Name)
+	found, err := source.Read[source.Traces](r.Ctx, r.Client, r.Caller, string(page.Link(path, "limit", "50", "cursor", r.Query.Get("after"))))
 	if err != nil {
 		return nil, err
 	}
 	d.Found = found
 	size := 0
 	for i := range found.Traces {
-		view := viewPayload(found.Traces[i].Data)
-		if size += len(view.Tree); size > maxTree {
+		view := page.ViewPayload(found.Traces[i].Data)
+		if size += len(view.Tree); size > page.MaxTree {
 			view.Tree, view.Cut = "", true
 		}
 		d.Views = append(d.Views, view)
 	}
 	if next := found.Pagination.Next; next != nil {
-		d.Next = link("traces", "name", d.Name, "after", *next)
+		d.Next = page.Link("traces", "name", d.Name, "after", *next)
 	}
-	return &Content{Title: "Traces " + d.Name, Data: d, Commands: []Command{r.get("Show the traces", path, "trace", "show", d.Name)}}, nil
+	return &page.Content{Title: "Traces " + d.Name, Data: d, Commands: []page.Command{r.Get("Show the traces", path, "trace", "show", d.Name)}}, nil
 }
 
 // Story returns the traces with the oldest first.

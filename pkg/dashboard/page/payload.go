@@ -1,4 +1,4 @@
-package pages
+package page
 
 import (
 	"bytes"
@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	// maxRaw is how many bytes of a payload are shown as they are, and maxTree how large the HTML of its
-	// values may be.
-	maxRaw, maxTree = 32 << 10, 64 << 10
+	// maxRaw is how many bytes of a payload are shown as they are.
+	maxRaw = 32 << 10
+	// MaxTree is how large the HTML of the values of a payload may be.
+	MaxTree = 64 << 10
 	// maxDepth is how deep values are shown. openDepth says which are unfolded at first.
 	maxDepth, openDepth = 32, 2
 	// maxValue is how many bytes of a text are shown among the values.
 	maxValue = 2000
 )
 
-// payloadView shows a payload twice: as values that fold, and as it is stored.
-type payloadView struct {
+// Payload shows a payload twice: as values that fold, and as it is stored.
+type Payload struct {
 	Tree template.HTML
 	// Cut says that the payload has more values.
 	Cut bool
@@ -30,11 +31,11 @@ type payloadView struct {
 }
 
 // Whole reports whether Raw is the whole payload.
-func (v *payloadView) Whole() bool { return int64(len(v.Raw)) == v.Size }
+func (v *Payload) Whole() bool { return int64(len(v.Raw)) == v.Size }
 
-// viewPayload returns the view of a payload. Numbers stay as they are written, so that large ones are exact.
-func viewPayload(payload json.RawMessage) payloadView {
-	v := payloadView{Raw: firstBytes(string(payload), maxRaw), Size: int64(len(payload))}
+// ViewPayload returns the view of a payload. Numbers stay as they are written, so that large ones are exact.
+func ViewPayload(payload json.RawMessage) Payload {
+	v := Payload{Raw: firstBytes(string(payload), maxRaw), Size: int64(len(payload))}
 	t := &tree{read: json.NewDecoder(bytes.NewReader(payload))}
 	t.read.UseNumber()
 	if !t.value("", 0) {
@@ -51,7 +52,7 @@ type tree struct {
 	cut  bool
 }
 
-func (t *tree) full() bool { return t.out.Len() > maxTree }
+func (t *tree) full() bool { return t.out.Len() > MaxTree }
 
 // value writes the next value with its name. It returns false if there is none.
 func (t *tree) value(name string, depth int) bool {
@@ -121,7 +122,7 @@ func (t *tree) write(text string) {
 func scalar(token json.Token) string {
 	switch v := token.(type) {
 	case string:
-		return `<span class="text">` + html.EscapeString(quoted(clipValue(v))) + `</span>`
+		return `<span class="text">` + html.EscapeString(Quoted(clipValue(v))) + `</span>`
 	case json.Number:
 		return `<span class="number">` + html.EscapeString(v.String()) + `</span>`
 	case bool:

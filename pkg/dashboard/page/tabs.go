@@ -1,16 +1,16 @@
-package pages
+package page
 
 import "github.com/belfry-mq/belfry/pkg/identity"
 
 // tabs are the pages that one name of the navigation has.
-var tabs = map[string][]choice{
+var tabs = map[string][]Choice{
 	"messages": {{"messages", "Stored"}, {"traces", "Traces"}},
 	"system":   {{"system", "Instances and Postgres"}, {"producers", "Producers in SQL"}, {"streams", "Streams"}, {"maintenance", "Maintenance"}, {"audit", "Audit"}},
 }
 
 // tabsOf returns the tabs that the caller may see.
-func tabsOf(of string, can Can) []choice {
-	var shown []choice
+func tabsOf(of string, can Can) []Choice {
+	var shown []Choice
 	for _, tab := range tabs[of] {
 		switch tab.Value {
 		case "maintenance", "audit":

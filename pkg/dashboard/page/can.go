@@ -1,4 +1,4 @@
-package pages
+package page
 
 import "github.com/belfry-mq/belfry/pkg/identity"
 

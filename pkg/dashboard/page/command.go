@@ -1,4 +1,4 @@
-package pages
+package page
 
 import (
 	"net/url"
@@ -13,13 +13,13 @@ type Command struct {
 	CLI, Curl string
 }
 
-// get is the command that reads a path of the API. cli are the words of the belfry command.
-func (r *Request) get(what, path string, cli ...string) Command {
-	return r.command(what, "GET", path, "", cli)
+// Get is the command that reads a path of the API. cli are the words of the belfry command.
+func (r *Request) Get(what, path string, cli ...string) Command {
+	return r.Command(what, "GET", path, "", cli)
 }
 
-// command is a command that sends a request to the API.
-func (r *Request) command(what, method, path, body string, cli []string) Command {
+// Command is a command that sends a request to the API.
+func (r *Request) Command(what, method, path, body string, cli []string) Command {
 	words := []string{"curl"}
 	if method != "GET" {
 		words = append(words, "-X", method)
@@ -32,22 +32,22 @@ func (r *Request) command(what, method, path, body string, cli []string) Command
 	}
 	c := Command{What: what, Curl: strings.Join(append(words, shell(r.Base+path)), " ")}
 	if len(cli) > 0 {
-		quoted := []string{"belfry"}
+		Quoted := []string{"belfry"}
 		for _, word := range cli {
-			quoted = append(quoted, shell(word))
+			Quoted = append(Quoted, shell(word))
 		}
-		c.CLI = strings.Join(quoted, " ")
+		c.CLI = strings.Join(Quoted, " ")
 	}
 	return c
 }
 
-// cliGroup returns the flag of the belfry command for a group.
-func cliGroup(group string) []string {
-	if group == queueMode {
+// CLIGroup returns the flag of the belfry command for a group.
+func CLIGroup(group string) []string {
+	if group == QueueMode {
 		return nil
 	}
 	return []string{"--group", group}
 }
 
-// esc escapes a name for a path.
-func esc(name string) string { return url.PathEscape(name) }
+// Esc escapes a name for a path.
+func Esc(name string) string { return url.PathEscape(name) }

@@ -1,4 +1,4 @@
-package pages
+package page
 
 import (
 	"context"
@@ -54,34 +54,11 @@ type Page struct {
 	// Name is its name in the navigation. Empty: it is not there. Under is the page of the navigation that
 	// is marked then.
 	Name, Under string
-	template    string
-	load        func(r *Request) (*Content, error)
-	parsed      *template.Template
-}
-
-// Load reads what the page shows. Errors: *source.Error, and ctx.Err() when the browser leaves.
-func (p *Page) Load(r *Request) (*Content, error) { return p.load(r) }
-
-// List returns the pages. The pages of the navigation come in its order.
-func List() []*Page {
-	return []*Page{
-		{Path: "", Name: "Overview", template: "overview", load: overview},
-		{Path: "queues", Name: "Queues", template: "queues", load: queues},
-		{Path: "messages", Name: "Messages", template: "messages", load: messages},
-		{Path: "dead", Name: "Dead letters", template: "dead", load: deadLetters},
-		{Path: "dispatcher", Name: "Dispatcher", template: "dispatcher", load: dispatcher},
-		{Path: "history", Name: "History", template: "history", load: history},
-		{Path: "system", Name: "System", template: "system", load: system},
-		{Path: "message", Under: "messages", template: "message", load: message},
-		{Path: "traces", Under: "messages", template: "traces", load: traces},
-		{Path: "producers", Under: "system", template: "producers", load: producers},
-		{Path: "streams", Under: "system", template: "streams", load: streams},
-		{Path: "maintenance", Under: "system", template: "maintenance", load: maintenance},
-		{Path: "audit", Under: "system", template: "audit", load: auditLog},
-		{Path: "queue", Under: "queues", template: "queue", load: queue},
-		{Path: "options", Under: "queues", template: "options", load: options},
-		{Path: "group", Under: "queues", template: "group", load: group},
-	}
+	// Template is the name of its file in templates.
+	Template string
+	// Load reads what the page shows. Errors: *source.Error, and ctx.Err() when the browser leaves.
+	Load   func(r *Request) (*Content, error)
+	parsed *template.Template
 }
 
 // View is what the layout shows around the content.
@@ -121,8 +98,8 @@ type Set struct {
 	failed *template.Template
 }
 
-// Parse reads the templates.
-func Parse() (*Set, error) {
+// Parse reads the templates of pages.
+func Parse(pages []*Page) (*Set, error) {
 	layout, err := template.New("layout.html").Funcs(functions).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html")
 	if err != nil {
 		return nil, err
@@ -137,9 +114,9 @@ func Parse() (*Set, error) {
 		}
 		return t
 	}
-	set := &Set{Pages: List(), signIn: one("signin"), failed: one("failure")}
+	set := &Set{Pages: pages, signIn: one("signin"), failed: one("failure")}
 	for _, page := range set.Pages {
-		page.parsed = one(page.template)
+		page.parsed = one(page.Template)
 	}
 	return set, err
 }

@@ -1,4 +1,4 @@
-package pages
+package page
 
 import (
 	"fmt"
@@ -13,14 +13,15 @@ import (
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{
-	"num": num, "ago": ago, "age": func(n int64) template.HTML { return age(float64(n)) }, "agef": age, "moment": moment, "secs": func(f float64) string { return span(time.Duration(f * float64(time.Second))) },
-	"short": chart.Short, "ms": millis, "link": link, "groupName": groupName, "plural": plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
-	"ptr": func(at time.Time) *time.Time { return &at }, "optional": optional, "dict": dict,
+	"num": Num, "ago": ago, "age": func(n int64) template.HTML { return age(float64(n)) }, "agef": age, "moment": moment, "secs": func(f float64) string { return Span(time.Duration(f * float64(time.Second))) },
+	"short": chart.Short, "ms": millis, "link": Link, "groupName": GroupName, "plural": Plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
+	"ptr": func(at time.Time) *time.Time { return &at }, "optional": Optional, "dict": dict,
 	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "oneLine": oneLine,
+	"operation": operation, "per": per, "each": each,
 }
 
-// num writes a number with its thousands apart.
-func num(n int64) string {
+// Num writes a number with its thousands apart.
+func Num(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "\u202f" + text[i:]
@@ -28,8 +29,8 @@ func num(n int64) string {
 	return text
 }
 
-// span writes a duration with its two largest units.
-func span(d time.Duration) string {
+// Span writes a duration with its two largest units.
+func Span(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0 s"
@@ -64,7 +65,7 @@ func millis(ms float64) string {
 	case ms <= 0:
 		return "–"
 	case ms >= 1000:
-		return span(time.Duration(ms * float64(time.Millisecond)))
+		return Span(time.Duration(ms * float64(time.Millisecond)))
 	}
 	return chart.Short(ms) + " ms"
 }
@@ -74,13 +75,13 @@ func ago(at *time.Time) template.HTML {
 	if at == nil || at.IsZero() {
 		return `<span class="none">never</span>`
 	}
-	return stamp(*at, "data-ago", span(time.Since(*at).Truncate(time.Second))+" ago")
+	return stamp(*at, "data-ago", Span(time.Since(*at).Truncate(time.Second))+" ago")
 }
 
 // age writes how old something is that was so many seconds old when it was read. A script keeps it current.
 func age(seconds float64) template.HTML {
 	old := time.Duration(seconds * float64(time.Second))
-	return stamp(time.Now().Add(-old), "data-age", span(old))
+	return stamp(time.Now().Add(-old), "data-age", Span(old))
 }
 
 // moment writes an instant.
@@ -93,8 +94,8 @@ func stamp(at time.Time, kind, text string) template.HTML {
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s" %s>%s</time>`, exact, exact, kind, text)) //nolint:gosec // it has no text of a client
 }
 
-// link returns the URL of a page with a query of names and values. Empty values are left out.
-func link(page string, pairs ...string) template.URL {
+// Link returns the URL of a page with a query of names and values. Empty values are left out.
+func Link(page string, pairs ...string) template.URL {
 	query := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -110,29 +111,60 @@ func link(page string, pairs ...string) template.URL {
 	return template.URL(page) //nolint:gosec // the query is encoded
 }
 
-// queueMode is the name of the reader without a group.
-const queueMode = "__QUEUE_MODE__"
+// QueueMode is the name of the reader without a group.
+const QueueMode = "__QUEUE_MODE__"
 
-// groupName writes the name of a group for people.
-func groupName(name string) string {
-	if name == queueMode {
+// GroupName writes the name of a group for people.
+func GroupName(name string) string {
+	if name == QueueMode {
 		return "(no group)"
 	}
 	return name
 }
 
-func plural(n int64, one, many string) string {
+// Plural writes a number with its noun.
+func Plural(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
-	return num(n) + " " + many
+	return Num(n) + " " + many
 }
 
-func optional(text *string) string {
+// Optional returns a text, or nothing for nil.
+func Optional(text *string) string {
 	if text == nil {
 		return ""
 	}
 	return *text
+}
+
+// per writes how many there are of one thing for each of another.
+func per(n, of int64) string {
+	if of == 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(float64(n)/float64(of), 'f', 1, 64)
+}
+
+// each writes the part of a time that each of several things took.
+func each(seconds float64, of int64) string {
+	if of == 0 {
+		return "–"
+	}
+	return millis(seconds * 1000 / float64(of))
+}
+
+// operation writes an operation of group commit for people.
+func operation(name string) string {
+	switch name {
+	case "take":
+		return "pop with autoAck"
+	case "claim":
+		return "pop"
+	case "held":
+		return "ack of a contended partition"
+	}
+	return name
 }
 
 // dict makes a map of names and values, for a part with several parameters.
@@ -153,4 +185,16 @@ func shell(text string) string {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// Choice is a value of a list of choices with its text.
+type Choice struct{ Value, Text string }
+
+// Choices returns a list of choices. pairs are values and texts in turns.
+func Choices(pairs ...string) []Choice {
+	list := make([]Choice, 0, len(pairs)/2)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		list = append(list, Choice{pairs[i], pairs[i+1]})
+	}
+	return list
 }

@@ -1,0 +1,25 @@
+package pages
+
+import "github.com/belfry-mq/belfry/pkg/dashboard/page"
+
+// List returns the pages. The pages of the navigation come in its order.
+func List() []*page.Page {
+	return []*page.Page{
+		{Path: "", Name: "Overview", Template: "overview", Load: overview},
+		{Path: "queues", Name: "Queues", Template: "queues", Load: queues},
+		{Path: "messages", Name: "Messages", Template: "messages", Load: messages},
+		{Path: "dead", Name: "Dead letters", Template: "dead", Load: deadLetters},
+		{Path: "dispatcher", Name: "Dispatcher", Template: "dispatcher", Load: dispatcher},
+		{Path: "history", Name: "History", Template: "history", Load: history},
+		{Path: "system", Name: "System", Template: "system", Load: system},
+		{Path: "message", Under: "messages", Template: "message", Load: message},
+		{Path: "traces", Under: "messages", Template: "traces", Load: traces},
+		{Path: "producers", Under: "system", Template: "producers", Load: producers},
+		{Path: "streams", Under: "system", Template: "streams", Load: streams},
+		{Path: "maintenance", Under: "system", Template: "maintenance", Load: maintenance},
+		{Path: "audit", Under: "system", Template: "audit", Load: auditLog},
+		{Path: "queue", Under: "queues", Template: "queue", Load: queue},
+		{Path: "options", Under: "queues", Template: "options", Load: options},
+		{Path: "group", Under: "queues", Template: "group", Load: group},
+	}
+}
