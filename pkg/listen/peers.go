@@ -45,7 +45,7 @@ func (p *peers) noteLocked(now time.Time) {
 	}
 }
 
-// trust records that the listener is proven from now on, or not any more.
+// trust records whether the listener is proven from this instant on.
 func (p *peers) trust(proven bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -54,8 +54,8 @@ type cache struct {
 	byID   map[queue.ID]*queue.Partition
 	groups map[groupName]queue.Target
 	// groupsOf are the groups that were looked up, by queue. Only these groups can have waiters here.
-	// groupCount is their number. olderGroupsOf are those of the time before groups was cleared last: a
-	// waiter may have looked up its group just before.
+	// groupCount is the number of groups in it. olderGroupsOf is the table before the last clearing. It is
+	// kept because a waiter may have looked up its group just before the clearing.
 	groupsOf, olderGroupsOf map[int64]map[int64]struct{}
 	groupCount              int
 }
@@ -168,8 +168,8 @@ func (c *cache) addGroup(name groupName, target queue.Target) (epochChanged bool
 	return epochChanged
 }
 
-// addGroupOf remembers that a group belongs to a queue. overflow: the table was full and has begun anew, so
-// every waiter must look up its group again.
+// addGroupOf remembers that a group belongs to a queue. If the table was full, it is cleared first. Then
+// overflow is true, and every waiter must look up its group again.
 func (c *cache) addGroupOf(queueKey, group int64) (overflow bool) {
 	c.mu.RLock()
 	_, known := c.groupsOf[queueKey][group]
