@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/attach"
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
@@ -27,6 +28,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/problem"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/readiness"
 	"github.com/belfry-mq/belfry/pkg/revocation"
@@ -152,10 +154,11 @@ func (b builder) build(ctx context.Context) error {
 	}
 	b.api = httpapi.Deps{
 		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
-		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool),
+		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
 		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),
+		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
 	return b.buildDashboard(auth)

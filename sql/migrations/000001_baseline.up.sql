@@ -43,6 +43,7 @@ CREATE TABLE belfry.queue (
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
 CREATE INDEX queue_tags ON belfry.queue (namespace, task) WHERE deleted_at IS NULL;
+CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.
 CREATE INDEX queue_swept ON belfry.queue (id)
@@ -137,6 +138,7 @@ CREATE TABLE belfry.consumer_group (
     UNIQUE (queue_id, name)
 );
 CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
+CREATE INDEX consumer_group_paused ON belfry.consumer_group (id) WHERE paused;
 
 -- From sql/schema/group_deleted.sql.
 
@@ -654,7 +656,7 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
           FROM pg_catalog.pg_trigger t
          WHERE t.tgrelid = a.target AND t.tgenabled <> 'D' AND t.tgname LIKE 'belfry\_' || left(md5(a.queue), 12) || '\_%') AS triggers,
        (SELECT count(*) FROM belfry.attachment_failure f WHERE f.target = a.target AND f.queue = a.queue) AS failures,
-       l.failed_at AS last_failed_at, l.message AS last_failure
+       l.failed_at AS last_failed_at, l.message AS last_failure, a.id
   FROM belfry.attachment a
   LEFT JOIN pg_catalog.pg_class r ON r.oid = a.target
   LEFT JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
@@ -2484,12 +2486,10 @@ BEGIN
                           FROM belfry.cursor c
                          WHERE c.partition_id = v_partition AND c.group_id >= v_group AND c.group_id <= v_group
                            AND coalesce(c.ready_at <= v_now, false)
-                         ORDER BY c.group_id DESC
-                         LIMIT 1) AS o) AS d
+                         ORDER BY c.group_id DESC LIMIT 1) AS o) AS d
          CROSS JOIN LATERAL (SELECT p.last_seq, p.name, p.paused FROM belfry.partition p
                               WHERE p.id >= d.partition_id AND p.id <= d.partition_id
-                              ORDER BY p.id DESC
-                              LIMIT 1) AS p
+                              ORDER BY p.id DESC LIMIT 1) AS p
     LOOP
         IF v_took IS NULL THEN
             v_took := clock_timestamp() - v_now;
@@ -3402,8 +3402,7 @@ BEGIN
             SELECT p.ctid, p.id, p.queue_id, p.closed, p.last_seq, p.last_push_at
               FROM belfry.partition p
              WHERE p.id >= k.id AND p.id <= k.id
-             ORDER BY p.id DESC
-             LIMIT 1
+             ORDER BY p.id DESC LIMIT 1
                FOR NO KEY UPDATE) AS held
      CROSS JOIN LATERAL (
             SELECT q.encryption_enabled, q.max_size FROM belfry.queue q
@@ -4313,4 +4312,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '9abddb93517967a463c893f824ee6bbd90bb8b0c4df61ae7d72b0bc25cf9b41f';
+COMMENT ON FUNCTION belfry.baseline() IS 'a349c7c758d7760b26ca92bc8fb0e6c5170508d4268b6081f500fd49aa6f9988';

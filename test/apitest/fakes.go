@@ -21,6 +21,7 @@ import (
 // Fakes replace the rooms below the HTTP API. A function that is nil has a
 // harmless default.
 type Fakes struct {
+	Producers Producers
 	Push      func(items []queue.PushItem) ([]queue.PushResult, error)
 	Ack       func(items []queue.AckItem) ([]queue.AckResult, error)
 	Extend    func(lease queue.ID, d time.Duration) (time.Time, error)
@@ -44,6 +45,7 @@ type Fakes struct {
 	Inbox       *httpapi.InboxState
 	Flushes     []store.Flushes
 	Resources   Resources
+	Lists       Lists
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit

@@ -54,6 +54,6 @@ func TestPushesToManyGroupsCauseNoResync(t *testing.T) {
 			wait()
 		}
 	}
-	require.Equal(t, before, resyncs())
+	require.InDelta(t, before, resyncs(), 0)
 	require.LessOrEqual(t, first.metric(t, "belfry_notify_entries_out_total")-sent, float64(2*pushes))
 }

@@ -7,18 +7,6 @@ type Counts struct {
 	Total, Pending, Processing, Completed, DeadLetter int64
 }
 
-// Queue is an element of GET /api/v1/resources/queues.
-type Queue struct {
-	Name, Namespace, Task string
-	CreatedAt             time.Time
-	Paused                bool
-	Partitions            int64
-	Messages              Counts
-}
-
-// Queues is GET /api/v1/resources/queues.
-type Queues struct{ Queues []Queue }
-
 // Partition is a partition in a QueueStatus.
 type Partition struct {
 	ID, Name     string
@@ -175,13 +163,6 @@ type QueueOps struct {
 	Series        []QueueBucket
 }
 
-// Overview is GET /api/v1/resources/overview.
-type Overview struct {
-	Queues, Partitions int64
-	Messages           Counts
-	Throughput         *struct{ IngestedPerSecond, ProcessedPerSecond float64 }
-}
-
 // Explanation is GET /api/v1/explain.
 type Explanation struct {
 	Code, Sentence       string
@@ -200,9 +181,19 @@ type DeadLetter struct {
 	FailedAt                      time.Time
 }
 
-// DeadLetters is GET /api/v1/dlq.
+// DeadLetterCount is a number of dead letters with the same error, or in the same partition.
+type DeadLetterCount struct {
+	Queue, ConsumerGroup    string
+	ErrorMessage, Partition string
+	Count                   int64
+	Oldest, Newest          time.Time
+}
+
+// DeadLetters is GET /api/v1/dlq/summary.
 type DeadLetters struct {
-	Messages   []DeadLetter
-	Total      int64
-	Pagination struct{ Next *string }
+	Examined, Matched  int64
+	Next               *string
+	Errors, Partitions []DeadLetterCount
+	Messages           []DeadLetter
+	Pagination         struct{ Next *string }
 }
