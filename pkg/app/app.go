@@ -22,9 +22,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
-// warmConnections is how many connections stay open while idle, so that the first request after a
-// pause does not wait for one.
-const warmConnections = 2
+// warmConnections is how many connections stay open while idle, so that the first requests after a
+// pause do not wait for one. Pushes, pops and acks at the same time use that many.
+const warmConnections = 4
+
+// proofPatience is how long the API stays closed for the first proof of the listener. Behind a pooler in
+// transaction mode there is none.
+const proofPatience = time.Second
 
 // A step of the start is tried startTries times, with startPause in between.
 const (
@@ -138,6 +142,7 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	peerWork, peersFailed := errgroup.WithContext(peers)
 	peerWork.Go(func() error { return p.listener.Run(peersFailed) })
 	peerWork.Go(func() error { return p.sender.Run(peersFailed) })
+	p.warm(ctx, log)
 	p.server.Open(p.api)
 	log.Info("serving", zap.String("version", Version()))
 	ready()
@@ -174,6 +179,22 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 	}
 	log.Info("stopped")
 	return nil
+}
+
+// warm makes the first requests as fast as later ones: it prepares the connections to the database, and
+// waits until the listener is proven, so that waiting requests do not poll. A failure is logged: the
+// server is only slower then.
+func (p *parts) warm(ctx context.Context, log *zap.Logger) {
+	began := time.Now()
+	if err := p.verbs.Warm(ctx); err != nil {
+		log.Warn("the connections to the database were not prepared; the first requests take longer", zap.Error(err))
+	}
+	select {
+	case <-p.listener.Decided():
+	case <-time.After(proofPatience - time.Since(began)):
+	case <-ctx.Done():
+	}
+	log.Debug("prepared for the first requests", zap.Duration("took", time.Since(began)))
 }
 
 // drain flushes and answers the calls that group commit has accepted.

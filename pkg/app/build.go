@@ -201,8 +201,9 @@ func (b builder) buildListener() (err error) {
 	if b.sender, err = listen.NewSender(url, b.instance, b.cfg.Listen, b.pool.RetireConnections, b.log); err != nil {
 		return err
 	}
+	b.sender.QueueOf = b.verbs.QueueOf
 	b.buildHub()
-	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss, hub: b.hub}
+	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss, groupsOf: b.verbs.GroupsOf, hub: b.hub}
 	b.listener, err = listen.NewListener(url, b.sender, b.cfg.Listen, in.callbacks(), b.log)
 	return err
 }

@@ -51,6 +51,8 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
 	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(p.sender.Stats.Failures.Load()) })
 	counter("belfry_notify_entries_in_total", "Announcements given to the sender.",
 		func() float64 { return float64(p.sender.Stats.EntriesIn.Load()) })
+	counter("belfry_notify_entries_withheld_total", "Announcements that were not sent because no other instance could be listening.",
+		func() float64 { return float64(p.sender.Stats.Withheld.Load()) })
 	counter("belfry_notify_entries_out_total", "Announcements sent after coalescing.",
 		func() float64 { return float64(p.sender.Stats.EntriesOut.Load()) })
 }

@@ -11,7 +11,9 @@ type inboundEvents struct {
 	bus *events.Bus
 	// reportLostWake reports that a wake may have been lost.
 	reportLostWake func()
-	hub            hub
+	// groupsOf returns the groups of a queue for which requests may wait here.
+	groupsOf func(queueKey int64) []int64
+	hub      hub
 }
 
 // hub is what collects the events for watchers.
@@ -48,11 +50,18 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 	}
 }
 
-// ready publishes what became ready. A notification without an instance is from a SQL session.
+// ready publishes what became ready. For a partition that became ready for several groups, these are the
+// groups that this instance knows. A notification without an instance is from a SQL session.
 func (in inboundEvents) ready(n listen.Notification) {
 	origin := events.Peer
 	if n.Instance.IsZero() {
 		origin = events.SQL
 	}
-	in.bus.Ready(n.Ready, origin)
+	ready := n.Ready
+	for _, p := range n.Partitions {
+		for _, group := range in.groupsOf(p.Queue) {
+			ready = append(ready, queue.Ready{Group: group, Partition: p.Partition, At: p.At})
+		}
+	}
+	in.bus.Ready(ready, origin)
 }

@@ -54,6 +54,7 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
 	lost := 0
+	groupsOf := func(queueKey int64) []int64 { return map[int64][]int64{7: {70, 71}}[queueKey] }
 	for name, c := range map[string]struct {
 		hear func(listen.Callbacks)
 		want []event
@@ -64,6 +65,17 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 				l.OnReady(listen.Notification{Instance: queue.NewID(), Ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}})
 			},
 			want: []event{{kind: "ready", ready: []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 3}}, from: events.Peer}},
+		},
+		"a partition that became ready for several groups": {
+			hear: func(l listen.Callbacks) {
+				l.OnReady(listen.Notification{
+					Instance: queue.NewID(), Ready: []queue.Ready{{Group: 1, Partition: 2}},
+					Partitions: []listen.ReadyPartition{{Queue: 7, Partition: 3, At: at}, {Queue: 8, Partition: 4}},
+				})
+			},
+			want: []event{{kind: "ready", ready: []queue.Ready{
+				{Group: 1, Partition: 2}, {Group: 70, Partition: 3, At: at}, {Group: 71, Partition: 3, At: at},
+			}, from: events.Peer}},
 		},
 		"a creation by a peer": {
 			hear: func(l listen.Callbacks) { l.OnCreated() },
@@ -115,7 +127,7 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 		bus, got := &events.Bus{}, &recorder{}
 		bus.Subscribe(got)
 		lost = 0
-		c.hear(inboundEvents{bus: bus, reportLostWake: func() { lost++ }, hub: got}.callbacks())
+		c.hear(inboundEvents{bus: bus, reportLostWake: func() { lost++ }, hub: got, groupsOf: groupsOf}.callbacks())
 		require.Equal(t, c.want, got.list, name)
 		require.Equal(t, c.lost, lost, name)
 	}

@@ -15,7 +15,8 @@ import (
 // them. OnResync, OnState, OnCreated and OnLook are also called by the one that watches it. So a callback
 // must be quick: decode, announce, return. It may call the methods of the Listener.
 type Callbacks struct {
-	// OnReady receives a notification of another instance or of a SQL session that has Ready.
+	// OnReady receives a notification of another instance or of a SQL session that has Ready or
+	// Partitions.
 	OnReady func(Notification)
 	// OnCreated is called when another instance changed the catalog. The notification names nothing. The
 	// calls have a pace: createdBurst at once, then one each createdInterval, and always one after the last

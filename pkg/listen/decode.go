@@ -49,6 +49,8 @@ func decode(payload string) (m Notification, err error) {
 			m.Resync = true
 		case "r":
 			m.Ready, err = decodeReady(value)
+		case "p":
+			m.Partitions, err = decodePartitions(value)
 		default:
 			err = errors.New("it is unknown")
 		}
@@ -60,23 +62,38 @@ func decode(payload string) (m Notification, err error) {
 }
 
 func decodeReady(list string) (ready []queue.Ready, err error) {
+	err = decodeEntries(list, func(group, partition int64, at time.Time) {
+		ready = append(ready, queue.Ready{Group: group, Partition: partition, At: at})
+	})
+	return ready, err
+}
+
+func decodePartitions(list string) (ready []ReadyPartition, err error) {
+	err = decodeEntries(list, func(queueKey, partition int64, at time.Time) {
+		ready = append(ready, ReadyPartition{Queue: queueKey, Partition: partition, At: at})
+	})
+	return ready, err
+}
+
+// decodeEntries reads entries of the form owner/partition@at. The owner is a group or a queue.
+func decodeEntries(list string, each func(owner, partition int64, at time.Time)) (err error) {
 	for text := range strings.SplitSeq(list, ",") {
-		group, rest, ok1 := strings.Cut(text, "/")
+		owner, rest, ok1 := strings.Cut(text, "/")
 		partition, at, ok2 := strings.Cut(rest, "@")
 		if !ok1 || !ok2 {
-			return nil, fmt.Errorf("%.40q is not group/partition@at", text)
+			return fmt.Errorf("%.40q is not of the form id/partition@at", text)
 		}
 		var numbers [3]int64
-		for i, digits := range []string{group, partition, at} {
+		for i, digits := range []string{owner, partition, at} {
 			if numbers[i], err = strconv.ParseInt(digits, 10, 64); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		r := queue.Ready{Group: numbers[0], Partition: numbers[1]}
+		var instant time.Time
 		if numbers[2] != 0 {
-			r.At = time.UnixMicro(numbers[2]).UTC()
+			instant = time.UnixMicro(numbers[2]).UTC()
 		}
-		ready = append(ready, r)
+		each(numbers[0], numbers[1], instant)
 	}
-	return ready, nil
+	return nil
 }

@@ -21,6 +21,26 @@
 //   - Nothing hangs. Each connection has a time limit and is then cut. No connection and no
 //     goroutine outlives the Run that started it.
 //
+// # What is sent
+//
+// A partition that becomes ready for several groups is one entry with its queue, however many groups
+// there are. Each instance works out which of its own groups that concerns. An instance of a version
+// without such entries does not understand them. Then it looks at the tables, at the pace of OnLook.
+//
+// An instance is alone when its listener is proven and has heard no other instance for peer_timeout. Then
+// the Sender withholds the hints and sends only canaries. This loses nothing:
+//
+//  1. An instance that starts calls OnResync once LISTEN is in force. So it sees each commit before that.
+//  2. After that it sends its first canary. The instance that was alone hears it, and withholds nothing
+//     more.
+//  3. If it withheld anything, it then sends a resync. The commits behind the withheld hints came before,
+//     so the look of the other instance sees them.
+//  4. The same resync follows when the proof is lost, because then other instances are not heard, and when
+//     the Sender stops.
+//
+// The lock of the Sender orders 2 and 3: a hint is withheld before the resync is queued, or it is sent.
+// A goodbye alone makes no instance alone, because every role can forge one: peer_timeout starts anew.
+//
 // Listener and Sender have connections of their own, never of a pool, and open no transactions.
 // Encode describes the text of a notification.
 //

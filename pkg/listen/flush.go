@@ -76,6 +76,7 @@ func replace(c chan uint64, value uint64) {
 
 // flushLast sends the pending entries and a goodbye. It tries until it succeeds or work ends.
 func (s *Sender) flushLast(work context.Context) {
+	s.sendWithheld() // an instance may just be starting
 	if s.announced {
 		s.updatePending(func(n *pendingNotifications) { n.goodbye = true })
 	}

@@ -54,6 +54,7 @@ type Listener struct {
 	heard                chan uint64   // read loop to watch loop: the latest own canary
 	created, look        *pacedCall    // OnCreated and OnLook
 	lastCanary           atomic.Uint64 // number of the latest canary; only the watch loop writes it
+	decided              chan struct{} // see Decided
 
 	mu         sync.Mutex
 	state      State
@@ -82,9 +83,10 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 		listening: make(chan *session), heard: make(chan uint64, 1),
 		created: newPacedCall(createdInterval, createdBurst, func(string) { callbacks.OnCreated() }),
 		look:    newPacedCall(lookInterval, lookBurst, func(reason string) { callbacks.OnLook(reason) }),
-		state:   StateStarting,
+		state:   StateStarting, decided: make(chan struct{}),
 	}
 	l.reader = reader{Listener: l}
+	sender.alone = l.peers.alone
 	return l, nil
 }
 
@@ -99,6 +101,10 @@ func (l *Listener) State() (state State, sinceLastProof time.Duration) {
 	}
 	return l.state, time.Since(since)
 }
+
+// Decided returns a channel that is closed when the state is no longer StateStarting: the first
+// connection is proven, or it failed, or Run has returned.
+func (l *Listener) Decided() <-chan struct{} { return l.decided }
 
 // Proven reports whether the state is StateProven. It costs one atomic read.
 func (l *Listener) Proven() bool { return l.proven.Load() }
@@ -142,9 +148,18 @@ func (l *Listener) change(next func(now State) State) {
 	before := l.state
 	l.state = next(before)
 	now := l.state
+	if before == StateStarting && now != StateStarting {
+		close(l.decided)
+	}
 	l.proven.Store(now == StateProven)
+	if (now == StateProven) != (before == StateProven) {
+		l.peers.trust(now == StateProven, time.Now())
+	}
 	l.mu.Unlock()
 	if now != before {
+		if before == StateProven {
+			l.sender.sendWithheld() // from now on an instance can be there unheard
+		}
 		l.callbacks.OnState(now)
 	}
 }

@@ -38,15 +38,24 @@ type Notification struct {
 	// Ready are partitions that are poppable for a group. In is not sent. At is sent in
 	// microseconds. A zero At says: look now.
 	Ready []queue.Ready
+	// Partitions are partitions that became poppable for several groups of their queue.
+	Partitions []ReadyPartition
 	// Canary is the number of the sender's canary. Zero: none.
 	Canary uint64
 	// Goodbye: the sender stops and sends no further notification.
 	Goodbye bool
 }
 
+// ReadyPartition is a partition that became poppable for groups of its queue. The receiver works out which
+// of its own groups that may be. At is as in Notification.Ready: the earliest instant.
+type ReadyPartition struct {
+	Queue, Partition int64
+	At               time.Time
+}
+
 // hints returns how many hints m has.
 func (m *Notification) hints() int {
-	n := len(m.Ready)
+	n := len(m.Ready) + len(m.Partitions)
 	for _, hint := range []bool{m.CatalogChanged, m.Resync} {
 		if hint {
 			n++
@@ -70,9 +79,10 @@ var maxAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // Encode returns m as payloads, each short enough for one notification. It returns none
 // if m is empty. The text is
 //
-//	1;i=<instance>;c=<canary>;bye;born;all;r=<group>/<partition>@<at>,...
+//	1;i=<instance>;c=<canary>;bye;born;all;r=<group>/<partition>@<at>,...;p=<queue>/<partition>@<at>,...
 //
-// with the parts that apply, in this order. "born" is CatalogChanged and "all" is Resync. at is
+// with the parts that apply, in this order. "born" is CatalogChanged, "all" is Resync, "r" is Ready and
+// "p" is Partitions. at is
 // in microseconds since 1970 by the clock of the database, rounded up so that no instance
 // looks too early. 0: unknown. Encode omits partitions that are not encodable.
 func Encode(m Notification) []string {
@@ -91,19 +101,28 @@ func Encode(m Notification) []string {
 		buf = append(buf, ";all"...)
 	}
 	var payloads []string
-	separator := ";r="
-	for _, r := range m.Ready {
-		if !encodable(r) {
-			continue
-		}
+	separator := ""
+	add := func(part string, owner, partition int64, at time.Time) {
 		if len(buf) > maxPayload-maxEntry {
 			payloads = append(payloads, string(buf))
-			buf, separator = append(buf[:0], head...), ";r="
+			buf, separator = append(buf[:0], head...), part
 		}
-		buf = strconv.AppendInt(append(buf, separator...), r.Group, 10)
-		buf = strconv.AppendInt(append(buf, '/'), r.Partition, 10)
-		buf = strconv.AppendInt(append(buf, '@'), micros(r.At), 10)
+		buf = strconv.AppendInt(append(buf, separator...), owner, 10)
+		buf = strconv.AppendInt(append(buf, '/'), partition, 10)
+		buf = strconv.AppendInt(append(buf, '@'), micros(at), 10)
 		separator = ","
+	}
+	separator = ";r="
+	for _, r := range m.Ready {
+		if encodable(r) {
+			add(";r=", r.Group, r.Partition, r.At)
+		}
+	}
+	separator = ";p="
+	for _, p := range m.Partitions {
+		if p.encodable() {
+			add(";p=", p.Queue, p.Partition, p.At)
+		}
 	}
 	if len(buf) > len(head) {
 		payloads = append(payloads, string(buf))
@@ -114,6 +133,9 @@ func Encode(m Notification) []string {
 // encodable reports whether a decoder accepts the partition: a group above 0, and a
 // partition that is not negative.
 func encodable(r queue.Ready) bool { return r.Group > 0 && r.Partition >= 0 }
+
+// encodable reports whether a decoder accepts the partition: a queue and a partition above 0.
+func (p ReadyPartition) encodable() bool { return p.Queue > 0 && p.Partition > 0 }
 
 // micros returns an instant as it is sent. The zero time and times before 1970 are 0.
 func micros(at time.Time) int64 {

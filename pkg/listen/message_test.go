@@ -36,10 +36,12 @@ func TestEncodeWritesTheDocumentedText(t *testing.T) {
 		{"goodbye", listen.Notification{Goodbye: true}, []string{";bye"}},
 		{"ready now", listen.Notification{Ready: []queue.Ready{listen.Ready(12, 345, time.Time{})}}, []string{";r=12/345@0"}},
 		{
-			"everything", listen.Notification{Canary: math.MaxUint64, Goodbye: true, CatalogChanged: true, Resync: true, Ready: []queue.Ready{
-				listen.Ready(12, 345, at), listen.Ready(1, 0, time.Time{}),
-			}},
-			[]string{";c=18446744073709551615;bye;born;all;r=12/345@1724000000000001,1/0@0"},
+			"everything", listen.Notification{
+				Canary: math.MaxUint64, Goodbye: true, CatalogChanged: true, Resync: true,
+				Ready:      []queue.Ready{listen.Ready(12, 345, at), listen.Ready(1, 0, time.Time{})},
+				Partitions: []listen.ReadyPartition{{Queue: 7, Partition: 345, At: at}, {Queue: 8, Partition: 1}},
+			},
+			[]string{";c=18446744073709551615;bye;born;all;r=12/345@1724000000000001,1/0@0;p=7/345@1724000000000001,8/1@0"},
 		},
 		{"rounded up", listen.Notification{Ready: []queue.Ready{listen.Ready(1, 2, at.Add(time.Nanosecond))}}, []string{";r=1/2@1724000000000002"}},
 		{"before 1970 is now", listen.Notification{Ready: []queue.Ready{listen.Ready(1, 2, time.Unix(-5, 0))}}, []string{";r=1/2@0"}},
@@ -47,7 +49,9 @@ func TestEncodeWritesTheDocumentedText(t *testing.T) {
 			"beyond the year 9999", listen.Notification{Ready: []queue.Ready{listen.Ready(1, 2, time.Unix(math.MaxInt64/2, 0))}},
 			[]string{";r=1/2@253402214400000000"},
 		},
-		{"entries that cannot be decoded", listen.Notification{Ready: []queue.Ready{listen.Ready(0, 1, at), listen.Ready(1, -1, at)}}, nil},
+		{"entries that cannot be decoded", listen.Notification{
+			Ready: []queue.Ready{listen.Ready(0, 1, at), listen.Ready(1, -1, at)}, Partitions: []listen.ReadyPartition{{Queue: 0, Partition: 1}, {Queue: 1}},
+		}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -84,11 +88,11 @@ func TestDecodeRefusesWhatEncodeDoesNotWrite(t *testing.T) {
 		{head + ";c=+7", `part "c=+7"`},
 		{head + ";c=-7", `part "c=-7"`},
 		{head + ";c=18446744073709551616", "value out of range"},
-		{head + ";r=", "group/partition@at"},
-		{head + ";r=1", "group/partition@at"},
-		{head + ";r=1/2", "group/partition@at"},
-		{head + ";r=1@2", "group/partition@at"},
-		{head + ";r=1/2@0,", "group/partition@at"},
+		{head + ";r=", "id/partition@at"},
+		{head + ";r=1", "id/partition@at"},
+		{head + ";r=1/2", "id/partition@at"},
+		{head + ";r=1@2", "id/partition@at"},
+		{head + ";r=1/2@0,", "id/partition@at"},
 		{head + ";r=0/2@0", form},
 		{head + ";r=01/2@0", form},
 		{head + ";r=1/+2@0", form},
@@ -97,6 +101,11 @@ func TestDecodeRefusesWhatEncodeDoesNotWrite(t *testing.T) {
 		{head + ";r=1/2@", "invalid syntax"},
 		{head + ";r=1/2@9223372036854775808", "value out of range"},
 		{head + ";r=1/2@253402214400000001", form},
+		{head + ";p=", "id/partition@at"},
+		{head + ";p=1/2@0,", "id/partition@at"},
+		{head + ";p=0/2@0", form},
+		{head + ";p=1/0@0", form},
+		{head + ";p=1/2@0;r=1/2@0", form},
 		{head + ";r=1/2@0" + strings.Repeat(",1/2@0", 2000), "the limit is 7899"},
 	} {
 		message, err := listen.Decode(c.payload)
@@ -131,6 +140,9 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 			CatalogChanged: rapid.Bool().Draw(t, "born"), Resync: rapid.Bool().Draw(t, "all"),
 		}
 		sent.Ready = append(sent.Ready, rapid.SliceOfN(entry(), 0, 700).Draw(t, "entries")...)
+		for _, e := range rapid.SliceOfN(entry(), 0, 700).Draw(t, "partitions") {
+			sent.Partitions = append(sent.Partitions, listen.ReadyPartition{Queue: e.Group, Partition: max(1, e.Partition), At: e.At})
+		}
 		heard := listen.Notification{Instance: sent.Instance}
 		for _, payload := range listen.Encode(sent) {
 			if len(payload) >= 7900 {
@@ -147,6 +159,7 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 			heard.Goodbye = heard.Goodbye || part.Goodbye
 			heard.CatalogChanged, heard.Resync = heard.CatalogChanged || part.CatalogChanged, heard.Resync || part.Resync
 			heard.Ready = append(heard.Ready, part.Ready...)
+			heard.Partitions = append(heard.Partitions, part.Partitions...)
 		}
 		require.Equal(t, sent, heard)
 	})
@@ -156,6 +169,7 @@ func TestDecodeReadsWhatEncodeWrites(t *testing.T) {
 // that the decoder accepts, and that errors are short.
 func FuzzDecode(f *testing.F) {
 	f.Add("1;i=" + someone + ";c=7;bye;born;all;r=12/345@1724000000000001,1/0@0")
+	f.Add("1;i=" + someone + ";r=12/345@0;p=7/345@1724000000000001,8/1@0")
 	f.Add("2;i=" + someone + ";all")
 	for _, garbage := range []string{"", ";", "1;", "1;i=", "garbage 7", `{"group":1}`, "1;r=" + strings.Repeat("9/9@9,", 2000), "1;i=" + someone + ";r=1/2@\xff"} {
 		f.Add(garbage)

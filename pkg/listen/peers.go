@@ -17,6 +17,9 @@ type peers struct {
 
 	mu  sync.Mutex
 	due map[queue.ID]time.Time // when each instance counts as silent
+	// quietSince is when an instance was heard last, or when the listener was proven if that is later. Zero:
+	// the listener is not proven, so an instance may be there unheard.
+	quietSince time.Time
 }
 
 func newPeers(timeout time.Duration) *peers {
@@ -28,16 +31,43 @@ func newPeers(timeout time.Duration) *peers {
 func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.noteLocked(now)
 	_, known := p.due[id]
 	if known || heartbeat && len(p.due) < maxPeers {
 		p.due[id] = now.Add(p.timeout)
 	}
 }
 
-// remove removes an instance that sent a goodbye.
-func (p *peers) remove(id queue.ID) {
+// noteLocked records that an instance was heard.
+func (p *peers) noteLocked(now time.Time) {
+	if !p.quietSince.IsZero() {
+		p.quietSince = now
+	}
+}
+
+// trust records whether the listener is proven from this instant on.
+func (p *peers) trust(proven bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.quietSince = time.Time{}
+	if proven {
+		p.quietSince = now
+	}
+}
+
+// alone reports whether no other instance can be listening: the listener is proven, and heard none for the
+// timeout. A goodbye is not enough, because every role can send one in the name of another instance.
+func (p *peers) alone(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.due) == 0 && !p.quietSince.IsZero() && now.Sub(p.quietSince) >= p.timeout
+}
+
+// remove removes an instance that sent a goodbye.
+func (p *peers) remove(id queue.ID, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noteLocked(now)
 	delete(p.due, id)
 }
 

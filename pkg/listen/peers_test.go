@@ -37,7 +37,7 @@ func TestASilentPeerExpiresOnce(t *testing.T) {
 	require.Empty(t, silent, "it could not be heard")
 	require.Equal(t, []queue.ID{b}, p.ids())
 
-	p.remove(b)
+	p.remove(b, after(46))
 	silent, next = p.expire(after(100))
 	require.Empty(t, silent, "it sent a goodbye")
 	require.Zero(t, next)

@@ -1,6 +1,8 @@
 package listen
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -21,16 +23,17 @@ type groupPartition struct{ group, partition int64 }
 // safe for concurrent use.
 type pendingNotifications struct {
 	ready           map[groupPartition]time.Time // the earliest instant; zero is now
+	partitions      map[int64]ReadyPartition     // ready for several groups, by partition
 	created, resync bool
 	canary          uint64 // the latest
 	goodbye         bool
 }
 
 func (n *pendingNotifications) empty() bool {
-	return len(n.ready) == 0 && !n.created && !n.resync && n.canary == 0 && !n.goodbye
+	return len(n.ready)+len(n.partitions) == 0 && !n.created && !n.resync && n.canary == 0 && !n.goodbye
 }
 
-// add adds a partition. One that cannot be encoded becomes a resync, so that the hint is not lost.
+// add adds a partition of one group. One that cannot be encoded becomes a resync, so that the hint is not lost.
 func (n *pendingNotifications) add(r queue.Ready) {
 	switch {
 	case n.resync:
@@ -38,6 +41,21 @@ func (n *pendingNotifications) add(r queue.Ready) {
 		n.resyncOnly()
 	default:
 		n.addReady(groupPartition{r.Group, r.Partition}, r.At)
+	}
+}
+
+// addPartition adds a partition that is ready for several groups.
+func (n *pendingNotifications) addPartition(p ReadyPartition) {
+	switch known, ok := n.partitions[p.Partition]; {
+	case n.resync:
+	case !p.encodable(), ok && known.Queue != p.Queue: // the database was replaced
+		n.resyncOnly()
+	case !ok || p.At.Before(known.At):
+		if n.partitions == nil {
+			n.partitions = make(map[int64]ReadyPartition)
+		}
+		n.partitions[p.Partition] = p
+		n.limit()
 	}
 }
 
@@ -53,13 +71,20 @@ func (n *pendingNotifications) addReady(p groupPartition, at time.Time) {
 		return
 	}
 	n.ready[p] = at
-	if len(n.ready) > maxPending {
+	n.limit()
+}
+
+// limit replaces too many entries by one resync.
+func (n *pendingNotifications) limit() {
+	if len(n.ready)+len(n.partitions) > maxPending {
 		n.resyncOnly()
 	}
 }
 
 // resyncOnly replaces all entries by one resync.
-func (n *pendingNotifications) resyncOnly() { n.resync, n.created, n.ready = true, false, nil }
+func (n *pendingNotifications) resyncOnly() {
+	n.resync, n.created, n.ready, n.partitions = true, false, nil, nil
+}
 
 // merge adds the contents of another set.
 func (n *pendingNotifications) merge(other *pendingNotifications) {
@@ -77,6 +102,9 @@ func (n *pendingNotifications) merge(other *pendingNotifications) {
 			}
 			n.addReady(p, at)
 		}
+		for _, p := range other.partitions {
+			n.addPartition(p)
+		}
 	}
 }
 
@@ -86,8 +114,9 @@ func (n *pendingNotifications) payloads(instance queue.ID) (payloads []string, h
 	for p, at := range n.ready {
 		message.Ready = append(message.Ready, queue.Ready{Group: p.group, Partition: p.partition, At: at})
 	}
+	message.Partitions = slices.Collect(maps.Values(n.partitions))
 	if payloads = Encode(message); len(payloads) > maxPayloads {
-		message.CatalogChanged, message.Resync, message.Ready = false, true, nil
+		message.CatalogChanged, message.Resync, message.Ready, message.Partitions = false, true, nil, nil
 		payloads = Encode(message)
 	}
 	return payloads, message.hints()

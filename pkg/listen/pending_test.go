@@ -95,6 +95,10 @@ func TestMergeEqualsAdd(t *testing.T) {
 		if seconds := rapid.Int64Range(0, 3).Draw(t, "at"); seconds > 0 {
 			at = time.Unix(seconds, 0)
 		}
+		if rapid.IntRange(0, 5).Draw(t, "shared") == 0 {
+			all := ReadyPartition{Queue: 1, Partition: rapid.Int64Range(1, 3).Draw(t, "partition"), At: at}
+			return func(m *pendingNotifications) { m.addPartition(all) }
+		}
 		ready := Ready(rapid.Int64Range(1, 3).Draw(t, "group"), rapid.Int64Range(0, 3).Draw(t, "partition"), at)
 		return func(m *pendingNotifications) { m.add(ready) }
 	})
@@ -118,11 +122,11 @@ func TestMergeEqualsAdd(t *testing.T) {
 		a.merge(&b)
 		d.merge(&c)
 		for _, merged := range []pendingNotifications{a, d} {
-			if !maps.Equal(one.ready, merged.ready) {
-				t.Fatalf("want %v, got %v", one.ready, merged.ready)
+			if !maps.Equal(one.ready, merged.ready) || !maps.Equal(one.partitions, merged.partitions) {
+				t.Fatalf("want %v %v, got %v %v", one.ready, one.partitions, merged.ready, merged.partitions)
 			}
 			one, merged := one, merged
-			one.ready, merged.ready = nil, nil
+			one.ready, merged.ready, one.partitions, merged.partitions = nil, nil, nil, nil
 			require.Equal(t, one, merged)
 		}
 		if one.empty() {

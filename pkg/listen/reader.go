@@ -145,11 +145,14 @@ func (r *reader) handle(payload string) {
 }
 
 func (r *reader) handleOther(m Notification) {
-	if m.Goodbye {
-		r.peers.remove(m.Instance)
+	switch {
+	case m.Instance.IsZero(): // a SQL session
+	case m.Goodbye:
+		r.peers.remove(m.Instance, time.Now())
 		r.callbacks.OnPeerLeft(m.Instance)
-	} else {
+	default:
 		r.peers.heard(m.Instance, m.Canary > 0, time.Now())
+		r.sender.sendWithheld()
 	}
 	if m.CatalogChanged {
 		r.created.ask("another instance created something")
@@ -157,7 +160,7 @@ func (r *reader) handleOther(m Notification) {
 	if m.Resync {
 		r.look.ask("another instance asked for it")
 	}
-	if len(m.Ready) > 0 {
+	if len(m.Ready)+len(m.Partitions) > 0 {
 		r.callbacks.OnReady(m)
 	}
 }

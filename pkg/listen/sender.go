@@ -27,8 +27,9 @@ type SenderStats struct {
 	// Flushes is the number of notifying commits. Failures is the number of attempts that failed.
 	Flushes, Failures atomic.Int64
 	// EntriesIn is the number of hints that were queued. EntriesOut is the number of hints
-	// sent in their place. EntriesIn / EntriesOut is the coalescing ratio.
-	EntriesIn, EntriesOut atomic.Int64
+	// sent in their place. EntriesIn / EntriesOut is the coalescing ratio. Withheld is the number of hints
+	// that were not queued because no other instance could be listening.
+	EntriesIn, EntriesOut, Withheld atomic.Int64
 }
 
 // Sender notifies other instances of the changes that this one commits. Subscribe it to the
@@ -45,14 +46,21 @@ type Sender struct {
 	notifyLive func(ctx context.Context, payloads []string) error
 	// readOnly is called if Postgres is read only. Only Run calls it.
 	readOnly func()
+	// QueueOf returns the queue of a partition, if it is known. nil: none is. Set it before the first event.
+	QueueOf func(partition int64) (queueKey int64, ok bool)
+
+	// alone reports whether no other instance can be listening. nil: nobody knows.
+	alone func(now time.Time) bool
 
 	config *pgx.ConnConfig
 	conn   *cancelableConn // nil: not connected; used only by Run
 
 	mu      sync.Mutex
 	pending pendingNotifications
-	live    []string      // payloads of SendLive, the latest last
-	wake    chan struct{} // holds a value if pending may have changed since Run read it
+	// withheld: hints were not queued because no other instance was there.
+	withheld bool
+	live     []string      // payloads of SendLive, the latest last
+	wake     chan struct{} // holds a value if pending may have changed since Run read it
 
 	// sentCanaries holds the number of the latest canary that was sent, until the
 	// listener takes it.
@@ -90,17 +98,47 @@ func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 
 // OnReady queues partitions that this instance made ready, and returns at once. For a
 // partition that is poppable now it also sends since when. For the others the receiver
-// probes, and learns the instant from the database. A call before Run is not lost. What is
+// probes, and learns the instant from the database. A partition that became ready for several groups is
+// one entry. A call before Run is not lost. What is
 // queued after Run has returned is not sent.
 func (s *Sender) OnReady(ready []queue.Ready, from events.Origin) {
+	if from != events.Here {
+		return
+	}
+	shared := s.queuesOfShared(ready)
 	s.queueHints(len(ready), from, func(n *pendingNotifications) {
 		for _, r := range ready {
 			if r.In > 0 {
 				r.At = time.Time{}
 			}
-			n.add(r)
+			if queueKey, ok := shared[r.Partition]; ok {
+				n.addPartition(ReadyPartition{Queue: queueKey, Partition: r.Partition, At: r.At})
+			} else {
+				n.add(r)
+			}
 		}
 	})
+}
+
+// queuesOfShared returns the queues of the partitions that became ready for more than one group.
+func (s *Sender) queuesOfShared(ready []queue.Ready) map[int64]int64 {
+	if len(ready) < 2 || s.QueueOf == nil {
+		return nil
+	}
+	groups := make(map[int64]int, len(ready))
+	for _, r := range ready {
+		groups[r.Partition]++
+	}
+	shared := map[int64]int64{}
+	for partition, n := range groups {
+		if n < 2 {
+			continue
+		}
+		if queueKey, ok := s.QueueOf(partition); ok {
+			shared[partition] = queueKey
+		}
+	}
+	return shared
 }
 
 // OnCreated queues that this instance created something, without its name.
@@ -120,9 +158,34 @@ func (s *Sender) SendLive(payload string) {
 }
 
 func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingNotifications)) {
-	if from == events.Here {
-		s.Stats.EntriesIn.Add(int64(count))
-		s.updatePending(change)
+	if from != events.Here {
+		return
+	}
+	s.mu.Lock()
+	if s.alone != nil && s.alone(time.Now()) {
+		s.withheld = true
+		s.mu.Unlock()
+		s.Stats.Withheld.Add(int64(count))
+		return
+	}
+	change(&s.pending)
+	s.mu.Unlock()
+	s.Stats.EntriesIn.Add(int64(count))
+	s.wakeRun()
+}
+
+// sendWithheld queues a resync in place of the hints that were withheld, if there are any. It is called
+// when this instance is no longer alone, or no longer knows.
+func (s *Sender) sendWithheld() {
+	s.mu.Lock()
+	due := s.withheld
+	if due {
+		s.withheld = false
+		s.pending.resyncOnly()
+	}
+	s.mu.Unlock()
+	if due {
+		s.wakeRun()
 	}
 }
 
@@ -135,6 +198,11 @@ func (s *Sender) updatePending(change func(*pendingNotifications)) {
 	s.mu.Lock()
 	change(&s.pending)
 	s.mu.Unlock()
+	s.wakeRun()
+}
+
+// wakeRun makes Run look at what is pending.
+func (s *Sender) wakeRun() {
 	select {
 	case s.wake <- struct{}{}:
 	default: // the value in the channel covers this change

@@ -25,6 +25,7 @@ type flushed struct {
 	entries []queue.Ready
 	canary  uint64
 	bye     bool
+	all     bool
 }
 
 // senderHarness is a sender in a synctest bubble. The test receives its statements.
@@ -60,7 +61,7 @@ func newSenderHarness(t *testing.T) *senderHarness {
 			m, err := Decode(payload)
 			require.NoError(t, err)
 			f.entries = append(f.entries, m.Ready...)
-			f.canary, f.bye = max(f.canary, m.Canary), f.bye || m.Goodbye
+			f.canary, f.bye, f.all = max(f.canary, m.Canary), f.bye || m.Goodbye, f.all || m.Resync
 		}
 		slices.SortFunc(f.entries, func(a, b queue.Ready) int { return int(a.Partition - b.Partition) })
 		h.flushes = append(h.flushes, f)

@@ -186,3 +186,29 @@ func TestStoppingLogsNothing(t *testing.T) {
 	require.False(t, a.listener.Proven())
 	require.Zero(t, a.logged(zapcore.WarnLevel)+a.logged(zapcore.ErrorLevel), "%v", a.logs.All())
 }
+
+// An instance that is alone sends no hints. One that starts then learns that it may have missed some, and
+// hears the hints after that.
+func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	cfg := fastCanaries()
+	cfg.PeerTimeout = 2 * time.Second // far above the canaries: machines pause
+	a := startProven(t, dsn, dsn, cfg)
+	require.Eventually(t, func() bool {
+		a.sender.Send(listen.Ready(1, 1, time.Time{}))
+		return a.sender.Stats.Withheld.Load() > 0
+	}, patience, 10*time.Millisecond)
+	sent := a.sender.Counts().EntriesOut
+	for range 100 {
+		a.sender.Send(listen.Ready(1, 1, time.Time{}))
+		a.sender.SendCreated()
+	}
+	require.Equal(t, sent, a.sender.Counts().EntriesOut)
+
+	b := start(t, dsn, dsn, cfg)
+	for b.waitResync(t).resync != "another instance asked for it" {
+	}
+	a.sender.Send(listen.Ready(1, 2, time.Time{}))
+	require.Equal(t, []queue.Ready{listen.Ready(1, 2, time.Time{})}, b.waitMessage(t).Ready)
+}

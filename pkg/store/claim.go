@@ -61,6 +61,14 @@ func (s *Store) Find(ctx context.Context, req *queue.PopRequest) (target queue.T
 	return found.Target, registered, ok, postgres.Wrap(err)
 }
 
+// GroupsOf returns the ids of the groups of a queue for which requests may wait here: the groups that were
+// looked up since the epoch began.
+func (s *Store) GroupsOf(queueKey int64) []int64 { return s.names.GroupsOf(queueKey) }
+
+// QueueOf returns the id of the queue of a partition, if the partition is remembered, as after a push or an
+// ack.
+func (s *Store) QueueOf(partition int64) (queueKey int64, ok bool) { return s.names.QueueOf(partition) }
+
 // Forget drops what Resolve remembers of a pop, if that is still the target that does not exist any
 // more.
 func (s *Store) Forget(req *queue.PopRequest, gone queue.Target) { s.names.ForgetGroup(req, gone) }

@@ -11,6 +11,7 @@
 //	delivered                       positions of recently delivered messages
 //	groupcommit                     what becomes of a failed flush; metrics of flushes
 //	pipeline                        several statements in one round trip
+//	warm                            the first use of the statements on a connection
 //
 // Importable from floor 3 upwards.
 //

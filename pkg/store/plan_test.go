@@ -55,7 +55,7 @@ func (b *bench) explainClaim(conn *pgxpool.Conn, group int64, partition *int64) 
 	defer func() { _ = tx.Rollback(b.t.Context()) }()
 	var raw []byte
 	row := tx.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("store/claim"),
-		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true, b.epoch(), nil)
+		group, partition, int64(1), int64(1), [16]byte(queue.NewID()), nil, nil, true, b.epoch(), nil, true)
 	require.NoError(b.t, row.Scan(&raw))
 	var out []struct {
 		Plan plan    `json:"Plan"`

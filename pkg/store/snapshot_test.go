@@ -84,7 +84,7 @@ func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
 		sub, err := tx.Begin(t.Context())
 		require.NoError(t, err)
 		defer func() { _ = sub.Rollback(t.Context()) }()
-		return b.buffers(sub, sql.Query("store/claim"), group, partition, int64(1), int64(1), [16]byte(queue.NewID()), floor, floor, true, b.epoch(), nil)
+		return b.buffers(sub, sql.Query("store/claim"), group, partition, int64(1), int64(1), [16]byte(queue.NewID()), floor, floor, true, b.epoch(), nil, true)
 	}
 	floor := time.Now().Add(-time.Second)
 	claim(&partitions[len(partitions)-1], nil) // reads the catalog

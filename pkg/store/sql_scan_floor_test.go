@@ -114,7 +114,7 @@ func TestOnlyTheNewestVersionOfACursorIsRead(t *testing.T) {
 		return b.buffers(tx, statement, args...)
 	}
 	claim := func(partition int64) int {
-		return touched(sql.Query("store/claim"), group, partition, 1, 1, [16]byte(queue.NewID()), nil, nil, false, b.epoch(), nil)
+		return touched(sql.Query("store/claim"), group, partition, 1, 1, [16]byte(queue.NewID()), nil, nil, false, b.epoch(), nil, true)
 	}
 	settle := func(partition int64) int {
 		return touched(sql.Query("store/settle_drained"), []int64{partition}, []int64{group})

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -27,6 +28,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/store/internal/scanfloor"
 	"github.com/belfry-mq/belfry/pkg/store/internal/transaction"
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
+	"github.com/belfry-mq/belfry/pkg/store/internal/warm"
 )
 
 // Store runs the hot verbs. It is safe for concurrent use.
@@ -36,6 +38,7 @@ type Store struct {
 	bus       *events.Bus
 	handoffs  Handoffs
 	log       *zap.Logger
+	urgent    *pgxpool.Pool // nil: there is none
 	waker     *wake.Waker
 	names     *names.Directory
 	floors    *scanfloor.Floors
@@ -107,7 +110,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 		cfg.MaxPopBytes = defaultMaxPopBytes
 	}
 	s := &Store{
-		pool: pool, bus: cfg.Events, handoffs: cfg.Handoffs, log: log,
+		pool: pool, bus: cfg.Events, handoffs: cfg.Handoffs, urgent: cfg.Urgent, log: log,
 		waker: wake.New(pool, cfg.Events, log), floors: scanfloor.New(), delivered: delivered.New(),
 	}
 	s.names = names.New(names.Deps{
@@ -144,6 +147,24 @@ func (s *Store) Close(ctx context.Context) error {
 	defer s.names.Close()
 	defer s.quotas.Close()
 	return errors.Join(s.pushes.Close(ctx), s.acks.Close(ctx), s.claims.Close(ctx), s.transactions.Close(ctx), s.acks.CloseWaiting(ctx))
+}
+
+// Warm runs every hot statement once on each connection that the pools keep open, so that the first
+// requests are as fast as later ones. It changes nothing in the database. It blocks until it is done
+// or ctx ends, for the database timeout at most, and does nothing through a pooler in transaction mode.
+func (s *Store) Warm(ctx context.Context) error {
+	if s.pool.TransactionPooled() {
+		return nil
+	}
+	bounded, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)() // nothing is lost with these connections
+	var work errgroup.Group
+	work.Go(func() error { return warm.Pool(bounded, s.pool.Pool) })
+	if s.urgent != nil {
+		work.Go(func() error { return warm.Pool(bounded, s.urgent) })
+	}
+	return postgres.Wrap(work.Wait())
 }
 
 // healInterval is the least time between two heals, however often connections break.

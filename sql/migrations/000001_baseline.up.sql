@@ -934,8 +934,7 @@ BEGIN
     SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-             ORDER BY p.id DESC
-             LIMIT 1) AS p
+             ORDER BY p.id DESC LIMIT 1) AS p
       JOIN belfry.consumer_group g ON g.id = k.group_id
      CROSS JOIN LATERAL (SELECT ARRAY[cardinality(v_acked)] AS n) AS e
      CROSS JOIN LATERAL belfry.apply_acks(
@@ -969,6 +968,7 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 --   p_patience      The lock_timeout from here on. NULL: unchanged.
 --   p_sql_consumer  No wake can follow the commit of a SQL consumer. So a drained cursor stays marked
 --                   ready, and the server that gets the announcement, or the next pop, settles it.
+--   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
 --
 -- The rules for the acks of one call and one cursor:
 --
@@ -988,7 +988,7 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[],
-    p_patience text, p_sql_consumer boolean DEFAULT false
+    p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -1034,8 +1034,7 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
                          WHERE p.id >= w.partition_id AND p.id <= w.partition_id
-                         ORDER BY p.id DESC
-                         LIMIT 1) AS p
+                         ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (
                         SELECT q.retry_limit, q.retry_backoff_ms
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
@@ -1047,8 +1046,7 @@ BEGIN
                        coalesce(c.lease_end, 0) AS lease_end, coalesce(c.redrives, 0) AS redrives, c.retry_at
                   FROM belfry.cursor c
                  WHERE c.partition_id = w.partition_id AND c.group_id >= w.group_id AND c.group_id <= w.group_id
-                 ORDER BY c.group_id DESC
-                 LIMIT 1
+                 ORDER BY c.group_id DESC LIMIT 1
                    FOR NO KEY UPDATE) AS c
     LOOP
         v_now := clock_timestamp();
@@ -1209,15 +1207,15 @@ BEGIN
             SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
               FROM belfry.partition p
              WHERE p.id >= d.partition_id AND p.id <= d.partition_id
-             ORDER BY p.id DESC
-             LIMIT 1) AS p
+             ORDER BY p.id DESC LIMIT 1) AS p
      CROSS JOIN LATERAL (
             SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.ctid = d.place
     RETURNING 2::smallint, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before, d.ended_by,
               CASE WHEN d.released THEN c.ready_at END,
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
-              d.released AND (c.ready_at IS NULL OR c.redrives > 0 OR d.settled > 0);
+              d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
+                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END;
 END $$;
 
 -- From sql/functions/ack/park.sql.
@@ -1714,6 +1712,7 @@ $$;
 --   p_look        Verify p_floor, and return due_floor and next_floor.
 --   p_bytes       The messages take at most so many bytes in an answer; see delivery_bytes. The first
 --                 message is delivered at any size. NULL: no limit.
+--   p_alone       The transaction makes no other claim; see hold_drained.
 --
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
@@ -1725,7 +1724,7 @@ $$;
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false,
-    p_bytes bigint DEFAULT NULL
+    p_bytes bigint DEFAULT NULL, p_alone boolean DEFAULT false
 ) RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -1758,8 +1757,7 @@ DECLARE
                   FROM (SELECT n.ctid AS at, n.ready_at
                           FROM belfry.cursor n
                          WHERE n.partition_id = p_partition AND n.group_id >= p_group AND n.group_id <= p_group
-                         ORDER BY n.group_id DESC
-                         LIMIT 1) AS newest
+                         ORDER BY n.group_id DESC LIMIT 1) AS newest
                   JOIN belfry.cursor c ON c.ctid = newest.at
                  WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- coalesce: not by the index cursor_ready
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
@@ -1795,8 +1793,7 @@ BEGIN
           FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
                   FROM belfry.partition p
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-                 ORDER BY p.id DESC
-                 LIMIT 1) AS p
+                 ORDER BY p.id DESC LIMIT 1) AS p
           JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
           JOIN belfry.consumer_group g ON g.id = p_group;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
@@ -1873,8 +1870,7 @@ BEGIN
             SELECT c.ctid INTO k.ctid
               FROM belfry.cursor c
              WHERE c.partition_id = k.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
-             ORDER BY c.group_id DESC
-             LIMIT 1;
+             ORDER BY c.group_id DESC LIMIT 1;
         END IF;
         IF f.ready_at IS NULL OR f.ready_at > v_now OR v_more THEN
             UPDATE belfry.cursor c
@@ -1949,7 +1945,8 @@ BEGIN
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid
             RETURNING c.ready_at, c.attempts INTO r.ready_at, v_attempt;
-            r.needs_wake := r.ready_at IS NULL OR v_redrives_ready IS NOT NULL;
+            r.needs_wake := CASE WHEN v_redrives_ready IS NOT NULL THEN true
+                                 WHEN r.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(k.partition_id, v_upto) END;
         END IF;
         IF NOT FOUND THEN -- the messages would be delivered without a lease
             RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, k.partition_id;
@@ -1991,8 +1988,7 @@ BEGIN
             SELECT c.ready_at <= v_now, c.ready_at INTO r.was_due, r.next_ready_at
               FROM belfry.cursor c
              WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
-             ORDER BY c.group_id DESC
-             LIMIT 1;
+             ORDER BY c.group_id DESC LIMIT 1;
             r.group_exists := r.group_exists AND FOUND; -- no cursor: the partition was removed
             r.was_due := coalesce(r.was_due, false);
         ELSIF v_due IS NOT NULL THEN
@@ -2490,12 +2486,10 @@ BEGIN
                           FROM belfry.cursor c
                          WHERE c.partition_id = v_partition AND c.group_id >= v_group AND c.group_id <= v_group
                            AND coalesce(c.ready_at <= v_now, false)
-                         ORDER BY c.group_id DESC
-                         LIMIT 1) AS o) AS d
+                         ORDER BY c.group_id DESC LIMIT 1) AS o) AS d
          CROSS JOIN LATERAL (SELECT p.last_seq, p.name, p.paused FROM belfry.partition p
                               WHERE p.id >= d.partition_id AND p.id <= d.partition_id
-                              ORDER BY p.id DESC
-                              LIMIT 1) AS p
+                              ORDER BY p.id DESC LIMIT 1) AS p
     LOOP
         IF v_took IS NULL THEN
             v_took := clock_timestamp() - v_now;
@@ -3408,8 +3402,7 @@ BEGIN
             SELECT p.ctid, p.id, p.queue_id, p.closed, p.last_seq, p.last_push_at
               FROM belfry.partition p
              WHERE p.id >= k.id AND p.id <= k.id
-             ORDER BY p.id DESC
-             LIMIT 1
+             ORDER BY p.id DESC LIMIT 1
                FOR NO KEY UPDATE) AS held
      CROSS JOIN LATERAL (
             SELECT q.encryption_enabled, q.max_size FROM belfry.queue q
@@ -4084,8 +4077,7 @@ BEGIN
     SELECT c.ready_at INTO v_at
       FROM belfry.cursor c
      WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
-     ORDER BY c.group_id DESC
-     LIMIT 1;
+     ORDER BY c.group_id DESC LIMIT 1;
     IF v_at > clock_timestamp() AND v_at < clock_timestamp() + interval '10 seconds' OR v_at > '9999-12-31' THEN
         v_at := NULL;
     END IF;
@@ -4123,6 +4115,25 @@ BEGIN
     RETURN v_channel;
 END $$;
 
+-- From sql/functions/wake/hold_drained.sql.
+
+-- Reports whether p_committed is the end of the partition, and stays the end until this transaction
+-- ends: then it holds the lock that pushes take. So a cursor there, set to not ready by this
+-- transaction, needs no wake after the commit. False while a push is under way. Never waits; the
+-- caller must not wait for a lock after it. Pushes to the partition wait for the caller's commit, so
+-- only transactions with one cursor call it.
+CREATE FUNCTION belfry.hold_drained(p_partition bigint, p_committed bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    v_last_seq bigint;
+BEGIN
+    SELECT p.last_seq INTO v_last_seq
+      FROM belfry.partition p
+     WHERE p.id >= p_partition AND p.id <= p_partition
+     ORDER BY p.id DESC LIMIT 1
+       FOR NO KEY UPDATE SKIP LOCKED;
+    RETURN coalesce(v_last_seq = p_committed, false);
+END $$;
+
 -- From sql/functions/wake/needs_wake.sql.
 
 -- Reports whether a cursor may have ready messages although its row says otherwise. Its ready_at is
@@ -4156,14 +4167,12 @@ BEGIN
         SELECT p.paused INTO v_paused
           FROM belfry.partition p
          WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-         ORDER BY p.id DESC
-         LIMIT 1;
+         ORDER BY p.id DESC LIMIT 1;
         PERFORM c.group_id FROM belfry.cursor c
            JOIN (SELECT n.ctid AS at, n.ready_at
                    FROM belfry.cursor n
                   WHERE n.partition_id = k.partition_id AND n.group_id >= k.group_id AND n.group_id <= k.group_id
-                  ORDER BY n.group_id DESC
-                  LIMIT 1) AS newest ON newest.at = c.ctid
+                  ORDER BY n.group_id DESC LIMIT 1) AS newest ON newest.at = c.ctid
           WHERE newest.ready_at <= statement_timestamp() AND coalesce(c.ready_at <= statement_timestamp(), false)
             AND (v_paused OR NOT EXISTS (
                 SELECT 1 FROM belfry.message m
@@ -4175,8 +4184,7 @@ BEGIN
         SELECT c.ctid INTO v_at
           FROM belfry.cursor c
          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
-         ORDER BY c.group_id DESC
-         LIMIT 1;
+         ORDER BY c.group_id DESC LIMIT 1;
         IF v_paused THEN
             UPDATE belfry.cursor c
                SET ready_at = NULL, lease_id = NULL, lease_until = NULL, lease_end = NULL
@@ -4190,8 +4198,7 @@ BEGIN
           FROM (SELECT p.last_seq
                   FROM belfry.partition p
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-                 ORDER BY p.id DESC
-                 LIMIT 1) AS p
+                 ORDER BY p.id DESC LIMIT 1) AS p
          WHERE c.ctid = v_at
            AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
            AND NOT EXISTS (
@@ -4230,8 +4237,7 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
-                         ORDER BY p.id DESC
-                         LIMIT 1) AS p
+                         ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (
                         SELECT q.delayed_processing, q.window_buffer
                           FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
@@ -4240,15 +4246,13 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
-                         ORDER BY c.group_id DESC
-                         LIMIT 1) AS c
+                         ORDER BY c.group_id DESC LIMIT 1) AS c
                  WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
                  WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
-                 ORDER BY c.group_id DESC
-                 LIMIT 1
+                 ORDER BY c.group_id DESC LIMIT 1
                    FOR NO KEY UPDATE) AS c
     LOOP
         CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
@@ -4308,4 +4312,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'c41014baf1bff84ba84389d93459443d53486daab52003af4949d6b0febba436';
+COMMENT ON FUNCTION belfry.baseline() IS 'a349c7c758d7760b26ca92bc8fb0e6c5170508d4268b6081f500fd49aa6f9988';

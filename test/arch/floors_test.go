@@ -47,6 +47,7 @@ var innerFloors = map[string]int{
 	"pkg/store/internal/claim": 3, "pkg/store/internal/ack": 3,
 
 	"pkg/store/internal/push":        4,
+	"pkg/store/internal/warm":        4,
 	"pkg/store/internal/transaction": 5,
 }
 

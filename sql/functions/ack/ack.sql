@@ -61,8 +61,7 @@ BEGIN
     SELECT bool_or(a.verdict = 1) AS lost, bool_or(a.item = 2) AS found, bool_or(a.ended_by IS NOT NULL) AS released INTO r
       FROM (SELECT p.id, p.uid FROM belfry.partition p
              WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-             ORDER BY p.id DESC
-             LIMIT 1) AS p
+             ORDER BY p.id DESC LIMIT 1) AS p
       JOIN belfry.consumer_group g ON g.id = k.group_id
      CROSS JOIN LATERAL (SELECT ARRAY[cardinality(v_acked)] AS n) AS e
      CROSS JOIN LATERAL belfry.apply_acks(

@@ -15,6 +15,7 @@
 --   p_patience      The lock_timeout from here on. NULL: unchanged.
 --   p_sql_consumer  No wake can follow the commit of a SQL consumer. So a drained cursor stays marked
 --                   ready, and the server that gets the announcement, or the next pop, settles it.
+--   p_alone         The transaction has one cursor and locks nothing else; see hold_drained.
 --
 -- The rules for the acks of one call and one cursor:
 --
@@ -34,7 +35,7 @@
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
     p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[],
-    p_patience text, p_sql_consumer boolean DEFAULT false
+    p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
     c_unfenced constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -80,8 +81,7 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
                          WHERE p.id >= w.partition_id AND p.id <= w.partition_id
-                         ORDER BY p.id DESC
-                         LIMIT 1) AS p
+                         ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (
                         SELECT q.retry_limit, q.retry_backoff_ms
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
@@ -93,8 +93,7 @@ BEGIN
                        coalesce(c.lease_end, 0) AS lease_end, coalesce(c.redrives, 0) AS redrives, c.retry_at
                   FROM belfry.cursor c
                  WHERE c.partition_id = w.partition_id AND c.group_id >= w.group_id AND c.group_id <= w.group_id
-                 ORDER BY c.group_id DESC
-                 LIMIT 1
+                 ORDER BY c.group_id DESC LIMIT 1
                    FOR NO KEY UPDATE) AS c
     LOOP
         v_now := clock_timestamp();
@@ -255,13 +254,13 @@ BEGIN
             SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
               FROM belfry.partition p
              WHERE p.id >= d.partition_id AND p.id <= d.partition_id
-             ORDER BY p.id DESC
-             LIMIT 1) AS p
+             ORDER BY p.id DESC LIMIT 1) AS p
      CROSS JOIN LATERAL (
             SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
      WHERE c.ctid = d.place
     RETURNING 2::smallint, NULL::integer, NULL::smallint, d.cursor_index, d.partition_id, d.group_id, d.lease_before, d.ended_by,
               CASE WHEN d.released THEN c.ready_at END,
               CASE WHEN d.released THEN extract(epoch FROM c.ready_at - statement_timestamp())::float8 END,
-              d.released AND (c.ready_at IS NULL OR c.redrives > 0 OR d.settled > 0);
+              d.released AND CASE WHEN c.redrives > 0 OR d.settled > 0 THEN true
+                                  WHEN c.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(d.partition_id, d.committed) ELSE false END;
 END $$;

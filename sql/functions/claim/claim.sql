@@ -9,6 +9,7 @@
 --   p_look        Verify p_floor, and return due_floor and next_floor.
 --   p_bytes       The messages take at most so many bytes in an answer; see delivery_bytes. The first
 --                 message is delivered at any size. NULL: no limit.
+--   p_alone       The transaction makes no other claim; see hold_drained.
 --
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
@@ -20,7 +21,7 @@
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false,
-    p_bytes bigint DEFAULT NULL
+    p_bytes bigint DEFAULT NULL, p_alone boolean DEFAULT false
 ) RETURNS SETOF belfry.claim_row LANGUAGE plpgsql AS $$
 DECLARE
     v_now timestamptz := clock_timestamp();
@@ -53,8 +54,7 @@ DECLARE
                   FROM (SELECT n.ctid AS at, n.ready_at
                           FROM belfry.cursor n
                          WHERE n.partition_id = p_partition AND n.group_id >= p_group AND n.group_id <= p_group
-                         ORDER BY n.group_id DESC
-                         LIMIT 1) AS newest
+                         ORDER BY n.group_id DESC LIMIT 1) AS newest
                   JOIN belfry.cursor c ON c.ctid = newest.at
                  WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- coalesce: not by the index cursor_ready
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
@@ -90,8 +90,7 @@ BEGIN
           FROM (SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused
                   FROM belfry.partition p
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-                 ORDER BY p.id DESC
-                 LIMIT 1) AS p
+                 ORDER BY p.id DESC LIMIT 1) AS p
           JOIN belfry.queue q ON q.id = p.queue_id AND coalesce(q.deleted_at, 'infinity') = 'infinity' -- coalesce: see append
           JOIN belfry.consumer_group g ON g.id = p_group;
         CONTINUE WHEN NOT FOUND; -- the partition or the group is being deleted
@@ -168,8 +167,7 @@ BEGIN
             SELECT c.ctid INTO k.ctid
               FROM belfry.cursor c
              WHERE c.partition_id = k.partition_id AND c.group_id >= p_group AND c.group_id <= p_group
-             ORDER BY c.group_id DESC
-             LIMIT 1;
+             ORDER BY c.group_id DESC LIMIT 1;
         END IF;
         IF f.ready_at IS NULL OR f.ready_at > v_now OR v_more THEN
             UPDATE belfry.cursor c
@@ -244,7 +242,8 @@ BEGIN
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid
             RETURNING c.ready_at, c.attempts INTO r.ready_at, v_attempt;
-            r.needs_wake := r.ready_at IS NULL OR v_redrives_ready IS NOT NULL;
+            r.needs_wake := CASE WHEN v_redrives_ready IS NOT NULL THEN true
+                                 WHEN r.ready_at IS NULL THEN NOT p_alone OR NOT belfry.hold_drained(k.partition_id, v_upto) END;
         END IF;
         IF NOT FOUND THEN -- the messages would be delivered without a lease
             RAISE EXCEPTION 'the cursor of group % in partition % is not where it was locked', p_group, k.partition_id;
@@ -286,8 +285,7 @@ BEGIN
             SELECT c.ready_at <= v_now, c.ready_at INTO r.was_due, r.next_ready_at
               FROM belfry.cursor c
              WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
-             ORDER BY c.group_id DESC
-             LIMIT 1;
+             ORDER BY c.group_id DESC LIMIT 1;
             r.group_exists := r.group_exists AND FOUND; -- no cursor: the partition was removed
             r.was_due := coalesce(r.was_due, false);
         ELSIF v_due IS NOT NULL THEN

@@ -90,12 +90,10 @@ BEGIN
                           FROM belfry.cursor c
                          WHERE c.partition_id = v_partition AND c.group_id >= v_group AND c.group_id <= v_group
                            AND coalesce(c.ready_at <= v_now, false)
-                         ORDER BY c.group_id DESC
-                         LIMIT 1) AS o) AS d
+                         ORDER BY c.group_id DESC LIMIT 1) AS o) AS d
          CROSS JOIN LATERAL (SELECT p.last_seq, p.name, p.paused FROM belfry.partition p
                               WHERE p.id >= d.partition_id AND p.id <= d.partition_id
-                              ORDER BY p.id DESC
-                              LIMIT 1) AS p
+                              ORDER BY p.id DESC LIMIT 1) AS p
     LOOP
         IF v_took IS NULL THEN
             v_took := clock_timestamp() - v_now;

@@ -41,8 +41,7 @@ BEGIN
             SELECT p.ctid, p.id, p.queue_id, p.closed, p.last_seq, p.last_push_at
               FROM belfry.partition p
              WHERE p.id >= k.id AND p.id <= k.id
-             ORDER BY p.id DESC
-             LIMIT 1
+             ORDER BY p.id DESC LIMIT 1
                FOR NO KEY UPDATE) AS held
      CROSS JOIN LATERAL (
             SELECT q.encryption_enabled, q.max_size FROM belfry.queue q

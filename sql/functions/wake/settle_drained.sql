@@ -19,14 +19,12 @@ BEGIN
         SELECT p.paused INTO v_paused
           FROM belfry.partition p
          WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-         ORDER BY p.id DESC
-         LIMIT 1;
+         ORDER BY p.id DESC LIMIT 1;
         PERFORM c.group_id FROM belfry.cursor c
            JOIN (SELECT n.ctid AS at, n.ready_at
                    FROM belfry.cursor n
                   WHERE n.partition_id = k.partition_id AND n.group_id >= k.group_id AND n.group_id <= k.group_id
-                  ORDER BY n.group_id DESC
-                  LIMIT 1) AS newest ON newest.at = c.ctid
+                  ORDER BY n.group_id DESC LIMIT 1) AS newest ON newest.at = c.ctid
           WHERE newest.ready_at <= statement_timestamp() AND coalesce(c.ready_at <= statement_timestamp(), false)
             AND (v_paused OR NOT EXISTS (
                 SELECT 1 FROM belfry.message m
@@ -38,8 +36,7 @@ BEGIN
         SELECT c.ctid INTO v_at
           FROM belfry.cursor c
          WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
-         ORDER BY c.group_id DESC
-         LIMIT 1;
+         ORDER BY c.group_id DESC LIMIT 1;
         IF v_paused THEN
             UPDATE belfry.cursor c
                SET ready_at = NULL, lease_id = NULL, lease_until = NULL, lease_end = NULL
@@ -53,8 +50,7 @@ BEGIN
           FROM (SELECT p.last_seq
                   FROM belfry.partition p
                  WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-                 ORDER BY p.id DESC
-                 LIMIT 1) AS p
+                 ORDER BY p.id DESC LIMIT 1) AS p
          WHERE c.ctid = v_at
            AND c.ready_at <= statement_timestamp() AND CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) > statement_timestamp() ELSE true END
            AND NOT EXISTS (

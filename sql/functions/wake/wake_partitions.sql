@@ -21,8 +21,7 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
-                         ORDER BY p.id DESC
-                         LIMIT 1) AS p
+                         ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (
                         SELECT q.delayed_processing, q.window_buffer
                           FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
@@ -31,15 +30,13 @@ BEGIN
                  CROSS JOIN LATERAL (
                         SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
-                         ORDER BY c.group_id DESC
-                         LIMIT 1) AS c
+                         ORDER BY c.group_id DESC LIMIT 1) AS c
                  WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
                  WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
-                 ORDER BY c.group_id DESC
-                 LIMIT 1
+                 ORDER BY c.group_id DESC LIMIT 1
                    FOR NO KEY UPDATE) AS c
     LOOP
         CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);

@@ -4,7 +4,7 @@
 -- For mode new: $6 is the age of the pop in seconds, and messages stored since then are new. $7 is
 -- the number of seconds since the pop found its group deleted, otherwise equal to $6. Messages
 -- stored before $7 are not new, unless the queue was created after the pop came.
-SELECT j.group_id, j.joining, j.unready
+SELECT j.queue_id, j.group_id, j.joining, j.unready
   FROM belfry.join_group($1::text, $2::text, $3::text, $4::text,
                          CASE WHEN $4::text = 'new' THEN clock_timestamp() - make_interval(secs => CASE
                                   WHEN (SELECT q.created_at FROM belfry.queue q WHERE q.name = $1::text AND q.deleted_at IS NULL)

@@ -2,7 +2,7 @@
 -- the LIKE patterns $4 (NULL: any) with the id of group $3 (NULL: not joined) and the seconds until it is due (NULL: no time is known). First come queues
 -- with a due cursor and queues that are not joined, which may have messages: by priority, then the
 -- longest due. The other queues follow, the earliest first.
-SELECT q.name, g.id AS group_id, g.joined_upto IS NOT NULL AS joining, extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in
+SELECT q.name, q.id AS queue_id, g.id AS group_id, g.joined_upto IS NOT NULL AS joining, extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in
   FROM belfry.queue q
   LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = $3::text AND g.whole_queue
   LEFT JOIN LATERAL (

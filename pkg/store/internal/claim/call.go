@@ -61,15 +61,17 @@ func (c *Claimer) reserve(one *call) bool {
 	return false
 }
 
-// queue adds the claim to b. A claim of one partition needs no scan floors.
-func (c *Claimer) queue(b *pgx.Batch, one *call) {
+// queue adds the claim to b. A claim of one partition needs no scan floors. alone: the transaction makes no
+// other claim, and locks nothing after it.
+func (c *Claimer) queue(b *pgx.Batch, one *call, alone bool) {
 	one.sent = true
 	if one.target.Partition == 0 {
 		one.scan = c.Floors.Begin(one.target.Group)
 	}
 	lease := pgtype.UUID{Bytes: one.delivery.LeaseID, Valid: !one.delivery.LeaseID.IsZero()}
 	b.Queue(sqlClaim, one.target.Group, partitionArg(one.target), int64(one.req.Partitions), int64(one.req.Batch), lease,
-		one.scan.Due, one.scan.Next, one.scan.Move, int64(one.target.Epoch), min(c.MaxBytes, one.memory.bytesLeft()))
+		one.scan.Due, one.scan.Next, one.scan.Move, int64(one.target.Epoch), min(c.MaxBytes, one.memory.bytesLeft()),
+		alone && one.req.Partitions <= 1)
 }
 
 // send makes claims in one pipeline. The lease of an earlier try is released first: nothing else
@@ -87,7 +89,7 @@ func (c *Claimer) send(ctx context.Context, send pipeline.SendFunc, calls []*cal
 		}
 	}
 	for _, one := range calls {
-		c.queue(b, one)
+		c.queue(b, one, len(calls) == 1)
 	}
 	return send(ctx, b, func(results pgx.BatchResults) error {
 		for _, one := range repeated {

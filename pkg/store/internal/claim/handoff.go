@@ -39,7 +39,7 @@ func (h *Handoff) Queue(b *pgx.Batch) {
 		one := newCall(h.waiting[i].Request, h.waiting[i].Target)
 		h.calls = append(h.calls, one)
 		if h.c.reserve(one) {
-			h.c.queue(b, one)
+			h.c.queue(b, one, len(h.waiting) == 1)
 		}
 	}
 }

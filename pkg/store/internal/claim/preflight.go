@@ -18,6 +18,9 @@ import (
 
 var sqlPreflight = sql.Query("store/preflight")
 
+// SetTimeout is the statement that comes before each preflight. $1: milliseconds.
+const SetTimeout = "SELECT set_config('statement_timeout', $1, true)"
+
 // Preflight looks for many waiting pops with one read-only query; see Store.Preflight. The server ends
 // the query after limit, so the connection survives a time-out.
 func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error) {
@@ -35,7 +38,7 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 	}
 	found, saw := make([]queue.ProbeResult, len(probes)), make([]scanfloor.Observation, len(probes))
 	b := &pgx.Batch{}
-	b.Queue("SELECT set_config('statement_timeout', $1, true)", fmt.Sprint(limit.Milliseconds()))
+	b.Queue(SetTimeout, fmt.Sprint(limit.Milliseconds()))
 	b.Queue(sqlPreflight, groups, partitions, wants, due, next, epochs)
 	err := c.urgent(ctx, b, func(results pgx.BatchResults) error {
 		if err := pipeline.Skip(results, "setting the time limit"); err != nil {

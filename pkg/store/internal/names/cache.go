@@ -18,6 +18,8 @@
 package names
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -51,12 +53,18 @@ type cache struct {
 	byKey  map[int64]*queue.Partition
 	byID   map[queue.ID]*queue.Partition
 	groups map[groupName]queue.Target
+	// groupsOf are the groups that were looked up, by queue. Only these groups can have waiters here.
+	// groupCount is the number of groups in it. olderGroupsOf is the table before the last clearing. It is
+	// kept because a waiter may have looked up its group just before the clearing.
+	groupsOf, olderGroupsOf map[int64]map[int64]struct{}
+	groupCount              int
 }
 
 func newCache() *cache {
 	return &cache{
 		byName: map[PartitionName]*queue.Partition{}, byKey: map[int64]*queue.Partition{},
 		byID: map[queue.ID]*queue.Partition{}, groups: map[groupName]queue.Target{},
+		groupsOf: map[int64]map[int64]struct{}{},
 	}
 }
 
@@ -64,6 +72,11 @@ func (c *cache) clearPartitionsLocked() {
 	clear(c.byName)
 	clear(c.byKey)
 	clear(c.byID)
+}
+
+func (c *cache) clearGroupsLocked() {
+	clear(c.groups)
+	c.olderGroupsOf, c.groupsOf, c.groupCount = c.groupsOf, map[int64]map[int64]struct{}{}, 0
 }
 
 // enterLocked forgets everything when epoch is new. changed is false for the first epoch.
@@ -74,7 +87,7 @@ func (c *cache) enterLocked(epoch queue.Epoch) (changed bool) {
 	changed = c.epoch != 0
 	c.epoch = epoch
 	c.clearPartitionsLocked()
-	clear(c.groups)
+	c.clearGroupsLocked()
 	return changed
 }
 
@@ -153,6 +166,56 @@ func (c *cache) addGroup(name groupName, target queue.Target) (epochChanged bool
 	}
 	c.groups[name] = target
 	return epochChanged
+}
+
+// addGroupOf remembers that a group belongs to a queue. If the table was full, it is cleared first. Then
+// overflow is true, and every waiter must look up its group again.
+func (c *cache) addGroupOf(queueKey, group int64) (overflow bool) {
+	c.mu.RLock()
+	_, known := c.groupsOf[queueKey][group]
+	c.mu.RUnlock()
+	if known {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if overflow = c.groupCount >= maxNames; overflow {
+		c.clearGroupsLocked()
+	}
+	groups := c.groupsOf[queueKey]
+	if groups == nil {
+		groups = map[int64]struct{}{}
+		c.groupsOf[queueKey] = groups
+	}
+	if _, known := groups[group]; !known {
+		groups[group] = struct{}{}
+		c.groupCount++
+	}
+	return overflow
+}
+
+// groupsOfQueue returns the groups of a queue that were looked up here.
+func (c *cache) groupsOfQueue(queueKey int64) []int64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	groups := slices.Collect(maps.Keys(c.groupsOf[queueKey]))
+	for group := range c.olderGroupsOf[queueKey] {
+		if _, again := c.groupsOf[queueKey][group]; !again {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+// queueOf returns the queue of a partition.
+func (c *cache) queueOf(partition int64) (queueKey int64, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	p, ok := c.byKey[partition]
+	if !ok {
+		return 0, false
+	}
+	return p.QueueKey, true
 }
 
 // forgetGroup drops a group that does not exist any more, unless it was looked up again since.

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
@@ -25,6 +26,8 @@ type Found struct {
 	queue.Target
 	// Joining: the group has no cursor yet in some partitions. GoOn creates them.
 	Joining bool
+	// queueKey is the queue of the group; 0 if it was noted before.
+	queueKey int64
 }
 
 // Group returns the ids that a pop claims from, and registers the consumer group at its first pop,
@@ -70,6 +73,25 @@ func (d *Directory) remember(req *queue.PopRequest, found Found) {
 		d.floors.Forget(found.Group)
 		d.resyncIf(d.cache.addGroup(groupNameOf(req.Queue, req), found.Target))
 	}
+	if found.queueKey != 0 {
+		d.rememberQueue(found.queueKey, found.Group)
+	}
+}
+
+// rememberQueue notes the queue of a group, before anybody waits for the group.
+func (d *Directory) rememberQueue(queueKey, group int64) {
+	if d.cache.addGroupOf(queueKey, group) {
+		d.bus.Resync("too many consumer groups were looked up, so all are looked up again", events.Peer)
+	}
+}
+
+// GroupsOf returns the groups of a queue that were looked up here since the epoch began. Requests of this
+// instance wait for no other groups of the queue.
+func (d *Directory) GroupsOf(queueKey int64) []int64 { return d.cache.groupsOfQueue(queueKey) }
+
+// QueueOf returns the queue of a partition, if the partition is remembered.
+func (d *Directory) QueueOf(partition int64) (queueKey int64, ok bool) {
+	return d.cache.queueOf(partition)
 }
 
 // FindGroup is Group without the registration: registered is false when the group does not exist.
@@ -78,7 +100,7 @@ func (d *Directory) FindGroup(ctx context.Context, req *queue.PopRequest) (found
 		return Found{Target: target}, true, true, nil
 	}
 	var partition, group pgtype.Int8
-	err = d.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(nil, &partition, &group, &found.Joining, &found.Epoch)
+	err = d.pool.QueryRow(ctx, sqlFindGroup, req.Queue, req.Group, req.Partition).Scan(&found.queueKey, &partition, &group, &found.Joining, &found.Epoch)
 	if postgres.IsNoRows(err) {
 		return Found{}, false, false, nil
 	}
@@ -120,7 +142,7 @@ func (d *Directory) join(ctx context.Context, req *queue.PopRequest, found *Foun
 	var joining bool
 	var unready []int64
 	err = d.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited, refreshed).
-		Scan(&found.Group, &joining, &unready)
+		Scan(&found.queueKey, &found.Group, &joining, &unready)
 	if postgres.IsNoRows(err) {
 		return false, nil
 	}
@@ -185,12 +207,16 @@ func (d *Directory) match(ctx context.Context, req *queue.PopRequest) ([]Match, 
 	rows, _ := d.pool.Query(ctx, sqlMatchQueues, req.Tags.Namespace, req.Tags.Task, req.Group, postgres.LikePatterns(req.Tags.Allowed.List())) // rows hold the error
 	matches, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Match, error) {
 		var m Match
+		var queueKey int64
 		var group pgtype.Int8
 		var joining pgtype.Bool
 		var seconds pgtype.Float8
-		err := row.Scan(&m.Queue, &group, &joining, &seconds)
+		err := row.Scan(&m.Queue, &queueKey, &group, &joining, &seconds)
 		m.HasNext, m.NextIn = seconds.Valid, wake.Seconds(seconds.Float64)
 		m.Group, m.Joined, m.Joining = group.Int64, group.Valid, joining.Bool
+		if m.Joined {
+			d.rememberQueue(queueKey, m.Group)
+		}
 		return m, err
 	})
 	if err != nil {
