@@ -4,6 +4,7 @@ package browser_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -11,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap/zaptest"
-
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/pkg/cli"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/token"
@@ -75,9 +77,31 @@ func TestDashboard(t *testing.T) {
 		"BELFRY_ADMIN="+sign("admin", identity.Admin, nil), "BELFRY_READER="+sign("reader", identity.ReadOnly, nil),
 		"BELFRY_GRANTED="+sign("mailer", identity.ReadWrite, &identity.Grants{Read: []string{"shop.mails"}}),
 	)
+	if os.Getenv("BELFRY_SCREENSHOTS") != "" {
+		run.Env = append(run.Env, "BELFRY_SHOP="+startShop(t))
+	}
 	output, err := run.CombinedOutput()
 	t.Logf("%s", output)
 	require.NoError(t, err)
+}
+
+// startShop starts a server with the shop of belfry demo and returns its URL. The end of t stops them.
+func startShop(t *testing.T) string {
+	t.Helper()
+	url := start(t, func(*config.Config) {})
+	root := &cobra.Command{Use: "belfry", SilenceErrors: true, SilenceUsage: true}
+	root.AddGroup(&cobra.Group{ID: cli.GroupID})
+	root.AddCommand(cli.Commands()...)
+	root.SetOut(io.Discard)
+	root.SetArgs([]string{"demo", "--server", url})
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+	return url
 }
 
 // modules installs the modules of package-lock.json, unless they are there.
