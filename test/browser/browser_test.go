@@ -4,22 +4,20 @@ package browser_test
 
 import (
 	"context"
-	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/cli"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/pkg/token"
@@ -88,18 +86,16 @@ func TestDashboard(t *testing.T) {
 // startShop starts a server with the shop of belfry demo and returns its URL. The end of t stops them.
 func startShop(t *testing.T) string {
 	t.Helper()
-	url := start(t, func(*config.Config) {})
-	root := &cobra.Command{Use: "belfry", SilenceErrors: true, SilenceUsage: true}
-	root.AddGroup(&cobra.Group{ID: cli.GroupID})
-	root.AddCommand(cli.Commands()...)
-	root.SetOut(io.Discard)
-	root.SetArgs([]string{"demo", "--server", url})
+	url, program := start(t, func(*config.Config) {}), filepath.Join(t.TempDir(), "belfry")
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/belfry").CombinedOutput()
+	require.NoError(t, err, "%s", output)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- root.ExecuteContext(ctx) }()
+	shop := exec.CommandContext(ctx, program, "demo", "--server", url)
+	shop.Cancel = func() error { return shop.Process.Signal(os.Interrupt) }
+	require.NoError(t, shop.Start())
 	t.Cleanup(func() {
 		stop()
-		require.NoError(t, <-done)
+		_ = shop.Wait() // it was interrupted
 	})
 	return url
 }
