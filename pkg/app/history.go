@@ -17,7 +17,7 @@ func (b builder) buildHistory() {
 	}
 	writer := history.NewWriter(b.pool, b.counts, history.Sources{
 		Instance: history.Instance{ID: queue.NewID().String(), Hostname: hostname(), Port: portOf(b.addr), PID: os.Getpid()},
-		Parked:   b.parked, Pool: b.connections,
+		Parked:   b.parked, Pool: b.connections, Written: b.changes.Changed,
 	}, b.log)
 	b.runs = append(b.runs, writer.Run)
 }

@@ -48,6 +48,8 @@ type Sources struct {
 	Parked func() map[Key]int64
 	// Pool returns the connections of the pool.
 	Pool func() (size, idle, active int64)
+	// Written is called after rows were written. It must not block, and may be nil.
+	Written func()
 }
 
 // row is a row of belfry.history.
@@ -163,6 +165,9 @@ func (w *Writer) flush(ctx context.Context, now time.Time, before map[Key]int64)
 		return
 	}
 	w.unwritten, w.unwrittenInstances = nil, nil
+	if w.sources.Written != nil {
+		w.sources.Written()
+	}
 }
 
 // collect appends the rows of a minute to the unwritten ones, if something happened in it.

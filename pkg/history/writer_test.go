@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,8 @@ type desk struct {
 	statements [][]row
 	waiting    func() map[Key]int64
 	fail       error
+	// written counts the calls of Sources.Written.
+	written atomic.Int64
 }
 
 // wait sets how many requests wait for the queue q.
@@ -62,7 +65,8 @@ func run(t *testing.T) *desk {
 			defer d.mu.Unlock()
 			return d.waiting()
 		},
-		Pool: func() (size, idle, active int64) { return 3, 2, 1 },
+		Pool:    func() (size, idle, active int64) { return 3, 2, 1 },
+		Written: func() { d.written.Add(1) },
 	}, zap.NewNop())
 	d.write = func(_ context.Context, queues, instances []byte) error {
 		d.mu.Lock()
@@ -156,6 +160,7 @@ func TestOneStatementInABusyMinuteAndNoneInAnIdleOne(t *testing.T) {
 		require.EqualValues(t, 0, *d.statements[4][0].Parked, "nobody waits any more")
 		d.minutes(600)
 		require.Len(t, d.statements, 5)
+		require.EqualValues(t, 5, d.written.Load())
 	})
 }
 
@@ -212,6 +217,7 @@ func TestRowsOfAFailedStatementAreWrittenAgain(t *testing.T) {
 		d.minutes(1)
 		d.minutes(5)
 		require.Len(t, d.statements, 4)
+		require.EqualValues(t, 1, d.written.Load())
 		require.Equal(t, d.statements[0], d.statements[3][:1])
 		require.Len(t, d.statements[3], 2)
 		require.EqualValues(t, 7, d.statements[3][1].PushMessages)

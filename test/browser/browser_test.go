@@ -10,15 +10,15 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap/zaptest"
-
 	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
@@ -115,9 +115,29 @@ func TestDashboard(t *testing.T) {
 		"BELFRY_ADMIN="+sign("admin", identity.Admin, nil), "BELFRY_READER="+sign("reader", identity.ReadOnly, nil),
 		"BELFRY_GRANTED="+sign("mailer", identity.ReadWrite, &identity.Grants{Read: []string{"shop.mails"}}),
 	)
+	if os.Getenv("BELFRY_SCREENSHOTS") != "" {
+		tests.Env = append(tests.Env, "BELFRY_SHOP="+startShop(t, known))
+	}
 	output, err := tests.CombinedOutput()
 	t.Logf("%s", output)
 	require.NoError(t, err)
+}
+
+// startShop starts a server with the shop of belfry demo and returns its URL. The end of t stops them.
+func startShop(t *testing.T, known databases) string {
+	t.Helper()
+	url, program := start(t, known, func(*config.Config) {}), filepath.Join(t.TempDir(), "belfry")
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/belfry").CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	shop := exec.CommandContext(ctx, program, "demo", "--server", url)
+	shop.Cancel = func() error { return shop.Process.Signal(os.Interrupt) }
+	require.NoError(t, shop.Start())
+	t.Cleanup(func() {
+		stop()
+		_ = shop.Wait() // it was interrupted
+	})
+	return url
 }
 
 // modules installs the modules of package-lock.json, unless they are there.

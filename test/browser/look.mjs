@@ -6,7 +6,7 @@ import { createRequire } from "node:module";
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 // The folder of the screenshots. Empty: none are made.
-const shots = process.env.BELFRY_SCREENSHOTS ?? "";
+export const shots = process.env.BELFRY_SCREENSHOTS ?? "";
 if (shots) mkdirSync(shots, { recursive: true });
 
 // watch collects what the browser complains about: errors of scripts, failed requests and violations of

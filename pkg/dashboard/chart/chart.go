@@ -36,7 +36,7 @@ type Span struct {
 	// Step is the time between two points. A missing point is 0.
 	Step time.Duration
 	// Open says that the span ends now: what happened in its last steps may not be written yet. The last two
-	// steps are not drawn while no line has a point there.
+	// steps are not drawn while no line has a value there.
 	Open bool
 }
 
@@ -48,7 +48,7 @@ func (s Span) unwritten(lines []Line) int {
 	latest := s.To.Add(-2 * s.Step)
 	for _, line := range lines {
 		for _, p := range line.Points {
-			if p.At.After(latest) {
+			if p.Value != 0 && p.At.After(latest) {
 				latest = p.At
 			}
 		}

@@ -26,8 +26,10 @@ func TestLines(t *testing.T) {
 	drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a", Points: []chart.Point{{from.Add(3 * time.Minute), 3}}}, {Name: "b"}}))
 	require.Contains(t, drawn, `data-values="0 0 0 3 –"`)
 	require.Contains(t, drawn, `data-values="0 0 0 0 –"`)
-	drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a"}}))
-	require.Contains(t, drawn, `data-values="0 0 0 – –"`)
+	for _, points := range [][]chart.Point{nil, {{from.Add(3 * time.Minute), 0}, {from.Add(4 * time.Minute), 0}}} {
+		drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a", Points: points}}))
+		require.Contains(t, drawn, `data-values="0 0 0 – –"`)
+	}
 }
 
 func TestShort(t *testing.T) {
