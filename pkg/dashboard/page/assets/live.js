@@ -6,10 +6,12 @@ import { showTimes } from "./clock.js";
 let stream, since = "", lost = false, reading = false, again = false;
 const paused = () => sessionStorage.getItem("belfry-paused") === "1";
 
-// inUse reports whether a part must not be replaced now: the person types in it or has selected a text.
+// inUse reports whether a part must not be replaced now: the person types in it, has opened a form in it or
+// has selected a text.
 function inUse(part) {
   const at = document.activeElement;
   if (at && part.contains(at) && at.matches("input, textarea, select")) return true;
+  if (part.querySelector("details[open] form")) return true;
   const selection = getSelection();
   return !selection.isCollapsed && part.contains(selection.anchorNode);
 }
