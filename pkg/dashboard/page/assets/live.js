@@ -7,8 +7,8 @@ import { morph } from "./morph.js";
 let stream, since = "", lost = false, stale = false, reading = false, again = false, later, showState = () => {};
 const paused = () => sessionStorage.getItem("belfry-paused") === "1";
 
-// places lists the links of a part, in order.
-const places = (part) => [...part.querySelectorAll("a[href]")].map((one) => one.getAttribute("href")).join("\n");
+// places lists what a person can press in a part, in order.
+const places = (part) => [...part.querySelectorAll("a[href], input[type=hidden]")].map((one) => one.getAttribute("href") ?? one.value).join("\n");
 
 // isAimedAt reports whether the person is about to press something in a part, or selects a text there.
 function isAimedAt(part) {

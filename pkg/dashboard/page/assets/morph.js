@@ -1,13 +1,15 @@
 // Makes a part of the page equal to a fresh one, and keeps its elements: so a focus, an open fold, a text that is
 // being typed and a button under the pointer stay.
 
-// keyOf names an element by which it is found again when others come before it.
+// keyOf names an element by which it is found again when others come before it. A row is named by its first link, or
+// by what its form sends, or by its heading.
 function keyOf(node) {
   if (node.nodeType !== Node.ELEMENT_NODE) return "";
   if (node.id) return `#${node.id}`;
   if (node.nodeName === "A") return node.getAttribute("href") ?? "";
-  const link = node.matches("tr, li, article") && node.querySelector("a[href]");
-  return link ? `${node.nodeName} ${link.getAttribute("href")}` : "";
+  if (!node.matches("tr, li, article")) return "";
+  const sent = [...node.querySelectorAll("input[type=hidden]")].map((one) => one.value).join(" ");
+  return `${node.nodeName} ${node.querySelector("a[href]")?.getAttribute("href") ?? (sent || (node.querySelector("th")?.textContent ?? ""))}`;
 }
 
 // The person opens folds, and a script shows the buttons for copying.
