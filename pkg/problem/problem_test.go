@@ -149,6 +149,9 @@ func TestEachProblemIsFound(t *testing.T) {
 			for i := range 9 {
 				f.push("q", fmt.Sprint(i), 1)
 			}
+			for range 5 { // leases that end before the wait
+				f.pop("q", "g", 1, unsettled)
+			}
 		}, want: []string{"stuck_head q/g/p: 1"}},
 		"a short wait for a retry": {happens: func(f *fixture) {
 			f.exec(`UPDATE belfry.queue SET retry_backoff_ms = 20000`)

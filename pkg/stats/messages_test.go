@@ -53,6 +53,8 @@ func TestMessagesAreFiltered(t *testing.T) {
 			}
 		}
 	}
+	r.exec(`UPDATE belfry.partition p SET name = '' FROM belfry.queue q WHERE q.id = p.queue_id AND q.name = 'mails'`)
+	require.Equal(t, []string{"5"}, r.inWindows(stats.MessageFilter{Queue: name("mails")}, 1), "a name may be empty")
 	list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: name("orders.new"), Limit: 1})
 	require.NoError(t, err)
 	m := list.Messages[0]

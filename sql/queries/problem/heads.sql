@@ -1,7 +1,7 @@
 -- Lists the first unfinished messages of partitions of the groups $1 that are late or stuck. Of each group it examines the 5
 -- partitions that are due longest, and the 3 that are due last. $2: the age in seconds from which on a message is
 -- late. It must be due or leased. $3: the deliveries from which on it is stuck. $4: the seconds from which on a wait for a
--- retry is stuck. retry_in is NULL without such a wait. A partition may be listed twice.
+-- retry is stuck. The column retry_in is NULL without such a wait. A partition may be listed twice.
 SELECT k.group_id, c.partition_id, head.age, c.due AND head.age >= $2::float8 AS late, c.stuck, c.attempts, c.failures, c.retry_in
   FROM unnest($1::bigint[]) AS k(group_id)
  CROSS JOIN LATERAL (
