@@ -95,6 +95,9 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	c := s.client(t)
 	c.pushIDs("q", "p", "a", "b")
 	require.Equal(t, []string{"a"}, c.popIDs("q", "consumerGroup=g&subscriptionMode=all"))
+	first := s.openTab(t, "") // it is read again if the delivery is counted after its load
+	l.untilQuiet()
+	first.close()
 	var tabs []*tab
 	for _, page := range dashboardPages() {
 		tabs = append(tabs, s.openTab(t, page))
@@ -152,6 +155,7 @@ func TestTenDashboardsCostWhatOneCosts(t *testing.T) {
 	}
 	tabs := []*tab{s.openTab(t, "")}
 	one := reads()
+	alike := tabs[0].reads.Load()
 	for range 9 {
 		tabs = append(tabs, s.openTab(t, ""))
 	}
@@ -166,5 +170,5 @@ func TestTenDashboardsCostWhatOneCosts(t *testing.T) {
 	require.Positive(t, one)
 	require.Less(t, ten, 2*one+10)
 	require.LessOrEqual(t, refreshed/10, int64(phase/(400*time.Millisecond))+3)
-	require.Greater(t, refreshed, int64(ten)/2, "pages share their reads")
+	require.Greater(t, refreshed, 4*alike, "all of them are refreshed")
 }
