@@ -211,6 +211,6 @@ func TestThePrintedSQLIsWhatAttachRuns(t *testing.T) {
 	require.Equal(t, []string{`q/2 {"op": "insert", "row": {"id": 2}, "table": "public.t"}`}, p.sent())
 	p.attach(r)
 	attached := p.list()
-	printed[0].AttachedAt = attached[0].AttachedAt
+	printed[0].ID, printed[0].AttachedAt = attached[0].ID, attached[0].AttachedAt
 	require.Equal(t, printed, attached)
 }
