@@ -62,9 +62,9 @@ type Problem struct {
 	Urgent bool
 	// Queue, Group and Partition name where. Group and Partition are empty if the kind has none.
 	Queue, Group, Partition string
-	// Age is that of the oldest unfinished message that was examined, or of the transaction. Zero: not known.
+	// Age is the age of the oldest unfinished message that was examined, or of the transaction. It is zero if it is not known.
 	Age time.Duration
-	// Deliveries and Failures are those of a stuck head. RetryIn is how long it waits for a retry. Zero: it does not.
+	// Deliveries and Failures count for a stuck head. RetryIn is how long it waits for a retry. Zero: it does not.
 	Deliveries, Failures int64
 	RetryIn              time.Duration
 	// Messages counts what waits, or the dead letters. Complete says that this is all. Otherwise there are more.

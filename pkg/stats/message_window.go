@@ -27,7 +27,7 @@ type Window struct {
 	// Size is the number of partitions, at least 1.
 	Size int
 
-	// queue and name are those of the partition before the window.
+	// queue and name belong to the partition before the window.
 	queue int64
 	name  string
 	// partitions and next are set by look.

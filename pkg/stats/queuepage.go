@@ -42,7 +42,7 @@ type PagedQueue struct {
 	Counts             Counts
 	// Complete says that all partitions and groups are counted. Otherwise the numbers are lower bounds.
 	Complete bool
-	// Oldest is the age of the oldest message that some group is not done with. Zero: there is none. If Complete is
+	// Oldest is the age of the oldest message that some group is not done with. It is zero without such a message. If Complete is
 	// false, older messages may be in partitions that are neither counted nor due.
 	Oldest time.Duration
 

@@ -149,7 +149,7 @@ func orNull(text string) *string {
 	return &text
 }
 
-// cursor returns the text of a position. Nil: there is none.
+// cursor returns the text of a position, or nil without one.
 func cursor(next *problem.Position) *string {
 	if next == nil {
 		return nil
