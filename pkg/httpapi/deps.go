@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -56,6 +57,8 @@ type Deps struct {
 	Catalog     adminplane.Catalog
 	GroupWriter adminplane.GroupWriter
 	GroupReader adminplane.GroupReader
+	// Progress reads groups and partitions in bounded work.
+	Progress    progressplane.Progress
 	Resources   adminplane.Resources
 	DeadLetters adminplane.DeadLetters
 	Traces      adminplane.Traces

@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -28,7 +29,19 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes(), s.streamRoutes(data), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes(), s.progressRoutes(), s.streamRoutes(data), s.dashboardRoutes())
+}
+
+// progressRoutes show how far groups are. Their cost does not grow with the database.
+func (s *Server) progressRoutes() []Route {
+	shown, answer := &progressplane.Handlers{Progress: s.deps.Progress}, wire.JSON
+	return []Route{
+		{get, "/api/v1/resources/queues/:queue/groups", Read | Granted, answer(shown.Groups)},
+		{get, "/api/v1/resources/queues/:queue/partitions", Read | Granted, answer(shown.Partitions)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue", Read | Granted, answer(shown.ShowGroup)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(shown.Places)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(shown.PreviewSeek)},
+	}
 }
 
 // streamRoutes answer with Server-Sent Events.

@@ -164,10 +164,10 @@ type Heat struct {
 // Heat returns partitions of a queue with what is left in them. Next is the last name of a list by name, if there may
 // be more; nil: the end. The cost does not grow with the partitions or the messages of the queue. Errors:
 // CodeNotFound, CodeUnavailable.
-func (r *Reader) Heat(ctx context.Context, queueName string, f HeatFilter) (found []Heat, next *string, err error) {
-	q, err := r.queue(ctx, queueName)
+func (g *Groups) Heat(ctx context.Context, queueName string, f HeatFilter) (found []Heat, next *string, err error) {
+	q, err := New(g.pool).queue(ctx, queueName)
 	if err == nil {
-		found, err = postgres.Collect(ctx, r.pool, sqlQueueHeat, scanHeat,
+		found, err = postgres.Collect(ctx, g.pool, sqlQueueHeat, scanHeat,
 			q.key, f.Worst, f.From.Name, f.From.After, int64(f.Limit), zeronull.Text(f.Group), int64(maxReaders), int64(maxPartitionDead+1))
 	}
 	if n := len(found); n == f.Limit && !f.Worst {

@@ -23,8 +23,8 @@ var (
 const (
 	// maxExamined is how many cursors one list of places examines.
 	maxExamined = 1000
-	// maxTies is how many cursors of one instant a list can skip.
-	maxTies = 10_000
+	// MaxTies is how many cursors of one instant a list can skip.
+	MaxTies = 10_000
 	// maxSought is how many partitions the preview of a seek examines, and maxGaps how many messages it counts in a
 	// partition in which messages were deleted one by one.
 	maxSought, maxGaps = 1000, 10_000
@@ -185,7 +185,7 @@ func (g *Groups) byInstant(ctx context.Context, key int64, list PlaceList, from 
 		last = PlaceStart{ReadyAt: out.List[n-1].ReadyAt, Tie: out.List[n-1].tie}
 	}
 	switch more := examined == most || len(out.List) == limit; {
-	case more && last.Tie > maxTies:
+	case more && last.Tie > MaxTies:
 		out.Incomplete = true
 	case more:
 		out.Next = &last

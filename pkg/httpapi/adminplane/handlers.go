@@ -56,7 +56,7 @@ type GroupReader interface {
 // messages. allowed are patterns of the queues to read. Nil: all.
 type Resources interface {
 	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
-	Queue(ctx context.Context, name string, after *string, limit int) (stats.QueueDetail, error)
+	QueueUpTo(ctx context.Context, name string, after *string, limit int, counted *int) (stats.QueueDetail, error)
 	Exists(ctx context.Context, name string) error
 	Namespaces(ctx context.Context, allowed []string) ([]stats.Tag, error)
 	Tasks(ctx context.Context, allowed []string) ([]stats.Tag, error)

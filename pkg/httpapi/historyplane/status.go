@@ -99,8 +99,12 @@ type liveStatus struct {
 	leases stats.Leases
 }
 
-// liveQueues returns the queues that the filters select.
+// liveQueues returns the queues that the filters select. With live=false there are none, unless their tags
+// decide what is shown.
 func (h *Handlers) liveQueues(p *wire.Params, q *query) ([]stats.Queue, error) {
+	if p.QueryParam("live") == "false" && q.Namespace == nil && q.Task == nil {
+		return nil, nil
+	}
 	filter := stats.QueueFilter{Allowed: q.Allowed}
 	if q.Namespace != nil {
 		filter.Namespace = *q.Namespace
