@@ -34,7 +34,7 @@ func (s *Server) routeTable() []Route {
 
 // progressRoutes show how far groups are. Their cost does not grow with the database.
 func (s *Server) progressRoutes() []Route {
-	shown, answer := &progressplane.Handlers{Progress: s.deps.Progress}, wire.JSON
+	shown, answer := &progressplane.Handlers{Progress: s.deps.Progress, Holders: &s.holders}, wire.JSON
 	return []Route{
 		{get, "/api/v1/resources/queues/:queue/groups", Read | Granted, answer(shown.Groups)},
 		{get, "/api/v1/resources/queues/:queue/partitions", Read | Granted, answer(shown.Partitions)},
@@ -207,7 +207,7 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
 	data := &dataplane.Handlers{Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Queries: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits,
-		InFlight: s.sent, Streams: s.streams(), Report: s.reportStream}
+		InFlight: s.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream}
 	admin := &adminplane.Handlers{
 		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
 		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox,

@@ -78,7 +78,7 @@ func TestShowSaysWhereEachPartitionOfAGroupIs(t *testing.T) {
 	// A lease of a SQL consumer has an id without an instant.
 	r.exec("UPDATE belfry.cursor SET lease_id = gen_random_uuid() WHERE lease_id IS NOT NULL")
 	require.True(t, r.show("q", "g").Leased.List[0].LeasedAt.IsZero())
-	named, err := r.groups().Places(t.Context(), "q", "g", stats.PlacesNamed, stats.PlaceStart{}, 100)
+	named, err := r.groups().Places(t.Context(), "q", "g", stats.PlaceQuery{List: stats.PlacesNamed, Limit: 100})
 	require.NoError(t, err)
 	require.Equal(t, []string{"done", "due", "failed", "leased", "old", "paused"}, partitionsOf(named.List))
 	require.EqualValues(t, 3, named.List[0].Consumed)
@@ -116,7 +116,7 @@ func TestRestingSaysWhy(t *testing.T) {
 func (r *fixture) allPlaces(list stats.PlaceList, limit int) (names []string, requests int) {
 	r.t.Helper()
 	for from := (stats.PlaceStart{}); ; {
-		found, err := r.groups().Places(r.t.Context(), "crowd", "g", list, from, limit)
+		found, err := r.groups().Places(r.t.Context(), "crowd", "g", stats.PlaceQuery{List: list, From: from, Limit: limit})
 		require.NoError(r.t, err)
 		require.LessOrEqual(r.t, len(found.List), limit)
 		names, requests = append(names, partitionsOf(found.List)...), requests+1

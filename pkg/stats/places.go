@@ -53,6 +53,13 @@ type PlaceStart struct {
 	Tie     int64
 }
 
+// PlaceQuery chooses places: a list, where it starts, and how many places at most.
+type PlaceQuery struct {
+	List  PlaceList
+	From  PlaceStart
+	Limit int
+}
+
 // Place is the place of a group in a partition.
 type Place struct {
 	Partition string
@@ -116,13 +123,13 @@ func (g *Groups) Show(ctx context.Context, queueName, group string, limit int) (
 	q, one, err := g.find(ctx, queueName, group, examinedAlone)
 	if err == nil {
 		out.GroupFigures, out.QueuePaused = one, q.Paused
-		out.Due, err = g.byInstant(ctx, one.key, PlacesDue, PlaceStart{}, limit)
+		out.Due, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesDue, Limit: limit})
 	}
 	if err == nil {
-		out.Leased, err = g.byInstant(ctx, one.key, PlacesLeased, PlaceStart{}, limit)
+		out.Leased, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesLeased, Limit: limit})
 	}
 	if err == nil {
-		out.Resting, err = g.byInstant(ctx, one.key, PlacesResting, PlaceStart{}, limit)
+		out.Resting, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesResting, Limit: limit})
 	}
 	return out, postgres.Wrapf(err, "reading group %q of queue %q", group, queueName)
 }
@@ -143,26 +150,26 @@ func (g *Groups) find(ctx context.Context, queueName, group string, cursors int)
 	return q, found[0], nil
 }
 
-// Places returns a part of the places of a group, limit at most. PlacesLeased and PlacesResting examine at most 1,000
+// Places returns a part of the places of a group. PlacesLeased and PlacesResting examine at most 1,000
 // cursors, so a part can have fewer places and go on. Errors: CodeNotFound, CodeUnavailable.
-func (g *Groups) Places(ctx context.Context, queueName, group string, list PlaceList, from PlaceStart, limit int) (out Places, err error) {
+func (g *Groups) Places(ctx context.Context, queueName, group string, ask PlaceQuery) (out Places, err error) {
 	q, one, err := g.find(ctx, queueName, group, 1)
 	switch {
 	case err != nil:
-	case list == PlacesNamed:
-		out, err = g.byName(ctx, q.key, one.key, from.Start, limit)
+	case ask.List == PlacesNamed:
+		out, err = g.byName(ctx, q.key, one.key, ask.From.Start, ask.Limit)
 	default:
-		out, err = g.byInstant(ctx, one.key, list, from, limit)
+		out, err = g.byInstant(ctx, one.key, ask)
 	}
 	return out, postgres.Wrapf(err, "listing the places of group %q in queue %q", group, queueName)
 }
 
-func (g *Groups) byInstant(ctx context.Context, key int64, list PlaceList, from PlaceStart, limit int) (out Places, err error) {
+func (g *Groups) byInstant(ctx context.Context, key int64, ask PlaceQuery) (out Places, err error) {
 	var examined int64
 	var last PlaceStart
 	most := int64(maxExamined)
-	if list == PlacesDue {
-		most = int64(limit)
+	if ask.List == PlacesDue {
+		most = int64(ask.Limit)
 	}
 	_, err = postgres.Collect(ctx, g.pool, sqlPlaces, func(row pgx.CollectableRow) (none struct{}, err error) {
 		var p Place
@@ -180,11 +187,11 @@ func (g *Groups) byInstant(ctx context.Context, key int64, list PlaceList, from 
 		p.settle(now)
 		out.List = append(out.List, p)
 		return none, nil
-	}, key, string(list), instantOrNull(from.ReadyAt), from.Tie, int64(limit), most)
-	if n := len(out.List); n == limit {
+	}, key, string(ask.List), instantOrNull(ask.From.ReadyAt), ask.From.Tie, int64(ask.Limit), most)
+	if n := len(out.List); n == ask.Limit {
 		last = PlaceStart{ReadyAt: out.List[n-1].ReadyAt, Tie: out.List[n-1].tie}
 	}
-	switch more := examined == most || len(out.List) == limit; {
+	switch more := examined == most || len(out.List) == ask.Limit; {
 	case more && last.Tie > MaxTies:
 		out.Incomplete = true
 	case more:

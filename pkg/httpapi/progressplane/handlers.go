@@ -22,13 +22,17 @@ import (
 type Progress interface {
 	OfQueue(ctx context.Context, queueName string, from stats.Start, limit int) (stats.QueueGroups, error)
 	Show(ctx context.Context, queueName, group string, limit int) (stats.GroupState, error)
-	Places(ctx context.Context, queueName, group string, list stats.PlaceList, from stats.PlaceStart, limit int) (stats.Places, error)
+	Places(ctx context.Context, queueName, group string, ask stats.PlaceQuery) (stats.Places, error)
 	PreviewSeek(ctx context.Context, queueName, group string, to stats.SeekTarget) (stats.SeekPreview, error)
 	Heat(ctx context.Context, queueName string, f stats.HeatFilter) (found []stats.Heat, next *string, err error)
 }
 
 // Handlers has one method for each route.
-type Handlers struct{ Progress Progress }
+type Handlers struct {
+	Progress Progress
+	// Holders know who took the latest leases through this instance.
+	Holders *wire.Holders
+}
 
 const (
 	// defaultLimit and maxLimit bound the elements of a list.
@@ -102,22 +106,20 @@ func (h *Handlers) ShowGroup(p *wire.Params) (any, error) {
 // Places serves GET /api/v1/consumer-groups/:group/queues/:queue/partitions.
 func (h *Handlers) Places(p *wire.Params) (any, error) {
 	queueName, group, err := names(p)
-	list, limit := stats.PlacesNamed, limitOf(p)
-	var from stats.PlaceStart
+	ask := stats.PlaceQuery{List: stats.PlacesNamed, Limit: limitOf(p)}
 	switch text := p.QueryParam("list"); stats.PlaceList(text) {
 	case "", stats.PlacesNamed:
-		from.Start = startOf(p)
+		ask.From.Start = startOf(p)
 	case stats.PlacesDue, stats.PlacesLeased, stats.PlacesResting:
-		list = stats.PlaceList(text)
-		from = instantOf(p)
+		ask.List, ask.From = stats.PlaceList(text), instantOf(p)
 	default:
 		p.Check(queue.Invalidf("list is %q: it must be name, due, leased or resting", wire.Clip(text)))
 	}
 	if err != nil || p.Err != nil {
 		return nil, p.Err
 	}
-	found, err := h.Progress.Places(p.Ctx(), queueName, group, list, from, limit)
-	return h.places(&found, limit), err
+	found, err := h.Progress.Places(p.Ctx(), queueName, group, ask)
+	return h.places(&found, ask.Limit), err
 }
 
 // instantOf reads the cursor of a list by instant.
@@ -153,9 +155,13 @@ func (h *Handlers) place(one *stats.Place) wire.Fields {
 	if one.Cause != "" {
 		cause = &one.Cause
 	}
+	var holder any
+	if who, known := h.Holders.Of(one.Lease); known {
+		holder = wire.Fields{"caller", who.Caller, "userAgent", who.Agent}
+	}
 	return wire.Fields{
 		"partition", one.Partition, "partitionId", one.ID, "paused", one.Paused, "readyAt", one.ReadyAt, "cause", cause, "startsAt", one.StartsAt,
-		"lag", one.Lag, "oldestSeconds", seconds(one.Age), "leaseId", one.Lease, "leasedAt", one.LeasedAt, "leaseUntil", one.LeaseUntil,
+		"lag", one.Lag, "oldestSeconds", seconds(one.Age), "leaseId", one.Lease, "leasedAt", one.LeasedAt, "leaseUntil", one.LeaseUntil, "holder", holder,
 		"leasedMessages", one.Held, "deliveries", one.Deliveries, "failures", one.Failures, "consumed", one.Consumed, "expired", one.Expired,
 		"lastConsumedAt", one.ConsumedAt,
 	}
