@@ -115,10 +115,11 @@ func (b builder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	storeMetrics := store.NewMetrics(b.reg)
 	b.verbs = store.New(b.pool, store.Config{
 		Defaults: b.cfg.Defaults, Sealer: sealer, Batch: b.cfg.Batch, Events: b.bus, Handoffs: intents, Urgent: urgent,
 		MaxPopBytes: b.cfg.HTTP.MaxResponseBytes,
-	}, store.NewMetrics(b.reg), b.log)
+	}, storeMetrics, b.log)
 	if err := b.buildListener(); err != nil {
 		return err
 	}
@@ -155,7 +156,7 @@ func (b builder) build(ctx context.Context) error {
 		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),
-		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Defaults: b.cfg.Defaults,
+		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
 	return b.buildDashboard(auth)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // Popper answers pops and reports the ones that wait.
@@ -84,7 +85,9 @@ type Deps struct {
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.
-	Inbox    func(ctx context.Context) (InboxState, error)
+	Inbox func(ctx context.Context) (InboxState, error)
+	// Flushes returns the figures of group commit, by operation.
+	Flushes  func() []store.Flushes
 	Defaults queue.Defaults
 	// Dashboard serves the pages for people. It checks tokens itself. Nil: it is not served.
 	Dashboard http.Handler

@@ -1,5 +1,5 @@
 // Package owner finds the queues of partitions and leases, for the check of grants of requests that name
-// them by an id. It also finds how far leases are. Both lookups use an index, and cost the same for what exists and for what does not.
+// them by an id. It also finds how far leases are, and the names of groups and partitions. Both lookups use an index, and cost the same for what exists and for what does not.
 //
 // Importable from floor 3 upwards.
 package owner
@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -19,6 +20,7 @@ var (
 	sqlPartitions = sql.Query("owner/partitions")
 	sqlLeases     = sql.Query("owner/leases")
 	sqlInFlight   = sql.Query("owner/in_flight")
+	sqlTargets    = sql.Query("owner/targets")
 )
 
 // Owners reads owners. It is safe for concurrent use.
@@ -77,6 +79,28 @@ func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[Position]
 		return none, err
 	}, bytesOf(leases))
 	return found, postgres.Wrapf(err, "looking up what leases cover")
+}
+
+// Names are the names of a group, its queue and a partition. What does not exist has no name.
+type Names struct{ Queue, Group, Partition string }
+
+// Targets returns the names of groups and partitions, one element for each target. Errors: CodeUnavailable.
+func (o *Owners) Targets(ctx context.Context, targets []queue.Target) ([]Names, error) {
+	groups, partitions := make([]int64, len(targets)), make([]int64, len(targets))
+	for i, target := range targets {
+		groups[i], partitions[i] = target.Group, target.Partition
+	}
+	found := make([]Names, len(targets))
+	_, err := postgres.Collect(ctx, o.pool, sqlTargets, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var at int64
+		var names Names
+		err = row.Scan(&at, (*zeronull.Text)(&names.Queue), (*zeronull.Text)(&names.Group), (*zeronull.Text)(&names.Partition))
+		if err == nil {
+			found[at-1] = names
+		}
+		return none, err
+	}, groups, partitions)
+	return found, postgres.Wrapf(err, "looking up the names of groups")
 }
 
 func bytesOf(ids []queue.ID) [][16]byte {

@@ -12,8 +12,10 @@ import (
 )
 
 var (
-	sqlLeases = sql.Query("stats/leases")
-	sqlTables = sql.Query("stats/tables")
+	sqlLeases   = sql.Query("stats/leases")
+	sqlTables   = sql.Query("stats/tables")
+	sqlSettings = sql.Query("stats/settings")
+	sqlSlots    = sql.Query("stats/slots")
 )
 
 // Leases counts the live leases, their partitions and the messages that they cover.
@@ -44,4 +46,34 @@ func (t *Table) Vacuumed() time.Time { return time.Time(t.LastAutovacuum) }
 func (r *Reader) Tables(ctx context.Context) ([]Table, error) {
 	found, err := postgres.Collect(ctx, r.pool, sqlTables, pgx.RowToStructByName[Table])
 	return found, postgres.Wrapf(err, "listing the tables")
+}
+
+// Setting is a setting of Postgres that matters here.
+type Setting struct {
+	Name, Value string
+	// Source is where the value comes from, in the words of pg_settings.
+	Source string
+	// Pending: another value is in the file, and needs a restart.
+	Pending bool
+}
+
+// Settings lists the settings of Postgres that matter here, by topic. Errors: CodeUnavailable.
+func (r *Reader) Settings(ctx context.Context) ([]Setting, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlSettings, pgx.RowToStructByName[Setting])
+	return found, postgres.Wrapf(err, "listing the settings of Postgres")
+}
+
+// Slot is a replication slot.
+type Slot struct {
+	// Kind is physical or logical.
+	Name, Kind string
+	Active     bool
+	// Kept is the WAL that the slot keeps, in bytes.
+	Kept int64
+}
+
+// Slots lists at most 100 replication slots of the cluster, those without a reader first. Errors: CodeUnavailable.
+func (r *Reader) Slots(ctx context.Context) ([]Slot, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlSlots, pgx.RowToStructByName[Slot])
+	return found, postgres.Wrapf(err, "listing the replication slots")
 }

@@ -63,6 +63,12 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{flushes: groupcommit.NewMetrics(reg), claims: claim.NewMetrics(reg), pushes: push.NewMetrics(reg)}
 }
 
+// Flushes are the load of an operation of a Store, and what its flushes did.
+type Flushes = groupcommit.Figures
+
+// Flushes returns the figures of group commit, one element for each operation. The order is always the same.
+func (m *Metrics) Flushes() []Flushes { return m.flushes.Figures() }
+
 // Config is what a Store needs to know.
 type Config struct {
 	// Defaults are given to queues that a push creates.

@@ -23,6 +23,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // Ids that are easy to recognize.
@@ -52,7 +53,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 		Resources: resourcesFake{&f.Resources}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
 		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{}, Doctor: doctorFake{},
 		History: historyFake{}, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },
-		Events: noEvents(), Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Defaults: queue.DefaultDefaults(),
+		Events: noEvents(), Listener: func() httpapi.ListenerState { return f.Listener }, Inbox: f.inboxState, Flushes: func() []store.Flushes { return f.Flushes }, Defaults: queue.DefaultDefaults(),
 	}
 	for _, edit := range edits {
 		edit(&cfg, &deps)

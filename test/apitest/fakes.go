@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/pkg/stream"
 )
 
@@ -41,6 +42,7 @@ type Fakes struct {
 	Listener    httpapi.ListenerState
 	// Inbox is nil for a database that does not answer.
 	Inbox       *httpapi.InboxState
+	Flushes     []store.Flushes
 	Resources   Resources
 	DeadLetters DeadLetters
 	Traces      Traces
@@ -48,6 +50,8 @@ type Fakes struct {
 	// PartitionQueues and LeaseOwners are what exists, for checks of grants.
 	PartitionQueues map[queue.ID]string
 	LeaseOwners     map[queue.ID][]owner.Owner
+	// Names are the names of targets.
+	Names map[queue.Target]owner.Names
 	// PositionsOf is how far the leases of a stream are.
 	PositionsOf func(leases []queue.ID) map[owner.Position]int64
 
@@ -112,6 +116,14 @@ type ownersFake struct{ *Fakes }
 
 func (f ownersFake) Partitions(context.Context, []queue.ID) (map[queue.ID]string, error) {
 	return f.PartitionQueues, nil
+}
+
+func (f ownersFake) Targets(_ context.Context, targets []queue.Target) ([]owner.Names, error) {
+	names := make([]owner.Names, len(targets))
+	for i, target := range targets {
+		names[i] = f.Names[target]
+	}
+	return names, nil
 }
 
 func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Owner, error) {

@@ -38,3 +38,7 @@ func (liveFake) Queues(context.Context, stats.QueueFilter) ([]stats.Queue, error
 func (liveFake) Leases(context.Context, []string) (stats.Leases, error) { return stats.Leases{}, nil }
 
 func (liveFake) Tables(context.Context) ([]stats.Table, error) { return nil, nil }
+
+func (liveFake) Settings(context.Context) ([]stats.Setting, error) { return nil, nil }
+
+func (liveFake) Slots(context.Context) ([]stats.Slot, error) { return nil, nil }

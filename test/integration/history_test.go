@@ -152,6 +152,9 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 	require.Contains(t, raw("/api/v1/analytics/queue-lag?queue=a"), `"popCount":4`)
 	require.Contains(t, raw("/api/v1/status/analytics?interval=day&queue=b"), `"messages":3`)
 	require.Contains(t, raw("/api/v1/analytics/postgres-stats"), `"table":"message"`)
+	var buffers string
+	c.scan(t, "SHOW shared_buffers", nil, &buffers)
+	require.Contains(t, raw("/api/v1/analytics/postgres-stats"), `{"name":"shared_buffers","value":"`+buffers+`"`)
 	ask[any](c, get("/metrics")).ok(http.StatusOK)
 	ask[any](c, post("/api/v1/stats/refresh", "")).ok(http.StatusOK)
 }

@@ -35,6 +35,25 @@ type Span struct {
 	From, To time.Time
 	// Step is the time between two points. A missing point is 0.
 	Step time.Duration
+	// Open says that the span ends now: what happened in its last steps may not be written yet. The last two
+	// steps are not drawn while no line has a point there.
+	Open bool
+}
+
+// unwritten returns how many steps at the end of a span may not be written yet.
+func (s Span) unwritten(lines []Line) int {
+	if !s.Open {
+		return 0
+	}
+	latest := s.To.Add(-2 * s.Step)
+	for _, line := range lines {
+		for _, p := range line.Points {
+			if p.At.After(latest) {
+				latest = p.At
+			}
+		}
+	}
+	return max(0, int(s.To.Sub(latest)/max(s.Step, time.Second)))
 }
 
 // Lines draws lines over a span. unit follows the values in the labels for screen readers and on hover.
@@ -54,10 +73,12 @@ func Lines(title, unit string, span Span, lines []Line) template.HTML {
 		y := height * float64(i) / 2
 		fmt.Fprintf(b, `<line class="grid" x1="0" x2="%g" y1="%g" y2="%g"/>`, width, y, y)
 	}
+	missing := span.unwritten(lines)
 	for _, line := range lines {
 		values := fill(span, line.Points)
-		fmt.Fprintf(b, `<path class="line %s" d="%s" data-name="%s" data-values="%s"/>`,
-			line.Class, path(values, most), html.EscapeString(line.Name), joined(values))
+		known := values[:max(1, len(values)-missing)]
+		fmt.Fprintf(b, `<path class="line %s" d="%s" data-name="%s" data-values="%s%s"/>`,
+			line.Class, path(known, len(values), most), html.EscapeString(line.Name), joined(known), strings.Repeat(" –", len(values)-len(known)))
 	}
 	b.WriteString(`</svg><div class="times" aria-hidden="true">`)
 	for i := range 5 {
@@ -75,11 +96,11 @@ func clock(at time.Time, span Span) string {
 	return at.UTC().Format("15:04")
 }
 
-// path returns the outline of values.
-func path(values []float64, most float64) string {
+// path returns the outline of values, which are the first of all steps.
+func path(values []float64, steps int, most float64) string {
 	b := &strings.Builder{}
 	for i, v := range values {
-		x := width * float64(i) / float64(max(1, len(values)-1))
+		x := width * float64(i) / float64(max(1, steps-1))
 		y := height - height*v/most
 		fmt.Fprintf(b, "%c%.1f %.1f", "ML"[min(i, 1)], x, y)
 	}

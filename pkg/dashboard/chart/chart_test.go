@@ -20,6 +20,14 @@ func TestLines(t *testing.T) {
 	require.NotRegexp(t, "<(x|pushed)>", drawn)
 	require.NotContains(t, drawn, "style=")
 	require.Contains(t, drawn, "08:04")
+
+	// What is not written yet is no 0.
+	span.Open = true
+	drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a", Points: []chart.Point{{from.Add(3 * time.Minute), 3}}}, {Name: "b"}}))
+	require.Contains(t, drawn, `data-values="0 0 0 3 –"`)
+	require.Contains(t, drawn, `data-values="0 0 0 0 –"`)
+	drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a"}}))
+	require.Contains(t, drawn, `data-values="0 0 0 – –"`)
 }
 
 func TestShort(t *testing.T) {

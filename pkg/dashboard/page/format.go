@@ -17,6 +17,7 @@ var functions = template.FuncMap{
 	"short": chart.Short, "ms": millis, "link": Link, "groupName": GroupName, "plural": Plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
 	"ptr": func(at time.Time) *time.Time { return &at }, "optional": Optional, "dict": dict,
 	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "oneLine": oneLine,
+	"operation": operation, "per": per, "each": each,
 }
 
 // Num writes a number with its thousands apart.
@@ -135,6 +136,35 @@ func Optional(text *string) string {
 		return ""
 	}
 	return *text
+}
+
+// per writes how many there are of one thing for each of another.
+func per(n, of int64) string {
+	if of == 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(float64(n)/float64(of), 'f', 1, 64)
+}
+
+// each writes the part of a time that each of several things took.
+func each(seconds float64, of int64) string {
+	if of == 0 {
+		return "–"
+	}
+	return millis(seconds * 1000 / float64(of))
+}
+
+// operation writes an operation of group commit for people.
+func operation(name string) string {
+	switch name {
+	case "take":
+		return "pop with autoAck"
+	case "claim":
+		return "pop"
+	case "held":
+		return "ack of a contended partition"
+	}
+	return name
 }
 
 // dict makes a map of names and values, for a part with several parameters.

@@ -51,7 +51,7 @@ func history(r *page.Request) (*page.Content, error) {
 	}
 	step := time.Duration(max(1, d.BucketMinutes)) * time.Minute
 	to := r.Now.Truncate(step)
-	d.draw(chart.Span{From: to.Add(-spans[d.Span]), To: to, Step: step}, *latencies)
+	d.draw(chart.Span{From: to.Add(-spans[d.Span]), To: to, Step: step, Open: true}, *latencies)
 	d.Empty = len(d.TimeSeries) == 0 && len(*latencies) == 0
 	cli := []string{"history", "--from", d.Span}
 	if d.Queue != "" {

@@ -81,7 +81,7 @@ func overview(r *page.Request) (*page.Content, error) {
 // rates is the chart of what all instances did in the last hour.
 func rates(a *source.Activity) any {
 	now := time.Now().Truncate(time.Minute)
-	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute}
+	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute, Open: true}
 	pushed, delivered, acked := make([]chart.Point, 0, 61), make([]chart.Point, 0, 61), make([]chart.Point, 0, 61)
 	for i := range slices.Backward(a.TimeSeries) {
 		p := &a.TimeSeries[i]

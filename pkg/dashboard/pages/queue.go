@@ -160,7 +160,7 @@ func queueChart(r *page.Request, name string) (any, error) {
 		return nil, err
 	}
 	now := r.Now.Truncate(time.Minute)
-	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute}
+	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute, Open: true}
 	series := slices.Clone(ops.Series)
 	slices.SortFunc(series, func(a, b source.QueueBucket) int { return a.Bucket.Compare(b.Bucket) })
 	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}}

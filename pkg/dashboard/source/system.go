@@ -127,6 +127,15 @@ type Postgres struct {
 		Table                              string
 		TotalBytes, TableBytes, IndexBytes int64
 	}
+	Settings []struct {
+		Name, Value, Source string
+		PendingRestart      bool
+	}
+	ReplicationSlots []struct {
+		Name, Kind string
+		Active     bool
+		KeptBytes  int64
+	}
 }
 
 // Processes is GET /api/v1/analytics/system-metrics.

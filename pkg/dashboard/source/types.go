@@ -85,6 +85,12 @@ type Late struct {
 	Seconds   int64   `json:"time_lag_seconds"`
 }
 
+// Target is a group, and a partition when PartitionID is not 0. Names that are not known are empty.
+type Target struct {
+	GroupID, PartitionID            int64
+	Queue, ConsumerGroup, Partition string
+}
+
 // Dispatcher is GET /api/v1/status/dispatcher.
 type Dispatcher struct {
 	Listener struct {
@@ -108,12 +114,21 @@ type Dispatcher struct {
 		OldestSeconds, NextTimeoutSeconds                float64
 	}
 	Due []struct {
-		GroupID, PartitionID int64
-		InSeconds            float64
+		Target
+		InSeconds float64
 	}
 	Backoff []struct {
-		GroupID, EmptyLooks int64
-		DelaySeconds        float64
+		Target
+		EmptyLooks   int64
+		DelaySeconds float64
+	}
+	Batches []struct {
+		Operation                 string
+		Waiting, BlockedCallers   int64
+		InFlight                  int64
+		Flushes, Calls, Size      int64
+		FlushSeconds              float64
+		Splits, Retries, Failures int64
 	}
 	Truncated bool
 }

@@ -2,11 +2,15 @@ package adminplane
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // inboxTimeout bounds the question to the database.
@@ -57,11 +61,42 @@ type waitingJSON struct {
 	Next          time.Duration `json:"nextTimeoutSeconds"`
 }
 
-// dueJSON is a partition that becomes due, or a group when PartitionID is 0.
+// targetJSON is a group, and a partition when PartitionID is not 0. The names are missing when the database
+// does not answer, and for what is deleted.
+type targetJSON struct {
+	GroupID       int64  `json:"groupId"`
+	PartitionID   int64  `json:"partitionId,omitzero"`
+	Queue         string `json:"queue,omitempty"`
+	ConsumerGroup string `json:"consumerGroup,omitempty"`
+	Partition     string `json:"partition,omitempty"`
+}
+
+// dueJSON is a partition or a group that becomes due.
 type dueJSON struct {
-	GroupID     int64         `json:"groupId"`
-	PartitionID int64         `json:"partitionId,omitzero"`
-	In          time.Duration `json:"inSeconds"`
+	targetJSON
+	In time.Duration `json:"inSeconds"`
+}
+
+// backoffJSON is a group that backs off.
+type backoffJSON struct {
+	targetJSON
+	EmptyLooks int           `json:"emptyLooks"`
+	Delay      time.Duration `json:"delaySeconds"`
+}
+
+// batchJSON is the group commit of one operation.
+type batchJSON struct {
+	Operation string        `json:"operation"`
+	Waiting   int           `json:"waiting"`
+	Blocked   int           `json:"blockedCallers"`
+	InFlight  int           `json:"inFlight"`
+	Flushes   int64         `json:"flushes"`
+	Calls     int64         `json:"calls"`
+	Size      int64         `json:"size"`
+	Duration  time.Duration `json:"flushSeconds"`
+	Splits    int64         `json:"splits"`
+	Retries   int64         `json:"retries"`
+	Failures  int64         `json:"failures"`
 }
 
 // DispatcherStatus serves GET /api/v1/status/dispatcher. It answers why no message
@@ -75,6 +110,7 @@ func (h *Handlers) DispatcherStatus(p *wire.Params) (any, error) {
 	if inbox, err := h.Inbox(ctx); err == nil { // without the inbox, the answer still has the rest
 		answer = append(answer, "inbox", inbox)
 	}
+	targets := h.targets(ctx, &status)
 	return append(answer,
 		"waiting", status.Waiting,
 		"groups", each(status.Groups, func(g *dispatch.WaitingGroup) waitingJSON {
@@ -83,12 +119,36 @@ func (h *Handlers) DispatcherStatus(p *wire.Params) (any, error) {
 				Waiting: g.Waiting, Oldest: g.Oldest, Next: g.Next,
 			}
 		}),
-		"due", each(status.Due, func(d *dispatch.DueInstant) dueJSON {
-			return dueJSON{GroupID: d.Target.Group, PartitionID: d.Target.Partition, In: d.In}
+		"due", each(status.Due, func(d *dispatch.DueInstant) dueJSON { return dueJSON{targets[d.Target], d.In} }),
+		"backoff", each(status.Backoff, func(b *dispatch.BackoffGroup) backoffJSON {
+			return backoffJSON{targets[b.Target], b.EmptyProbes, b.Delay}
 		}),
-		"backoff", each(status.Backoff, func(b *dispatch.BackoffGroup) wire.Fields {
-			return wire.Fields{"groupId", b.Target.Group, "emptyLooks", b.EmptyProbes, "delaySeconds", b.Delay}
+		"batches", each(h.Flushes(), func(f *store.Flushes) batchJSON {
+			return batchJSON{f.Op, f.Waiting, f.Blocked, f.InFlight, f.Flushes, f.Calls, f.Size, f.Duration, f.Splits, f.Retries, f.Failures}
 		}),
 		"truncated", status.Truncated,
 	), nil
+}
+
+// targets returns the targets of a status with their names, as far as the database says them before ctx ends.
+func (h *Handlers) targets(ctx context.Context, status *dispatch.Status) map[queue.Target]targetJSON {
+	found := map[queue.Target]targetJSON{}
+	for i := range status.Due {
+		found[status.Due[i].Target] = targetJSON{}
+	}
+	for i := range status.Backoff {
+		found[status.Backoff[i].Target] = targetJSON{}
+	}
+	if len(found) == 0 {
+		return found
+	}
+	targets := slices.Collect(maps.Keys(found))
+	names, err := h.Owners.Targets(ctx, targets)
+	if err != nil {
+		names = make([]owner.Names, len(targets))
+	}
+	for i, target := range targets {
+		found[target] = targetJSON{target.Group, target.Partition, names[i].Queue, names[i].Group, names[i].Partition}
+	}
+	return found
 }

@@ -7,9 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
+	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
@@ -18,6 +21,8 @@ func TestDispatcherStatusListsTheWaitingRequests(t *testing.T) {
 	f := &apitest.Fakes{
 		Listener: adminplane.ListenerState{State: "degraded", Proof: 2 * time.Second, Reconnects: 3, Peers: 4},
 		Inbox:    &adminplane.InboxState{Waiting: 5, Rejected: 6, Oldest: 1500 * time.Millisecond, Leading: true, Holder: &adminplane.InboxHolder{PID: 7, User: "u", Application: "a"}},
+		Names:    map[queue.Target]owner.Names{{Group: 8, Partition: 9}: {Queue: "orders", Group: "g", Partition: "eu"}},
+		Flushes:  []store.Flushes{{Op: "push", Status: batch.Status{Waiting: 1, Blocked: 2, InFlight: 3}, Flushes: 4, Calls: 5, Size: 6, Duration: 7 * time.Second, Splits: 8, Retries: 9, Failures: 10}},
 		Status: dispatch.Status{
 			Waiting: 6,
 			Groups: []dispatch.WaitingGroup{
@@ -38,8 +43,10 @@ func TestDispatcherStatusListsTheWaitingRequests(t *testing.T) {
 		"groups": [
 			{"queue": "orders", "partition": "eu", "consumerGroup": "g", "waiting": 5, "oldestSeconds": 3, "nextTimeoutSeconds": 7},
 			{"namespace": "n", "task": "t", "consumerGroup": "h", "waiting": 1, "oldestSeconds": 0, "nextTimeoutSeconds": 0}],
-		"due": [{"groupId": 8, "partitionId": 9, "inSeconds": 0.25}],
+		"due": [{"groupId": 8, "partitionId": 9, "queue": "orders", "consumerGroup": "g", "partition": "eu", "inSeconds": 0.25}],
 		"backoff": [{"groupId": 8, "emptyLooks": 2, "delaySeconds": 0.4}],
+		"batches": [{"operation": "push", "waiting": 1, "blockedCallers": 2, "inFlight": 3, "flushes": 4, "calls": 5, "size": 6,
+			"flushSeconds": 7, "splits": 8, "retries": 9, "failures": 10}],
 		"truncated": true}`, rec.Body.String())
 }
 
@@ -49,5 +56,5 @@ func TestDispatcherStatusWithoutRequestsHasEmptyLists(t *testing.T) {
 	rec := apitest.Call(&apitest.Fakes{}, "GET", "/api/v1/status/dispatcher", "")
 	require.JSONEq(t, `{
 		"listener": {"state": "", "secondsSinceProof": 0, "reconnects": 0, "peers": 0},
-		"waiting": 0, "groups": [], "due": [], "backoff": [], "truncated": false}`, rec.Body.String())
+		"waiting": 0, "groups": [], "due": [], "backoff": [], "batches": [], "truncated": false}`, rec.Body.String())
 }

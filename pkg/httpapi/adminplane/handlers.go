@@ -25,6 +25,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/spool"
 	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/pkg/stream"
 	"github.com/belfry-mq/belfry/pkg/trace"
 )
@@ -163,6 +164,7 @@ type Handlers struct {
 	Spool       Spool
 	Listener    func() ListenerState
 	Inbox       func(ctx context.Context) (InboxState, error)
+	Flushes     func() []store.Flushes
 	Meter       Meter
 	Defaults    queue.Defaults
 	Bodies      wire.BodyReader

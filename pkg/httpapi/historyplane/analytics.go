@@ -224,6 +224,14 @@ func removed(b *history.Bucket) wire.Fields {
 // PostgresStats serves GET /api/v1/analytics/postgres-stats.
 func (h *Handlers) PostgresStats(p *wire.Params) (any, error) {
 	tables, err := h.Live.Tables(p.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	settings, err := h.Live.Settings(p.Ctx())
+	if err != nil {
+		return nil, err
+	}
+	slots, err := h.Live.Slots(p.Ctx())
 	var all stats.Table
 	for i := range tables {
 		t := &tables[i]
@@ -254,6 +262,12 @@ func (h *Handlers) PostgresStats(p *wire.Params) (any, error) {
 		"bufferConfig", empty, "bufferUsage", empty,
 		"tableSizes", list(func(t *stats.Table) wire.Fields {
 			return wire.Fields{"table", t.Name, "totalBytes", t.TotalBytes, "tableBytes", t.TableBytes, "indexBytes", t.IndexBytes}
+		}),
+		"settings", each(settings, func(s *stats.Setting) wire.Fields {
+			return wire.Fields{"name", s.Name, "value", s.Value, "source", s.Source, "pendingRestart", s.Pending}
+		}),
+		"replicationSlots", each(slots, func(s *stats.Slot) wire.Fields {
+			return wire.Fields{"name", s.Name, "kind", s.Kind, "active", s.Active, "keptBytes", s.Kept}
 		}),
 	}, err
 }

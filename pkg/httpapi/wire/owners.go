@@ -15,6 +15,8 @@ type Owners interface {
 	Partitions(ctx context.Context, ids []queue.ID) (map[queue.ID]string, error)
 	// InFlight returns what live leases cover; see owner.Owners.
 	InFlight(ctx context.Context, leases []queue.ID) (map[owner.Position]int64, error)
+	// Targets returns the names of groups and partitions, one element for each target.
+	Targets(ctx context.Context, targets []queue.Target) ([]owner.Names, error)
 	// Leases returns the queues and groups of each lease that exists. The lease may have expired.
 	Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]owner.Owner, error)
 }

@@ -5,6 +5,7 @@ package groupcommit
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -81,6 +82,28 @@ type Metrics struct {
 	seconds         *prometheus.HistogramVec
 	splits, retries *prometheus.CounterVec
 	failures        *prometheus.CounterVec
+	// managers return the figures of each manager. NewManager adds to them.
+	managers []func() Figures
+}
+
+// Figures are the load of an operation, and what its flushes did since the start.
+type Figures struct {
+	Op string
+	batch.Status
+	// Flushes committed Calls of the total Size, and took Duration in all.
+	Flushes, Calls, Size int64
+	Duration             time.Duration
+	// Splits, Retries and Failures count the flushes that failed as a whole, by what followed.
+	Splits, Retries, Failures int64
+}
+
+// Figures returns the figures of each manager, in the order of their creation.
+func (m *Metrics) Figures() []Figures {
+	all := make([]Figures, 0, len(m.managers))
+	for _, figures := range m.managers {
+		all = append(all, figures())
+	}
+	return all
 }
 
 // NewMetrics registers the metrics with reg.
@@ -106,29 +129,63 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // NewManager returns the manager of op. It judges failed flushes by judge, and its flushes are measured.
 func NewManager[T any](m *Metrics, op string, cfg batch.Config, flush batch.FlushFunc[T]) *batch.Manager[T] {
-	manager := batch.New(cfg, flush, judge, &observer{
+	seen := &observer{
 		calls: m.calls.WithLabelValues(op), size: m.size.WithLabelValues(op), seconds: m.seconds.WithLabelValues(op),
 		failed: map[batch.Verdict]prometheus.Counter{
 			batch.Split: m.splits.WithLabelValues(op), batch.Retry: m.retries.WithLabelValues(op),
 			batch.Fail: m.failures.WithLabelValues(op),
 		},
-	})
+	}
+	manager := batch.New(cfg, flush, judge, seen)
 	m.observeStatus(op, manager.Status)
+	m.managers = append(m.managers, func() Figures {
+		f := seen.figures()
+		f.Op, f.Status = op, manager.Status()
+		return f
+	})
 	return manager
 }
 
 type observer struct {
 	calls, size, seconds prometheus.Observer
 	failed               map[batch.Verdict]prometheus.Counter
+
+	// mu protects sums, the same as numbers.
+	mu   sync.Mutex
+	sums Figures
+}
+
+func (o *observer) figures() Figures {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sums
 }
 
 func (o *observer) Flushed(ops, size int, took time.Duration) {
+	o.mu.Lock()
+	o.sums.Flushes++
+	o.sums.Calls += int64(ops)
+	o.sums.Size += int64(size)
+	o.sums.Duration += took
+	o.mu.Unlock()
 	o.calls.Observe(float64(ops))
 	o.size.Observe(float64(size))
 	o.seconds.Observe(took.Seconds())
 }
 
-func (o *observer) Failed(v batch.Verdict) { o.failed[v].Inc() }
+func (o *observer) Failed(v batch.Verdict) {
+	o.failed[v].Inc()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch v {
+	case batch.Split:
+		o.sums.Splits++
+	case batch.Retry:
+		o.sums.Retries++
+	default:
+		o.sums.Failures++
+	}
+}
 
 // observeStatus registers the gauges of the manager of op.
 func (m *Metrics) observeStatus(op string, status func() batch.Status) {
