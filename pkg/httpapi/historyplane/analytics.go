@@ -32,7 +32,7 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	queues, err := h.queuesUnlessOff(p, &q)
+	queues, err := h.liveQueues(p, &q)
 	var pending int64
 	for i := range queues {
 		pending += queues[i].Counts.Pending
@@ -147,7 +147,7 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	live, err := h.queuesUnlessOff(p, &q)
+	live, err := h.liveQueues(p, &q)
 	partitions := map[string]int64{}
 	for i := range live {
 		partitions[live[i].Name] = live[i].Partitions

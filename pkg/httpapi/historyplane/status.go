@@ -99,14 +99,6 @@ type liveStatus struct {
 	leases stats.Leases
 }
 
-// queuesUnlessOff is liveQueues. With live=false there are none, unless their tags decide what is shown.
-func (h *Handlers) queuesUnlessOff(p *wire.Params, q *query) ([]stats.Queue, error) {
-	if p.QueryParam("live") == "false" && q.Namespace == nil && q.Task == nil {
-		return nil, nil
-	}
-	return h.liveQueues(p, q)
-}
-
 // liveQueues returns the queues that the filters select.
 func (h *Handlers) liveQueues(p *wire.Params, q *query) ([]stats.Queue, error) {
 	filter := stats.QueueFilter{Allowed: q.Allowed}
