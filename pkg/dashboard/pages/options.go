@@ -79,7 +79,7 @@ func options(r *page.Request) (*page.Content, error) {
 	data := &optionsData{Name: name, Options: slices.Clone(known)}
 	kept := map[string]any{}
 	if name != "" {
-		status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=1")
+		status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
 		switch {
 		case source.IsStatus(err, 404): // the form creates it
 		case err != nil:
