@@ -128,18 +128,16 @@ func (d *groupData) link(pairs ...string) template.URL {
 
 // readPlaces reads a page of one list. If the names are so long that the page would be too large, it reads fewer.
 func (d *groupData) readPlaces(r *page.Request, path string) (*source.Places, error) {
-	limit := placesPage
-	for {
-		target := string(page.Link(path, "list", d.List, "limit", limit, "from", d.From))
-		if r.Query.Has("after") {
-			target += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
-		}
-		found, err := source.Read[source.Places](r.Ctx, r.Client, r.Caller, target)
-		if err != nil || d.fitting(found.Partitions) == len(found.Partitions) {
-			return found, err
-		}
-		limit = strconv.Itoa(d.fitting(found.Partitions))
+	target := []string{"list", d.List, "from", d.From}
+	if r.Query.Has("after") {
+		target = append(target, "cursor", r.Query.Get("after"))
 	}
+	found, err := source.Read[source.Places](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", placesPage)...)))
+	if err != nil || d.fitting(found.Partitions) == len(found.Partitions) {
+		return found, err
+	}
+	fewer := strconv.Itoa(d.fitting(found.Partitions))
+	return source.Read[source.Places](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", fewer)...)))
 }
 
 // fitting returns how many places a list can show.
