@@ -34,13 +34,21 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // large is a database at the sizes that the dashboard is made for: 10,000 queues with 3 groups each, and one
 // with 100,000 partitions, of which the API answers as many as a page asks for.
 func large() answers {
-	queues, groups := make([]any, 0, 10_000), make([]any, 0, 30_000)
+	queues, groups, problems, tags := make([]any, 0, 50), make([]any, 0, 30_000), make([]any, 0, 100), make([]any, 0, 1000)
 	for i := range 10_000 {
 		name := fmt.Sprintf("namespace-%02d.task.queue-with-a-long-name-%05d", i%50, i)
-		queues = append(queues, map[string]any{
-			"name": name, "namespace": fmt.Sprint("namespace-", i%50), "task": "task", "createdAt": time.Now(), "paused": i%3 == 0, "partitions": 100_000,
-			"messages": map[string]any{"total": 1_000_000, "pending": i, "processing": 7, "deadLetter": i % 5},
-		})
+		if i < 50 {
+			queues = append(queues, map[string]any{
+				"name": name, "namespace": fmt.Sprint("namespace-", i%50), "task": "task", "createdAt": time.Now(), "paused": i%3 == 0, "partitions": 100, "countsAreLowerBounds": i%2 == 0,
+				"messages": map[string]any{"total": 1_000_000, "pending": i, "processing": 7, "deadLetter": 250 * (i % 5)}, "oldestSeconds": i,
+			})
+		}
+		if i < 100 {
+			problems = append(problems, map[string]any{"kind": "stuck_head", "queue": name, "consumerGroup": strings.Repeat("g", 255), "partition": strings.Repeat("ü", 127), "messages": i})
+		}
+		if i < 1000 {
+			tags = append(tags, map[string]any{"namespace": fmt.Sprintf("%s-%04d", strings.Repeat("n", 100), i), "task": "t"})
+		}
 		for j := range 3 {
 			groups = append(groups, map[string]any{"name": fmt.Sprint("group-", j), "queueName": name, "totalLag": i, "maxTimeLag": i, "members": 100_000})
 		}
@@ -67,7 +75,9 @@ func large() answers {
 	}
 	first := "namespace-00.task.queue-with-a-long-name-00000"
 	return answers{
-		"/api/v1/resources/queues": map[string]any{"queues": queues}, "/api/v1/consumer-groups": groups,
+		"/api/v1/queues": map[string]any{"queues": queues, "pagination": map[string]any{"next": "the last name"}}, "/api/v1/consumer-groups": groups,
+		"/api/v1/problems": map[string]any{"problems": problems, "found": 700, "examined": 500, "pagination": map[string]any{"next": "groups_777"}},
+		"/api/v1/tags":     map[string]any{"tags": tags},
 		"/api/v1/status/queues/" + first: map[string]any{
 			"queue": map[string]any{"name": first, "options": map[string]any{"leaseTime": 60}}, "pagination": map[string]any{},
 		},
@@ -95,7 +105,7 @@ func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	t.Parallel()
 	s, first := startOn(t, large()), "namespace-00.task.queue-with-a-long-name-00000"
 	for _, path := range []string{
-		"/ui/", "/ui/queues", "/ui/queues?page=200&sort=pending", "/ui/queues?only=problems", "/ui/dead", "/ui/queue?q=" + first, "/ui/queue?order=name&by=depth&q=" + first,
+		"/ui/", "/ui/?show=more", "/ui/queues", "/ui/queues?after=x", "/ui/dead", "/ui/queue?q=" + first, "/ui/queue?order=name&by=depth&q=" + first,
 		"/ui/group?g=group-0&q=" + first, "/ui/group?list=name&g=group-0&q=" + first, "/ui/group?list=leased&g=group-0&q=" + first, "/ui/options?q=" + first,
 	} {
 		w := s.send(t, http.MethodGet, path, "")
@@ -104,41 +114,67 @@ func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	}
 }
 
-// The list of queues has one page at a time, and its links keep the filters.
+// The list of queues has one page at a time, and its links keep the filters. A count that may not be all has a plus.
 func TestTheListOfQueues(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, large())
-	w := s.send(t, http.MethodGet, "/ui/queues?name=LONG-NAME-000&sort=pending&c=pending&c=task&page=2", "")
-	require.Contains(t, w.Body.String(), "51 to 100 of 100 queues that match, of 10\u202f000")
+	w := s.send(t, http.MethodGet, "/ui/queues?name=LONG-NAME-000&sort=pending&c=pending&c=dead&after=x", "")
+	require.Contains(t, w.Body.String(), "50 queues that match by name, and there may be more.")
 	require.Equal(t, 50, strings.Count(w.Body.String(), `<th scope="row">`))
-	require.Contains(t, w.Body.String(), `href="queues?name=LONG-NAME-000&amp;page=1&amp;sort=pending&amp;c=pending&amp;c=task"`)
-	require.NotContains(t, w.Body.String(), "Dead</a>", "the column is not chosen")
-	w = s.send(t, http.MethodGet, "/ui/queues?name=%3Cscript%3E", "")
-	require.Contains(t, w.Body.String(), "No queue matches")
+	require.Contains(t, w.Body.String(), `href="queues?after=the&#43;last&#43;name&amp;name=LONG-NAME-000&amp;sort=pending&amp;c=pending&amp;c=dead" rel="next"`)
+	require.Contains(t, w.Body.String(), `href="queues?name=LONG-NAME-000&amp;sort=pending&amp;c=pending&amp;c=dead">First`)
+	require.NotContains(t, w.Body.String(), "Stored</th>", "the column is not chosen")
+	require.Contains(t, w.Body.String(), "</span>48&#43;</td>")
+	require.Contains(t, w.Body.String(), "</span>49</td>")
+	require.Contains(t, w.Body.String(), ">1\u202f000&#43;</a>")
+	require.Contains(t, w.Body.String(), ">750</a>")
+	require.NotContains(t, w.Body.String(), "sort=dead", "only a whole list is sorted")
+
+	whole := large()
+	whole["/api/v1/queues"] = map[string]any{"queues": []any{
+		map[string]any{"name": "a", "messages": map[string]any{"pending": 1}}, map[string]any{"name": "b", "messages": map[string]any{"pending": 2}},
+	}, "pagination": map[string]any{}}
+	w = startOn(t, whole).send(t, http.MethodGet, "/ui/queues?sort=pending", "")
+	require.Less(t, strings.Index(w.Body.String(), `q=b"`), strings.Index(w.Body.String(), `q=a"`))
+	require.Contains(t, w.Body.String(), `href="queues?sort=dead"`)
+
+	none := answers{"/api/v1/queues": map[string]any{"queues": []any{}, "pagination": map[string]any{"next": "z"}}}
+	w = startOn(t, none).send(t, http.MethodGet, "/ui/queues?name=%3Cscript%3E", "")
+	require.Contains(t, w.Body.String(), `<a href="queues?after=z&amp;name=%3Cscript%3E">Examine the next ones`)
 	require.NotContains(t, w.Body.String(), "<script>")
 }
 
-// The overview shows the worst first: what is bad, then the largest.
+// The overview shows what is wrong with the server, then the problems in the order of the API, and where to go on.
 func TestTheWorstProblemIsFirst(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, answers{
-		"/api/v1/resources/queues": map[string]any{"queues": []any{
-			map[string]any{"name": "paused", "paused": true}, map[string]any{"name": "dead", "messages": map[string]any{"deadLetter": 9000}},
+		"/api/v1/problems": map[string]any{"found": 7, "examined": 500, "pagination": map[string]any{"next": "groups_9"}, "problems": []any{
+			map[string]any{"kind": "held_snapshot", "session": "session 7", "urgent": true, "ageSeconds": 4000},
+			map[string]any{"kind": "stuck_head", "queue": "a", "consumerGroup": "g", "partition": "p", "deliveries": 3, "messages": 1},
+			map[string]any{"kind": "lag", "queue": "a", "consumerGroup": "late", "messages": 20, "messagesAreLowerBound": true, "ageSeconds": 61},
+			map[string]any{"kind": "dead_letters", "queue": "dead", "consumerGroup": "g", "messages": 1000, "messagesAreLowerBound": true},
+			map[string]any{"kind": "paused_queue", "queue": "paused", "messages": 2},
+			map[string]any{"kind": "paused_partition", "queue": "paused", "partition": "q", "messages": 2},
 		}},
-		"/api/v1/consumer-groups": []any{
-			map[string]any{"name": "late", "queueName": "a", "maxTimeLag": 100}, map[string]any{"name": "fine", "queueName": "a", "maxTimeLag": 59},
-			map[string]any{"name": "very-late", "queueName": "a", "maxTimeLag": 4000},
-		},
 		"/api/v1/status/dispatcher": map[string]any{"listener": map[string]any{"state": "deaf"}, "inbox": map[string]any{"rejected": 2}},
 	})
 	page := s.send(t, http.MethodGet, "/ui/", "").Body.String()
 	at := -1
-	for _, problem := range []string{"<strong>deaf", "<strong>a · very-late", "<strong>2 rejected rows", "<strong>dead", "<strong>a · late", "<strong>paused"} {
+	for _, problem := range []string{
+		"<strong>deaf", "<strong>2 rejected rows", "<strong>session 7", "<strong>a · g · p</strong><span class=\"text\">The first message was delivered 3 times, and 1 message",
+		"<strong>a · late</strong><span class=\"text\">20&#43; messages, the oldest", "<strong>dead · g</strong><span class=\"text\">1\u202f000&#43; messages failed", "<strong>paused</strong>", "<strong>paused · q",
+		"1 more were found. <a href=\"./?show=more\"", `<a href="./?after=groups_9">Examine the next ones`,
+	} {
 		next := strings.Index(page, problem)
 		require.Greater(t, next, at, problem)
 		at = next
 	}
-	require.NotContains(t, page, "a · fine")
+	for _, link := range []string{`href="group?g=g&amp;p=p&amp;q=a"`, `href="dead?g=g&amp;q=dead"`, `href="queue?p=q&amp;q=paused"`, `href="system"`} {
+		require.Contains(t, page, link)
+	}
+	page = s.send(t, http.MethodGet, "/ui/?after=groups_9", "").Body.String()
+	require.NotContains(t, page, "<strong>deaf", "the server is shown on the first page")
+	require.Contains(t, page, `<a href="./">Begin again`)
 }
 
 // The preview of an edit shows what changes, and sends every other option as it is.

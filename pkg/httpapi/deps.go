@@ -7,6 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -59,8 +60,11 @@ type Deps struct {
 	GroupWriter adminplane.GroupWriter
 	GroupReader adminplane.GroupReader
 	// Progress reads groups and partitions in bounded work.
-	Progress    progressplane.Progress
-	Resources   adminplane.Resources
+	Progress  progressplane.Progress
+	Resources adminplane.Resources
+	// Queues and Problems are the lists that read a bounded number of rows.
+	Queues      listplane.Queues
+	Problems    listplane.Problems
 	DeadLetters adminplane.DeadLetters
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit

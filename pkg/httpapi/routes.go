@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -29,7 +30,7 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.historyRoutes(), s.progressRoutes(), s.streamRoutes(data), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.listRoutes(), s.historyRoutes(), s.progressRoutes(), s.streamRoutes(data), s.dashboardRoutes())
 }
 
 // progressRoutes show how far groups are. Their cost does not grow with the database.
@@ -136,6 +137,16 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 		{post, "/api/v1/migration/reset", Administer, answer(admin.Migration)},
 		{get, "/api/v1/audit", Administer | Granted, answer(admin.ListAudit)},
 		{get, "/api/v1/doctor", Administer, answer(count(admin.Examine))},
+	}
+}
+
+// listRoutes read a bounded number of rows. They share the limit of the other statistics.
+func (s *Server) listRoutes() []Route {
+	lists, count := &listplane.Handlers{Queues: s.deps.Queues, Problems: s.deps.Problems}, s.statistics.limit
+	return []Route{
+		{get, "/api/v1/queues", Read | Granted, wire.JSON(count(lists.ListQueues))},
+		{get, "/api/v1/tags", Read, wire.JSON(count(lists.ListTags))},
+		{get, "/api/v1/problems", Read | Granted, wire.JSON(count(lists.ListProblems))},
 	}
 }
 

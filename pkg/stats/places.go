@@ -25,9 +25,9 @@ const (
 	maxExamined = 1000
 	// MaxTies is how many cursors of one instant a list can skip.
 	MaxTies = 10_000
-	// maxSought is how many partitions the preview of a seek examines, and maxGaps how many messages it counts in a
-	// partition in which messages were deleted one by one.
-	maxSought, maxGaps = 1000, 10_000
+	// maxSought is how many partitions the preview of a seek examines, and maxSearched how many if it has to search an
+	// instant in each. maxGaps is how many messages it counts in a partition in which messages were deleted one by one.
+	maxSought, maxSearched, maxGaps = 1000, 250, 10_000
 )
 
 // PlaceList says which places of a group are listed, and in which order.
@@ -255,20 +255,22 @@ type SeekPreview struct {
 }
 
 // PreviewSeek says what a seek of a group would do. It examines at most 1,000 partitions by name and the 1,000
-// that have been due the longest. It changes nothing. Errors: CodeNotFound, CodeUnavailable.
+// that have been due the longest, or 250 each for an instant. It changes nothing. Errors: CodeNotFound, CodeUnavailable.
 func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to SeekTarget) (out SeekPreview, err error) {
 	q, one, err := g.find(ctx, queueName, group, 1)
 	if err == nil {
-		at := pgtype.Timestamptz{Valid: true, Time: to.At}
+		at, most := pgtype.Timestamptz{Valid: true, Time: to.At}, maxSought
 		switch {
 		case to.End:
 			at.InfinityModifier = pgtype.Infinity
 		case to.At.IsZero():
 			at.InfinityModifier = pgtype.NegativeInfinity
+		default:
+			most = maxSearched
 		}
 		var capped, more bool
 		err = g.pool.ScanRow(ctx, []any{&out.Cursors, &out.Again, &out.Skipped, &out.Leases, &capped, &more},
-			sqlSeekPreview, q.key, one.key, at, to.Partition, int64(maxSought), int64(maxGaps))
+			sqlSeekPreview, q.key, one.key, at, to.Partition, int64(most), int64(maxGaps))
 		out.AtLeast = capped || more || one.Joining
 	}
 	return out, postgres.Wrapf(err, "previewing a seek of group %q in queue %q", group, queueName)

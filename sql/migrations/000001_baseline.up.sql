@@ -43,6 +43,7 @@ CREATE TABLE belfry.queue (
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
 CREATE INDEX queue_tags ON belfry.queue (namespace, task) WHERE deleted_at IS NULL;
+CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.
 CREATE INDEX queue_swept ON belfry.queue (id)
@@ -137,6 +138,7 @@ CREATE TABLE belfry.consumer_group (
     UNIQUE (queue_id, name)
 );
 CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
+CREATE INDEX consumer_group_paused ON belfry.consumer_group (id) WHERE paused;
 
 -- From sql/schema/group_deleted.sql.
 
@@ -4306,4 +4308,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'c353838863872010b6446447f37aae1900a4f610cc10afde7828203b771e1d23';
+COMMENT ON FUNCTION belfry.baseline() IS 'd97d1c02b2ab63eed1fede2b6694f81733c77821a59ff29d7c882793d4de60ea';

@@ -18,3 +18,4 @@ CREATE TABLE belfry.consumer_group (
     UNIQUE (queue_id, name)
 );
 CREATE INDEX consumer_group_name ON belfry.consumer_group (name, queue_id);
+CREATE INDEX consumer_group_paused ON belfry.consumer_group (id) WHERE paused;

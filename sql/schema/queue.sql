@@ -37,6 +37,7 @@ CREATE TABLE belfry.queue (
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
 CREATE INDEX queue_tags ON belfry.queue (namespace, task) WHERE deleted_at IS NULL;
+CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.
 CREATE INDEX queue_swept ON belfry.queue (id)

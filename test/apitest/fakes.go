@@ -44,6 +44,7 @@ type Fakes struct {
 	Inbox       *httpapi.InboxState
 	Flushes     []store.Flushes
 	Resources   Resources
+	Lists       Lists
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit

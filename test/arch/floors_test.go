@@ -20,11 +20,11 @@ var floors = map[string]int{
 
 	"pkg/seal": 1, "pkg/events": 1, "pkg/audit": 1, "pkg/batch": 1, "pkg/readiness": 1, "pkg/plan": 1, "pkg/intent": 1, "pkg/postgres": 1, "pkg/devdb": 1, "pkg/token": 1, "pkg/dashboard/source": 1,
 
-	"pkg/store": 2, "pkg/listen": 2, "pkg/catalog": 2, "pkg/auditlog": 2, "pkg/owner": 2, "pkg/explain": 2, "pkg/queenimport": 2, "pkg/stream": 2, "pkg/revocation": 2, "pkg/maintenance": 2, "pkg/spool": 2, "pkg/history": 2, "pkg/deadletter": 2, "pkg/trace": 2, "pkg/inbox": 2, "pkg/stats": 2, "pkg/sweep": 2, "pkg/attach": 2, "pkg/migrate": 2, "pkg/reseal": 2, "pkg/dashboard/page": 2,
+	"pkg/store": 2, "pkg/listen": 2, "pkg/catalog": 2, "pkg/auditlog": 2, "pkg/owner": 2, "pkg/explain": 2, "pkg/queenimport": 2, "pkg/stream": 2, "pkg/revocation": 2, "pkg/maintenance": 2, "pkg/spool": 2, "pkg/history": 2, "pkg/deadletter": 2, "pkg/trace": 2, "pkg/inbox": 2, "pkg/stats": 2, "pkg/problem": 2, "pkg/sweep": 2, "pkg/attach": 2, "pkg/migrate": 2, "pkg/reseal": 2, "pkg/dashboard/page": 2,
 
 	"pkg/dispatch": 3, "pkg/doctor": 3, "pkg/live": 3, "pkg/sqlwait": 3, "pkg/httpapi/wire": 3, "pkg/bench/load": 3, "pkg/dashboard/pages": 3,
 
-	"pkg/httpapi": 4, "pkg/httpapi/dataplane": 4, "pkg/httpapi/adminplane": 4, "pkg/httpapi/historyplane": 4, "pkg/httpapi/liveplane": 4, "pkg/httpapi/progressplane": 4, "pkg/dashboard": 4, "pkg/bench": 4,
+	"pkg/httpapi": 4, "pkg/httpapi/dataplane": 4, "pkg/httpapi/adminplane": 4, "pkg/httpapi/historyplane": 4, "pkg/httpapi/liveplane": 4, "pkg/httpapi/listplane": 4, "pkg/httpapi/progressplane": 4, "pkg/dashboard": 4, "pkg/bench": 4,
 
 	"config": 5,
 

@@ -3,6 +3,7 @@ package integration_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -142,6 +143,9 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 	for name, want := range map[string]int64{"a pushed": 6, "b pushed": 3, "a popped": 4, "none empty": 1, "a acked": 2, "b transactions": 1, "a created": 1} {
 		require.Equal(t, want, ops[name], name)
 	}
+	require.NotContains(t, raw("/api/v1/analytics/queue-ops?queue=a"), `"partitionCount":0`)
+	require.NotContains(t, strings.ReplaceAll(raw("/api/v1/analytics/queue-ops?queue=a&live=false"), `"partitionCount":0`, ""), `partitionCount`)
+	require.Contains(t, raw("/api/v1/analytics/worker-metrics?live=false"), `"pendingMessages":0`)
 	workers := ask[workerMetricsBody](c, get("/api/v1/analytics/worker-metrics?queue=a")).ok(http.StatusOK)
 	require.EqualValues(t, 6, workers.Summary.TotalPushMessages)
 	require.EqualValues(t, 4, workers.Summary.TotalPopMessages)
@@ -204,6 +208,7 @@ func TestAHistoryThatCannotBeReadSaysWhy(t *testing.T) {
 			refused("/api/v1/"+path+"?"+query, want)
 		}
 	}
+	refused("/api/v1/analytics/queue-ops?live=false&task=t", "leave out namespace and task")
 	refused("/api/v1/status/analytics?interval=week", "it must be minute, hour or day")
 	refused("/api/v1/status/analytics?interval=minute&from="+time.Now().Add(-72*time.Hour).UTC().Format(time.RFC3339), "send a longer interval")
 	for span, minutes := range map[time.Duration]int{time.Hour: 1, 6 * time.Hour: 5, 24 * time.Hour: 15, 7 * 24 * time.Hour: 60, 8 * 24 * time.Hour: 360} {

@@ -17,7 +17,15 @@ var functions = template.FuncMap{
 	"short": chart.Short, "ms": millis, "link": Link, "groupName": GroupName, "plural": Plural, "len64": func(n int) int64 { return int64(n) }, "inc": func(n int) int64 { return int64(n) + 1 }, "inc64": func(n int64) int64 { return n + 1 },
 	"ptr": func(at time.Time) *time.Time { return &at }, "optional": Optional, "dict": dict,
 	"tabsOf": tabsOf, "statusText": statusText, "bytes": size, "oneLine": oneLine,
-	"operation": operation, "per": per, "each": each,
+	"least": AtLeast, "operation": operation, "per": per, "each": each,
+}
+
+// AtLeast writes a number, with a plus if there may be more.
+func AtLeast(n int64, more bool) string {
+	if more {
+		return Num(n) + "+"
+	}
+	return Num(n)
 }
 
 // Num writes a number with its thousands apart.

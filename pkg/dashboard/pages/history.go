@@ -38,7 +38,7 @@ func history(r *page.Request) (*page.Content, error) {
 		return string(page.Link("/api/v1/analytics/"+name, "from", from, "queue", d.Queue, "consumerGroup", d.Group, "namespace", d.Namespace, "task", d.Task))
 	}
 	var err error
-	if d.Series, err = source.Read[source.Series](r.Ctx, r.Client, r.Caller, path("worker-metrics")); err != nil {
+	if d.Series, err = source.Read[source.Series](r.Ctx, r.Client, r.Caller, path("worker-metrics")+"&live=false"); err != nil {
 		return nil, err
 	}
 	latencies, err := source.Read[source.Latencies](r.Ctx, r.Client, r.Caller, path("queue-lag"))

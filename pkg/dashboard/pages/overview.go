@@ -2,8 +2,10 @@ package pages
 
 import (
 	"cmp"
+	"html/template"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
@@ -12,11 +14,10 @@ import (
 )
 
 const (
-	// maxProblems is how many problems the overview lists.
-	maxProblems = 25
-	// lateAfter is the age in seconds of an unconsumed message that is a problem, and veryLate that of one
-	// that is bad.
-	lateAfter, veryLate = 60, 3600
+	// shownProblems and moreProblems are how many problems the overview lists.
+	shownProblems, moreProblems = 25, 100
+	// lateAfter is the age in seconds of an unconsumed message that is a problem.
+	lateAfter = 60
 	// busiest is how many queues the overview lists by their deliveries.
 	busiest = 8
 )
@@ -24,10 +25,11 @@ const (
 // overviewData is what the overview shows.
 type overviewData struct {
 	Problems []Problem
-	// More is how many problems are not listed.
-	More     int
-	Totals   *source.Overview
-	Activity *source.Activity
+	// Left is how many problems were found and are not listed, and All the link to them. Examined counts the groups and
+	// pauses that were examined. Next is where to go on, and First where it begins.
+	Left, Examined   int
+	All, Next, First template.URL
+	Activity         *source.Activity
 	// Dispatcher is nil for a caller who may not see it.
 	Dispatcher *source.Dispatcher
 	Chart      any
@@ -43,39 +45,55 @@ type busyQueue struct {
 
 func overview(r *page.Request) (*page.Content, error) {
 	data := &overviewData{}
-	queues, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, "/api/v1/resources/queues")
+	queues, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, "/api/v1/queues?limit=1")
 	if err != nil {
 		return nil, err
 	}
-	groups, err := source.Read[[]source.Group](r.Ctx, r.Client, r.Caller, "/api/v1/consumer-groups")
-	if err != nil {
-		return nil, err
-	}
-	if data.Totals, err = source.Read[source.Overview](r.Ctx, r.Client, r.Caller, "/api/v1/resources/overview"); err != nil {
-		return nil, err
-	}
-	if data.Activity, err = source.Read[source.Activity](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/worker-metrics"); err != nil {
+	if data.Activity, err = source.Read[source.Activity](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/worker-metrics?live=false"); err != nil {
 		return nil, err
 	}
 	data.Dispatcher, err = source.Read[source.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
 	if err != nil && !source.IsStatus(err, http.StatusForbidden) { // a token with grants may not see it
 		return nil, err
 	}
-	data.Empty = len(queues.Queues) == 0
-	data.Problems = slices.Concat(serverProblems(data.Dispatcher), queueProblems(queues.Queues), groupProblems(*groups))
-	slices.SortStableFunc(data.Problems, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(b.rank(), a.rank()), cmp.Compare(b.size, a.size))
-	})
-	data.More = max(0, len(data.Problems)-maxProblems)
-	data.Problems = data.Problems[:len(data.Problems)-data.More]
+	data.Empty = len(queues.Queues) == 0 && queues.Pagination.Next == nil
+	if err := data.look(r); err != nil {
+		return nil, err
+	}
 	data.Chart = rates(data.Activity)
 	for _, q := range data.Activity.Queues[:min(busiest, len(data.Activity.Queues))] {
 		data.Busiest = append(data.Busiest, busyQueue{q.QueueName, q.PopCount, q.P50Ms, q.P95Ms, q.P99Ms})
 	}
 	return &page.Content{Title: "Overview", Data: data, Commands: []page.Command{
+		r.Get("What is wrong", "/api/v1/problems"),
 		r.Get("Counts of all queues", "/api/v1/resources/overview", "status"),
 		r.Get("Groups with their lag", "/api/v1/consumer-groups", "group", "list"),
 	}}, nil
+}
+
+// look reads what is wrong.
+func (d *overviewData) look(r *page.Request) error {
+	after, limit := r.Query.Get("after"), shownProblems
+	if r.Query.Get("show") == "more" {
+		limit = moreProblems
+	}
+	found, err := source.Read[source.Problems](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/problems", "limit", strconv.Itoa(limit), "cursor", after)))
+	if err != nil {
+		return err
+	}
+	d.Problems, d.Examined = listedProblems(found.Problems), found.Examined
+	if after == "" {
+		d.Problems = append(serverProblems(d.Dispatcher), d.Problems...)
+	} else {
+		d.First = page.Link("")
+	}
+	if d.Left = found.Found - len(found.Problems); d.Left > 0 && limit == shownProblems {
+		d.All = page.Link("", "show", "more", "after", after)
+	}
+	if next := found.Pagination.Next; next != nil {
+		d.Next = page.Link("", "after", *next)
+	}
+	return nil
 }
 
 // rates is the chart of what all instances did in the last hour.

@@ -19,14 +19,6 @@ type Problem struct {
 	Link template.URL
 	// Advice says what to do.
 	Advice string
-	size   int64
-}
-
-func (p *Problem) rank() int {
-	if p.Level == "bad" {
-		return 1
-	}
-	return 0
 }
 
 func level(bad bool) string {
@@ -43,7 +35,7 @@ func serverProblems(d *source.Dispatcher) (found []Problem) {
 	}
 	if d.Listener.State != "proven" {
 		found = append(found, Problem{
-			Level: "bad", Kind: "Listener", Name: d.Listener.State, Link: page.Link("dispatcher"), size: 1 << 62,
+			Level: "bad", Kind: "Listener", Name: d.Listener.State, Link: page.Link("dispatcher"),
 			Text:   "Wakes of other instances may not arrive. Waiting requests poll the database.",
 			Advice: "See its connection to Postgres",
 		})
@@ -53,14 +45,14 @@ func serverProblems(d *source.Dispatcher) (found []Problem) {
 	}
 	if n := d.Inbox.Rejected; n > 0 {
 		found = append(found, Problem{
-			Level: "bad", Kind: "Inbox", Name: page.Plural(n, "rejected row", "rejected rows"), Link: page.Link("producers"), size: n,
+			Level: "bad", Kind: "Inbox", Name: page.Plural(n, "rejected row", "rejected rows"), Link: page.Link("producers"),
 			Text:   "Producers wrote them with SQL, and they cannot be stored as messages.",
 			Advice: "Read the reason in belfry.inbox_rejected",
 		})
 	}
 	if old := time.Duration(d.Inbox.OldestSeconds * float64(time.Second)); old > lateAfter*time.Second {
 		found = append(found, Problem{
-			Level: "bad", Kind: "Inbox", Name: page.Plural(d.Inbox.Waiting, "waiting row", "waiting rows"), Link: page.Link("producers"), size: d.Inbox.Waiting,
+			Level: "bad", Kind: "Inbox", Name: page.Plural(d.Inbox.Waiting, "waiting row", "waiting rows"), Link: page.Link("producers"),
 			Text:   "The oldest has waited for " + page.Span(old) + ".",
 			Advice: "See who holds the lock of the sequencer",
 		})
@@ -68,44 +60,42 @@ func serverProblems(d *source.Dispatcher) (found []Problem) {
 	return found
 }
 
-// queueProblems are queues with dead letters, and paused queues with messages.
-func queueProblems(queues []source.Queue) (found []Problem) {
-	for i := range queues {
-		q := &queues[i]
-		if n := q.Messages.DeadLetter; n > 0 {
-			found = append(found, Problem{
-				Level: "warn", Kind: "Dead letters", Name: q.Name, Link: page.Link("dead", "q", q.Name), size: n,
-				Text: page.Plural(n, "message", "messages") + " failed too often", Advice: "Look at the errors, then redrive",
-			})
-		}
-		if q.Paused {
-			found = append(found, Problem{
-				Level: "warn", Kind: "Paused", Name: q.Name, Link: page.Link("queue", "q", q.Name), size: q.Messages.Pending,
-				Text: page.Plural(q.Messages.Pending, "message waits", "messages wait"), Advice: "Resume the queue",
-			})
-		}
+// listedProblems are those of queues and groups, and held snapshots.
+func listedProblems(all []source.Problem) (found []Problem) {
+	for i := range all {
+		found = append(found, listedProblem(&all[i]))
 	}
 	return found
 }
 
-// groupProblems are groups that are late, and paused ones.
-func groupProblems(groups []source.Group) (found []Problem) {
-	for i := range groups {
-		g := &groups[i]
-		name, to := g.QueueName+" · "+page.GroupName(g.Name), page.Link("group", "q", g.QueueName, "g", g.Name)
-		switch {
-		case g.Paused:
-			found = append(found, Problem{
-				Level: "warn", Kind: "Paused", Name: name, Link: to, size: g.TotalLag,
-				Text: page.Plural(g.TotalLag, "message waits", "messages wait") + " for the group", Advice: "Resume the group",
-			})
-		case g.MaxTimeLag >= lateAfter:
-			found = append(found, Problem{
-				Level: level(g.MaxTimeLag >= veryLate), Kind: "Lag", Name: name, Link: to, size: g.MaxTimeLag,
-				Text: page.Plural(g.TotalLag, "message", "messages") + " in " + page.Plural(g.PartitionsWithLag, "partition", "partitions"),
-				Age:  g.MaxTimeLag, Advice: "See what waits, and why",
-			})
-		}
+func listedProblem(p *source.Problem) Problem {
+	messages := page.AtLeast(p.Messages, p.MessagesAreLowerBound) + map[bool]string{true: " message", false: " messages"}[p.Messages == 1 && !p.MessagesAreLowerBound]
+	q := Problem{Level: level(p.Urgent), Name: p.Queue, Age: p.AgeSeconds, Link: page.Link("queue", "q", p.Queue)}
+	if p.ConsumerGroup != "" {
+		q.Name, q.Link = p.Queue+" · "+page.GroupName(p.ConsumerGroup), page.Link("group", "q", p.Queue, "g", p.ConsumerGroup)
 	}
-	return found
+	switch p.Kind {
+	case "held_snapshot":
+		q.Kind, q.Name, q.Link = "Open transaction", p.Session, page.Link("system")
+		q.Text, q.Advice = "Postgres cannot remove old row versions, and tables grow", "See how to end it"
+	case "stuck_head":
+		q.Kind, q.Name, q.Link = "Stuck", q.Name+" · "+p.Partition, page.Link("group", "q", p.Queue, "g", p.ConsumerGroup, "p", p.Partition)
+		q.Text, q.Advice = "The first message was delivered "+page.Plural(p.Deliveries, "time", "times")+", and "+messages+" wait", "See why it fails"
+		if p.RetryInSeconds > 0 {
+			q.Text = "The first message waits " + page.Span(time.Duration(p.RetryInSeconds)*time.Second) + " for a retry, and " + messages + " wait"
+		}
+	case "lag":
+		q.Kind, q.Text, q.Advice = "Lag", messages, "See what waits, and why"
+	case "dead_letters":
+		q.Kind, q.Link = "Dead letters", page.Link("dead", "q", p.Queue, "g", p.ConsumerGroup)
+		q.Text, q.Advice = messages+" failed too often", "Look at the errors, then redrive"
+	case "paused_queue":
+		q.Kind, q.Text, q.Advice = "Paused", messages+" wait", "Resume the queue"
+	case "paused_group":
+		q.Kind, q.Text, q.Advice = "Paused", messages+" wait for the group", "Resume the group"
+	case "paused_partition":
+		q.Kind, q.Name, q.Link = "Paused", p.Queue+" · "+p.Partition, page.Link("queue", "q", p.Queue, "p", p.Partition)
+		q.Text, q.Advice = messages+" wait in the partition", "Resume the partition"
+	}
+	return q
 }

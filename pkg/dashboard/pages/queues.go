@@ -3,9 +3,8 @@ package pages
 import (
 	"cmp"
 	"html/template"
+	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
@@ -14,7 +13,7 @@ import (
 )
 
 // queuesPage is how many queues one page lists.
-const queuesPage = 50
+const queuesPage = "50"
 
 // sparkBuckets is how many values the line of a queue has.
 const sparkBuckets = 30
@@ -23,60 +22,82 @@ const sparkBuckets = 30
 type column struct{ Key, Name string }
 
 var columns = []column{
-	{"namespace", "Namespace"}, {"task", "Task"}, {"partitions", "Partitions"}, {"stored", "Stored"}, {"pending", "Pending"},
+	{"namespace", "Namespace"}, {"task", "Task"}, {"groups", "Groups"}, {"partitions", "Partitions"}, {"stored", "Stored"}, {"pending", "Pending"},
 	{"processing", "In delivery"}, {"dead", "Dead letters"}, {"lag", "Oldest"}, {"latency", "p99"}, {"hour", "Last hour"},
 }
 
 // defaultColumns are shown unless the URL names others.
 var defaultColumns = []string{"partitions", "pending", "processing", "dead", "lag", "latency", "hour"}
 
+// sorts compare two queues by a column, the largest first.
+var sorts = map[string]func(a, b *queueRow) int{
+	"pending":    func(a, b *queueRow) int { return cmp.Compare(b.Messages.Pending, a.Messages.Pending) },
+	"dead":       func(a, b *queueRow) int { return cmp.Compare(b.Messages.DeadLetter, a.Messages.DeadLetter) },
+	"lag":        func(a, b *queueRow) int { return cmp.Compare(b.OldestSeconds, a.OldestSeconds) },
+	"partitions": func(a, b *queueRow) int { return cmp.Compare(b.Partitions, a.Partitions) },
+	"stored":     func(a, b *queueRow) int { return cmp.Compare(b.Messages.Total, a.Messages.Total) },
+}
+
 type queuesData struct {
 	Rows    []queueRow
 	Columns []column
 	Shown   map[string]bool
-	// Name, Namespace, Task and Only are the filters in force.
-	Name, Namespace, Task, Only string
-	Namespaces, Tasks           []string
-	Sort                        string
-	Found, All                  int
-	First, Last                 int
-	Previous, Next              template.URL
-	Sorts                       map[string]template.URL
+	// Name, Namespace and Task are the filters in force. Filtered says that there is one.
+	Name, Namespace, Task string
+	Filtered              bool
+	Namespaces, Tasks     []string
+	// Sort is a key of sorts, or empty. Sorts are the links for other orders. They are there if all queues fit on the page.
+	Sort  string
+	Sorts map[string]template.URL
+	// First and Next are the links to other pages.
+	First, Next template.URL
+	// Empty says that there is no queue at all.
+	Empty bool
 }
 
 type queueRow struct {
 	source.Queue
-	Lag  int64
 	P99  float64
 	Line template.HTML
 	// Fill is how full the gauge is, from 0 to 10: the part of the largest number of pending messages.
-	Fill    int
-	Problem string
+	Fill int
+	Late bool
+}
+
+// maxDeadLetters is the largest number of dead letters that the list of queues counts.
+const maxDeadLetters = 1000
+
+// DeadLetters writes the number of dead letters.
+func (q *queueRow) DeadLetters() string {
+	return page.AtLeast(q.Messages.DeadLetter, q.Messages.DeadLetter >= maxDeadLetters)
 }
 
 func queues(r *page.Request) (*page.Content, error) {
-	all, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, "/api/v1/resources/queues")
-	if err != nil {
-		return nil, err
-	}
-	groups, err := source.Read[[]source.Group](r.Ctx, r.Client, r.Caller, "/api/v1/consumer-groups")
-	if err != nil {
-		return nil, err
-	}
-	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops")
-	if err != nil {
-		return nil, err
-	}
 	data := &queuesData{
-		Columns: columns, Shown: shownColumns(r.Query["c"]), All: len(all.Queues),
-		Name: r.Query.Get("name"), Namespace: r.Query.Get("namespace"), Task: r.Query.Get("task"), Only: r.Query.Get("only"), Sort: r.Query.Get("sort"),
+		Columns: columns, Shown: shownColumns(r.Query["c"]),
+		Name: r.Query.Get("name"), Namespace: r.Query.Get("namespace"), Task: r.Query.Get("task"), Sort: r.Query.Get("sort"),
 	}
-	rows := data.filter(all.Queues, lagOf(*groups))
-	data.sort(rows)
-	data.cut(r, rows)
+	data.Filtered = data.Name != "" || data.Namespace != "" || data.Task != ""
+	path := string(page.Link("/api/v1/queues", "limit", queuesPage, "name", data.Name, "namespace", data.Namespace, "task", data.Task))
+	if r.Query.Has("after") {
+		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
+		data.First = with(r, "queues", "after", "")
+	}
+	found, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, path)
+	if err != nil {
+		return nil, err
+	}
+	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops?live=false")
+	if err != nil {
+		return nil, err
+	}
+	data.list(r, found)
+	if err := data.tags(r); err != nil {
+		return nil, err
+	}
 	data.draw(ops)
 	return &page.Content{Title: "Queues", Data: data, Commands: []page.Command{
-		r.Get("List the queues", "/api/v1/resources/queues", "queue", "list"),
+		r.Get("List the queues", path, "queue", "list"),
 		r.Command("Create a queue", "POST", "/api/v1/configure", `{"queue": "orders", "options": {"leaseTime": 60}}`, []string{"queue", "configure", "orders", "--option", "leaseTime=60"}),
 	}}, nil
 }
@@ -92,94 +113,60 @@ func shownColumns(chosen []string) map[string]bool {
 	return shown
 }
 
-// lagOf returns the age of the oldest unconsumed message of each queue, in seconds.
-func lagOf(groups []source.Group) map[string]int64 {
-	lag := map[string]int64{}
-	for i := range groups {
-		lag[groups[i].QueueName] = max(lag[groups[i].QueueName], groups[i].MaxTimeLag)
+// list makes the rows. It sorts them if they are all queues that match.
+func (d *queuesData) list(r *page.Request, found *source.Queues) {
+	most := int64(1)
+	for _, q := range found.Queues {
+		d.Rows = append(d.Rows, queueRow{Queue: q, Late: q.OldestSeconds >= lateAfter})
+		most = max(most, q.Messages.Pending)
 	}
-	return lag
-}
-
-// filter returns the rows that the filters leave, and sets the lists of namespaces and tasks.
-func (d *queuesData) filter(all []source.Queue, lag map[string]int64) []queueRow {
-	rows, name := make([]queueRow, 0, len(all)), strings.ToLower(d.Name)
-	for _, q := range all {
-		d.Namespaces, d.Tasks = append(d.Namespaces, q.Namespace), append(d.Tasks, q.Task)
-		row := queueRow{Queue: q, Lag: lag[q.Name]}
-		switch {
-		case q.Paused:
-			row.Problem = "paused"
-		case row.Lag >= lateAfter:
-			row.Problem = "late"
-		case q.Messages.DeadLetter > 0:
-			row.Problem = "dead letters"
-		}
-		if strings.Contains(strings.ToLower(q.Name), name) && (d.Namespace == "" || q.Namespace == d.Namespace) && (d.Task == "" || q.Task == d.Task) &&
-			(d.Only != "problems" || row.Problem != "") {
-			rows = append(rows, row)
-		}
+	for i := range d.Rows {
+		d.Rows[i].Fill = int((d.Rows[i].Messages.Pending*10 + most - 1) / most)
 	}
-	d.Namespaces, d.Tasks = names(d.Namespaces), names(d.Tasks)
-	return rows
+	if next := found.Pagination.Next; next != nil {
+		d.Next = with(r, "queues", "after", *next)
+	}
+	d.Empty = len(d.Rows) == 0 && !d.Filtered && d.First == "" && d.Next == ""
+	if d.First != "" || d.Next != "" {
+		d.Sort = ""
+		return
+	}
+	d.Sorts = map[string]template.URL{"name": with(r, "queues", "sort", "")}
+	for key := range sorts {
+		d.Sorts[key] = with(r, "queues", "sort", key)
+	}
+	if compare := sorts[d.Sort]; compare != nil {
+		slices.SortStableFunc(d.Rows, func(a, b queueRow) int { return compare(&a, &b) })
+	}
 }
 
 // maxNames is how many namespaces or tasks a list offers.
 const maxNames = 200
+
+// tags sets the namespaces and tasks that the filters offer. A token with grants is offered those of the rows.
+func (d *queuesData) tags(r *page.Request) error {
+	found, err := source.Read[source.Tags](r.Ctx, r.Client, r.Caller, "/api/v1/tags?limit=300")
+	switch {
+	case err == nil:
+		for _, pair := range found.Tags {
+			d.Namespaces, d.Tasks = append(d.Namespaces, pair.Namespace), append(d.Tasks, pair.Task)
+		}
+	case source.IsStatus(err, http.StatusForbidden):
+		for i := range d.Rows {
+			d.Namespaces, d.Tasks = append(d.Namespaces, d.Rows[i].Namespace), append(d.Tasks, d.Rows[i].Task)
+		}
+	default:
+		return err
+	}
+	d.Namespaces, d.Tasks = names(d.Namespaces), names(d.Tasks)
+	return nil
+}
 
 // names returns the different texts that are not empty, in order.
 func names(all []string) []string {
 	slices.Sort(all)
 	all = slices.DeleteFunc(slices.Compact(all), func(text string) bool { return text == "" })
 	return all[:min(len(all), maxNames)]
-}
-
-func (d *queuesData) sort(rows []queueRow) {
-	slices.SortStableFunc(rows, func(a, b queueRow) int {
-		byName := cmp.Compare(a.Name, b.Name)
-		switch d.Sort {
-		case "pending":
-			return cmp.Or(cmp.Compare(b.Messages.Pending, a.Messages.Pending), byName)
-		case "dead":
-			return cmp.Or(cmp.Compare(b.Messages.DeadLetter, a.Messages.DeadLetter), byName)
-		case "lag":
-			return cmp.Or(cmp.Compare(b.Lag, a.Lag), byName)
-		case "partitions":
-			return cmp.Or(cmp.Compare(b.Partitions, a.Partitions), byName)
-		case "stored":
-			return cmp.Or(cmp.Compare(b.Messages.Total, a.Messages.Total), byName)
-		}
-		return byName
-	})
-}
-
-// cut keeps the rows of one page.
-func (d *queuesData) cut(r *page.Request, rows []queueRow) {
-	number, err := strconv.Atoi(r.Query.Get("page"))
-	if err != nil || number < 1 || (number-1)*queuesPage >= len(rows) {
-		number = 1
-	}
-	d.Found, d.First = len(rows), (number-1)*queuesPage
-	d.Last = min(len(rows), d.First+queuesPage)
-	var most int64 = 1
-	for i := range rows {
-		most = max(most, rows[i].Messages.Pending)
-	}
-	d.Rows = rows[d.First:d.Last]
-	for i := range d.Rows {
-		n := d.Rows[i].Messages.Pending
-		d.Rows[i].Fill = int((n*10 + most - 1) / most)
-	}
-	if number > 1 {
-		d.Previous = with(r, "queues", "page", strconv.Itoa(number-1))
-	}
-	if d.Last < len(rows) {
-		d.Next = with(r, "queues", "page", strconv.Itoa(number+1))
-	}
-	d.Sorts = map[string]template.URL{}
-	for _, key := range []string{"name", "pending", "dead", "lag", "partitions", "stored"} {
-		d.Sorts[key] = with(r, "queues", "sort", key)
-	}
 }
 
 // with returns the URL of the shown page with another value in its query.
@@ -192,7 +179,7 @@ func with(r *page.Request, path, name, value string) template.URL {
 			for _, v := range values {
 				encoded += "&c=" + template.URLQueryEscaper(v)
 			}
-		} else if key != name && key != "page" && len(values) > 0 {
+		} else if key != name && key != "after" && len(values) > 0 {
 			kept = append(kept, key, values[0])
 		}
 	}

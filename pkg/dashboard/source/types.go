@@ -7,18 +7,6 @@ type Counts struct {
 	Total, Pending, Processing, Completed, DeadLetter int64
 }
 
-// Queue is an element of GET /api/v1/resources/queues.
-type Queue struct {
-	Name, Namespace, Task string
-	CreatedAt             time.Time
-	Paused                bool
-	Partitions            int64
-	Messages              Counts
-}
-
-// Queues is GET /api/v1/resources/queues.
-type Queues struct{ Queues []Queue }
-
 // Partition is a partition in a QueueStatus.
 type Partition struct {
 	ID, Name     string
@@ -157,13 +145,6 @@ type QueueOps struct {
 	TimeRange     struct{ From, To time.Time }
 	BucketMinutes int
 	Series        []QueueBucket
-}
-
-// Overview is GET /api/v1/resources/overview.
-type Overview struct {
-	Queues, Partitions int64
-	Messages           Counts
-	Throughput         *struct{ IngestedPerSecond, ProcessedPerSecond float64 }
 }
 
 // Explanation is GET /api/v1/explain.

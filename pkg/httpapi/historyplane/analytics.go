@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
@@ -134,6 +135,9 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	q, err := readQuery(p, defaultSpan)
 	if err != nil {
 		return nil, err
+	}
+	if p.QueryParam("live") == "false" && (q.Namespace != nil || q.Task != nil) {
+		return nil, queue.Invalidf("live is false: leave out namespace and task, or live")
 	}
 	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
 	if err != nil {

@@ -99,8 +99,11 @@ type liveStatus struct {
 	leases stats.Leases
 }
 
-// liveQueues returns the queues that the filters select.
+// liveQueues returns the queues that the filters select. With live=false it reads none.
 func (h *Handlers) liveQueues(p *wire.Params, q *query) ([]stats.Queue, error) {
+	if p.QueryParam("live") == "false" {
+		return nil, nil
+	}
 	filter := stats.QueueFilter{Allowed: q.Allowed}
 	if q.Namespace != nil {
 		filter.Namespace = *q.Namespace

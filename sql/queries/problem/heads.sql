@@ -1,0 +1,30 @@
+-- Lists the first unfinished messages of partitions of the groups $1 that are late or stuck. Of each group it examines the 5
+-- partitions that are due longest, and the 3 that are due last. $2: the age in seconds from which on a message is
+-- late. It must be due or leased. $3: the deliveries from which on it is stuck. $4: the seconds from which on a wait for a
+-- retry is stuck. retry_in is NULL without such a wait. A partition may be listed twice.
+SELECT k.group_id, c.partition_id, head.age, c.due AND head.age >= $2::float8 AS late, c.stuck, c.attempts, c.failures, c.retry_in
+  FROM unnest($1::bigint[]) AS k(group_id)
+ CROSS JOIN LATERAL (
+        SELECT o.partition_id, o.committed, o.skip, o.attempts, o.failures,
+               CASE WHEN o.retry_at > statement_timestamp() THEN extract(epoch FROM o.retry_at - statement_timestamp())::float8 END AS retry_in,
+               o.ready_at <= statement_timestamp() OR coalesce(o.lease_until > statement_timestamp(), false) AS due,
+               o.attempts >= $3::bigint OR coalesce(o.retry_at > statement_timestamp() + make_interval(secs => $4::float8), false) AS stuck
+          FROM (SELECT f.partition_id, f.committed, f.skip, f.attempts, f.failures, f.retry_at, f.ready_at, f.lease_until
+                  FROM (SELECT c.partition_id, c.committed, c.skip, c.attempts, c.failures, c.retry_at, c.ready_at, c.lease_until
+                          FROM belfry.cursor c
+                         WHERE c.group_id = k.group_id AND c.ready_at IS NOT NULL
+                         ORDER BY c.ready_at
+                         LIMIT 5) AS f
+                UNION ALL
+                SELECT l.partition_id, l.committed, l.skip, l.attempts, l.failures, l.retry_at, l.ready_at, l.lease_until
+                  FROM (SELECT c.partition_id, c.committed, c.skip, c.attempts, c.failures, c.retry_at, c.ready_at, c.lease_until
+                          FROM belfry.cursor c
+                         WHERE c.group_id = k.group_id AND c.ready_at > statement_timestamp()
+                         ORDER BY c.ready_at DESC
+                         LIMIT 3) AS l) AS o) AS c
+ CROSS JOIN LATERAL (
+        SELECT extract(epoch FROM statement_timestamp() - m.created_at)::float8 AS age FROM belfry.message m
+         WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+         ORDER BY m.seq
+         LIMIT 1) AS head
+ WHERE c.stuck OR c.due AND head.age >= $2::float8

@@ -1,0 +1,39 @@
+package apitest
+
+import (
+	"context"
+
+	"github.com/belfry-mq/belfry/pkg/problem"
+	"github.com/belfry-mq/belfry/pkg/stats"
+)
+
+// Lists replace the lists that read a bounded number of rows.
+type Lists struct {
+	Page  stats.QueuePage
+	Pairs []stats.TagPair
+	Found problem.Found
+
+	// The parameters of the last calls.
+	Filter  stats.QueuePageFilter
+	After   stats.TagPair
+	From    problem.Position
+	Limit   int
+	Allowed []string
+}
+
+type listsFake struct{ *Lists }
+
+func (l listsFake) QueuePage(_ context.Context, filter stats.QueuePageFilter) (stats.QueuePage, error) {
+	l.Filter = filter
+	return l.Page, nil
+}
+
+func (l listsFake) TagPairs(_ context.Context, after stats.TagPair, limit int) ([]stats.TagPair, error) {
+	l.After, l.Limit = after, limit
+	return l.Pairs, nil
+}
+
+func (l listsFake) Find(_ context.Context, from problem.Position, limit int, allowed []string) (*problem.Found, error) {
+	l.From, l.Limit, l.Allowed = from, limit, allowed
+	return &l.Found, nil
+}

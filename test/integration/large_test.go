@@ -1,0 +1,232 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
+	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// largePage is a page of the dashboard for a large database.
+type largePage struct {
+	// target is its path below /ui/, with a query. The text {message} stands for the query of a stored message.
+	target string
+	// blocks is how many blocks of 8 kB its statements may touch. A row that is read by an index costs at least one
+	// block, so this also bounds the rows. It does not depend on the size of the database.
+	blocks int64
+}
+
+// largePages has each page at least once. The large database has about 10,300 queues, 110,000 partitions, 210,000 cursors,
+// 1,000,000 messages and 50,000 dead letters, in about 100,000 blocks.
+var largePages = []largePage{
+	{"", 25000},
+	{"?show=more", 40000},
+	{"queues", 5000},
+	{"queues?name=large", 5000},
+	{"queues?name=0999", 5000},
+	{"queues?namespace=n7&task=t3", 5000},
+	{"history", 500},
+	{"queue?q=large", 9000},
+	{"queue?q=large&by=failures&g=billing", 12000},
+	{"queue?q=large&order=name&from=p5", 15000},
+	{"queue?q=large&p=p77777&groups=audit", 9000},
+	{"options?q=large", 100},
+	{"group?q=large&g=billing", 15000},
+	{"group?q=large&g=audit", 1000},
+	{"group?q=large&g=billing&p=p77777&seek=beginning", 36000},
+	{"group?q=large&g=billing&seek=end", 36000},
+	{"group?q=large&g=billing&seek=time&at=2000-01-01", 60000},
+	{"group?q=large&g=billing&seek=end&in=p77777", 15000},
+	{"group?q=large&g=billing&list=due", 18000},
+	{"group?q=large&g=billing&list=leased", 18000},
+	{"group?q=large&g=billing&list=resting", 18000},
+	{"group?q=large&g=billing&list=name&from=p5", 18000},
+	{"messages?q=large&p=p77777&since=all", 1000},
+	{"messages?q=large&p=p77777&t=nothing", 1000},
+	{"dispatcher", 500},
+	{"traces?name=order", 3000},
+	{"producers", 500},
+	{"streams", 500},
+	{"maintenance", 500},
+	{"audit", 500},
+}
+
+// unboundedPages are read and have no bound on their blocks yet.
+var unboundedPages = []string{
+	"messages", "messages?q=large", "message?{message}",
+	"dead", "dead?q=large&g=billing",
+	"system", "traces",
+}
+
+// largeDatabase fills a database in a few seconds. The queue "large" has 100,000 partitions with 9 messages each. Its group
+// "billing" is behind in all of them, with 1,000 live leases, and has 50,000 dead letters. Its group "audit" has
+// finished everything. 10,000 queues have one partition with 10 messages and a group "g", which is behind in every
+// second one. 300 queues are empty.
+var largeDatabase = []string{
+	`ALTER TABLE belfry.message DROP CONSTRAINT message_pkey, DROP CONSTRAINT message_partition_id_transaction_id_key`,
+	`INSERT INTO belfry.queue (name, namespace, task) SELECT 'small.' || lpad(i::text, 5, '0'), 'n' || i % 250, 't' || i % 7 FROM generate_series(1, 10000) i`,
+	`INSERT INTO belfry.queue (name, namespace, task) SELECT 'empty.' || i, 'empty', '' FROM generate_series(1, 300) i`,
+	`INSERT INTO belfry.queue (name, namespace, task) VALUES ('large', 'large', '')`,
+	`INSERT INTO belfry.partition (queue_id, name, last_seq, last_push_at)
+		SELECT q.id, 'p' || lpad(i::text, 5, '0'), 9, now() - i * interval '10 ms' FROM belfry.queue q, generate_series(0, 99999) i WHERE q.name = 'large'`,
+	`INSERT INTO belfry.partition (queue_id, name, last_seq, last_push_at) SELECT q.id, 'Default', 10, now() - q.id * interval '10 ms' FROM belfry.queue q WHERE q.name LIKE 'small.%'`,
+	`INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
+		SELECT p.id, i, p.last_push_at - (p.last_seq - i) * interval '1 s', gen_random_uuid(), 'm' || i, '{"total": 12}' FROM belfry.partition p, generate_series(1, p.last_seq) i`,
+	`ALTER TABLE belfry.message ADD CONSTRAINT message_pkey PRIMARY KEY (partition_id, seq), ADD CONSTRAINT message_partition_id_transaction_id_key UNIQUE (partition_id, transaction_id)`,
+	`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue) SELECT id, unnest(CASE WHEN name = 'large' THEN '{audit,billing}' ELSE '{g}'::text[] END), true FROM belfry.queue`,
+	`INSERT INTO belfry.cursor (partition_id, group_id, committed, consumed, ready_at, attempts)
+		SELECT p.id, g.id, s.committed, s.committed, CASE WHEN s.committed < p.last_seq THEN p.last_push_at END, CASE WHEN p.id % 50 = 0 THEN 4 ELSE 0 END
+		  FROM belfry.partition p JOIN belfry.consumer_group g USING (queue_id)
+		 CROSS JOIN LATERAL (SELECT CASE WHEN g.name = 'billing' OR g.name = 'g' AND p.id % 2 = 0 THEN 3 ELSE p.last_seq END AS committed) s`,
+	`INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, failed_at, error)
+		SELECT p.id, 2, g.id, 4, now() - p.id * interval '1 ms', 'the customer ' || p.id % 1000 || ' is unknown'
+		  FROM belfry.partition p JOIN belfry.consumer_group g USING (queue_id) WHERE g.name = 'billing' AND p.id % 2 = 0`,
+	`UPDATE belfry.cursor c SET lease_id = gen_random_uuid(), lease_until = now() + interval '1 hour', lease_end = 6, ready_at = now() + interval '1 hour', attempts = 1
+		  FROM belfry.consumer_group g WHERE g.id = c.group_id AND g.name = 'billing' AND c.partition_id % 100 = 0`,
+	`INSERT INTO belfry.trace (id, partition_id, seq, group_name, event_type, worker, names, data)
+		SELECT gen_random_uuid(), p.id, 1, 'billing', 'billed', 'w', ARRAY['order', 'order-' || i], '{}' FROM generate_series(1, 20000) i
+		  JOIN belfry.partition p ON p.name = 'p' || lpad(i::text, 5, '0')`,
+	`INSERT INTO belfry.trace_name (name, created_at, trace_id) SELECT unnest(t.names), t.created_at, t.id FROM belfry.trace t`,
+	`ANALYZE`,
+}
+
+// largeCluster starts a Postgres that counts the blocks of statements, with the large database in it. It returns the URL.
+func largeCluster(t *testing.T) (dsn, admin string) {
+	t.Helper()
+	cluster := pgtest.OwnCluster(t, "shared_preload_libraries")
+	run := func(dsn string, statements ...string) {
+		t.Helper()
+		conn, err := pgx.Connect(t.Context(), dsn)
+		require.NoError(t, err)
+		defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+		for _, statement := range statements {
+			_, err := conn.Exec(t.Context(), statement)
+			require.NoError(t, err, statement)
+		}
+	}
+	admin, dsn = cluster.URL("postgres"), cluster.URL("large")
+	run(admin, "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'", "ALTER SYSTEM SET max_wal_size = '4GB'", "ALTER SYSTEM SET autovacuum = off")
+	require.NoError(t, cluster.Kill())
+	require.NoError(t, cluster.Restart(t.Context()))
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "large"))
+	require.NoError(t, migrate.New(migrate.Config{URL: dsn, LockTimeout: patience}, zap.NewNop()).Up(t.Context()))
+	run(admin, "CREATE EXTENSION pg_stat_statements")
+	began := time.Now()
+	run(dsn, append([]string{"SET synchronous_commit = off", "SET maintenance_work_mem = '512MB'"}, largeDatabase...)...)
+	t.Logf("the database was filled in %s", time.Since(began))
+	return dsn, admin
+}
+
+// statements counts what the statements of a database have done. Its connection is to another database.
+type statements struct {
+	t    *testing.T
+	conn *pgx.Conn
+}
+
+// blocks returns the number of calls and of touched blocks since the last reset.
+func (s statements) blocks() (calls, blocks int64) {
+	s.t.Helper()
+	require.NoError(s.t, s.conn.QueryRow(s.t.Context(), `SELECT coalesce(sum(calls), 0)::bigint, coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint
+		FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'large')`).Scan(&calls, &blocks))
+	return calls, blocks
+}
+
+// quiet waits until no statement has run for some time, and begins to count.
+func (s statements) quiet(still time.Duration) {
+	s.t.Helper()
+	before, at := int64(-1), time.Now()
+	until(s.t, "the database is idle", func() bool {
+		calls, _ := s.blocks()
+		if calls != before {
+			before, at = calls, time.Now()
+		}
+		var active bool
+		require.NoError(s.t, s.conn.QueryRow(s.t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = 'large' AND state = 'active')`).Scan(&active))
+		return !active && time.Since(at) > still
+	})
+	_, err := s.conn.Exec(s.t.Context(), "SELECT pg_stat_statements_reset()")
+	require.NoError(s.t, err)
+}
+
+// most describes the statements that touched the most blocks.
+func (s statements) most() (text string) {
+	s.t.Helper()
+	require.NoError(s.t, s.conn.QueryRow(s.t.Context(), `SELECT string_agg(line, E'\n') FROM (
+		SELECT format('%s blocks in %s calls: %s', shared_blks_hit + shared_blks_read, calls, left(query, 120)) AS line
+		  FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = 'large')
+		 ORDER BY shared_blks_hit + shared_blks_read DESC LIMIT 5) s`).Scan(&text))
+	return text
+}
+
+// Each page of the dashboard touches a bounded number of rows and has less than 300 KB, with 10,000 queues, 100,000 partitions
+// in one of them and 1,000,000 messages.
+func TestThePagesOfALargeDatabaseAreBounded(t *testing.T) {
+	t.Parallel()
+	dsn, admin := largeCluster(t)
+	s := startOn(t, dsn, func(cfg *config.Config) {
+		cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval, cfg.Sweep.PartitionCleanupDays = time.Hour, time.Hour, 0
+	})
+	conn, err := pgx.Connect(t.Context(), admin)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	counted := statements{t, conn}
+	counted.quiet(2 * time.Second) // the start examines all cursors, page by page
+	var partition string
+	s.scan(t, `SELECT p.uid::text FROM belfry.partition p WHERE p.name = 'p77777'`, nil, &partition)
+	message := url.Values{"partition": {partition}, "t": {"m2"}}.Encode()
+
+	seen := map[string]bool{}
+	all := slices.Clone(largePages)
+	for _, target := range unboundedPages {
+		all = append(all, largePage{target, 1 << 62})
+	}
+	for i, page := range all {
+		// A change, so that no answer is used again that was read for the page before.
+		pushed, err := s.send(t.Context(), pushCall(item{Queue: "changed", TransactionID: fmt.Sprint(i)}))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, pushed.Status)
+		counted.quiet(250 * time.Millisecond)
+		path, _, _ := strings.Cut(page.target, "?")
+		seen[path] = true
+		body := readPage(t, s.base+"/ui/"+strings.Replace(page.target, "{message}", message, 1))
+		calls, blocks := counted.blocks()
+		t.Logf("/ui/%s: %d bytes, %d statements, %d blocks", page.target, len(body), calls, blocks)
+		if len(body) >= 300_000 {
+			t.Errorf("/ui/%s has %d bytes", page.target, len(body))
+		}
+		if blocks > page.blocks {
+			t.Errorf("/ui/%s touched %d blocks: at most %d are allowed\n%s", page.target, blocks, page.blocks, counted.most())
+		}
+	}
+	for _, page := range pages.List() {
+		require.True(t, seen[page.Path], "the page %q needs a row in largePages", page.Path)
+	}
+}
+
+// readPage returns the body of a page of the dashboard.
+func readPage(t *testing.T, target string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
+	require.NoError(t, err)
+	answer, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, answer.StatusCode, "%s: %s", target, body)
+	return string(body)
+}
