@@ -32,7 +32,7 @@ type listedPlaces struct {
 type groupInQueue struct {
 	Group struct {
 		Name                                  string
-		Complete, Paused                      bool
+		CountsAreLowerBounds, Paused          bool
 		Lag, Due, Leased, Resting, DeadLetter int
 	}
 	Places struct{ Due, Leased, Resting listedPlaces }
@@ -62,7 +62,7 @@ func TestAGroupInOneQueue(t *testing.T) {
 
 	shown := ask[groupInQueue](c, get(of)).ok(http.StatusOK)
 	require.Equal(t, "g", shown.Group.Name)
-	require.True(t, shown.Group.Complete)
+	require.False(t, shown.Group.CountsAreLowerBounds)
 	require.Equal(t, [4]int{5, 1, 1, 1}, [4]int{shown.Group.Lag, shown.Group.Due, shown.Group.Leased, shown.Group.Resting})
 	lease := shown.Places.Leased.Partitions[0]
 	require.Equal(t, [2]string{"a", held.LeaseID}, [2]string{lease.Partition, lease.LeaseID})
@@ -83,13 +83,13 @@ func TestAGroupInOneQueue(t *testing.T) {
 	ask[any](c, get(of+"/seek")).refused("send one of toEnd=true, toBeginning=true and timestamp")
 	type preview struct {
 		MessagesAgain, MessagesSkipped, LeasesEnded int
-		Complete                                    bool
+		CountsAreLowerBounds                        bool
 	}
 	seek := func(query string) preview { return ask[preview](c, get(of+"/seek?"+query)).ok(http.StatusOK) }
-	require.Equal(t, preview{0, 5, 1, true}, seek("toEnd=true"))
-	require.Equal(t, preview{1, 0, 1, true}, seek("toBeginning=true"))
-	require.Equal(t, preview{1, 0, 0, true}, seek("toBeginning=true&partition=c"))
-	require.Equal(t, preview{0, 5, 1, true}, seek("timestamp=2100-01-01"))
+	require.Equal(t, preview{0, 5, 1, false}, seek("toEnd=true"))
+	require.Equal(t, preview{1, 0, 1, false}, seek("toBeginning=true"))
+	require.Equal(t, preview{1, 0, 0, false}, seek("toBeginning=true&partition=c"))
+	require.Equal(t, preview{0, 5, 1, false}, seek("timestamp=2100-01-01"))
 	c.send1(post(of+"/seek", `{"toBeginning":true}`))
 	require.Equal(t, 6, ask[groupInQueue](c, get(of)).ok(http.StatusOK).Group.Lag)
 
@@ -138,15 +138,15 @@ func TestTotalsOfSomePartitions(t *testing.T) {
 	type status struct {
 		Partitions []any
 		Totals     struct{ Total int }
-		Pagination struct{ Complete *bool }
+		Pagination struct{ TotalsAreLowerBounds *bool }
 	}
 	const path = "/api/v1/status/queues/q?limit=0"
-	require.Nil(t, ask[status](c, get(path)).ok(http.StatusOK).Pagination.Complete)
+	require.Nil(t, ask[status](c, get(path)).ok(http.StatusOK).Pagination.TotalsAreLowerBounds)
 	for limit, want := range map[string]int{"0": 0, "2": 4, "3": 6} {
 		got := ask[status](c, get(path+"&countLimit="+limit)).ok(http.StatusOK)
 		require.Empty(t, got.Partitions)
 		require.Equal(t, want, got.Totals.Total)
-		require.Equal(t, want == 6, *got.Pagination.Complete)
+		require.Equal(t, want < 6, *got.Pagination.TotalsAreLowerBounds)
 	}
 	ask[any](c.loose(), get(path+"&countLimit=x")).refused(`countLimit is "x": it must be a whole number between 0 and 10000`)
 }

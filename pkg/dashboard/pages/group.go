@@ -160,15 +160,12 @@ func (d *groupData) fill(list *placeList, found *source.Places) {
 	}
 }
 
-// Figure writes a number that may be a lower bound.
-func (*groupData) Figure(n int64, complete bool) string { return atLeast(n, complete) }
-
 // Count writes a number of the preview with its noun.
 func (s *seekData) Count(n int64, one, many string) string {
-	if s.Complete {
-		return page.Plural(n, one, many)
+	if s.CountsAreLowerBounds {
+		return "At least " + page.Plural(n, one, many)
 	}
-	return "At least " + page.Plural(n, one, many)
+	return page.Plural(n, one, many)
 }
 
 // previewSeek counts what a seek of the group would deliver again or skip.

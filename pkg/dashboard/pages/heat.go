@@ -92,7 +92,7 @@ func (m *heatMap) value(p *source.Heat) (value int64, text string) {
 	case "failures":
 		return p.Failures, page.Plural(p.Failures, "failure", "failures")
 	case "dead":
-		return p.DeadLetters, atLeast(p.DeadLetters, p.DeadLettersComplete) + " dead letters"
+		return p.DeadLetters, page.AtLeast(p.DeadLetters, p.MoreDeadLetters) + " dead letters"
 	default:
 		return p.OldestSeconds, page.Span(time.Duration(p.OldestSeconds) * time.Second)
 	}
@@ -148,7 +148,7 @@ func label(p *source.Heat) string {
 		parts = append(parts, "failed "+page.Plural(p.Failures, "time", "times"))
 	}
 	if p.DeadLetters > 0 {
-		parts = append(parts, atLeast(p.DeadLetters, p.DeadLettersComplete)+" dead")
+		parts = append(parts, page.AtLeast(p.DeadLetters, p.MoreDeadLetters)+" dead")
 	}
 	switch {
 	case p.Paused:

@@ -78,19 +78,20 @@ func queue(r *page.Request) (*page.Content, error) {
 
 // sum works out the figures of the queue from its groups.
 func (d *queueData) sum(r *page.Request) {
-	d.Stored, d.StoredPartitions = atLeast(d.Groups.Stored, d.Groups.Complete), atLeast(d.Groups.Partitions, d.Groups.Complete)
-	whole := d.Groups.Pagination.Next == nil && !r.Query.Has("groups")
+	all := d.Groups
+	d.Stored, d.StoredPartitions = page.AtLeast(all.Stored, all.CountsAreLowerBounds), page.AtLeast(all.Partitions, all.CountsAreLowerBounds)
+	others := all.Pagination.Next != nil || r.Query.Has("groups")
 	lag, held, dead := int64(0), int64(0), int64(0)
-	lagWhole, heldWhole, deadWhole := whole, whole, whole
-	for i := range d.Groups.Groups {
-		g := &d.Groups.Groups[i]
+	moreLag, moreDead := others, others
+	for i := range all.Groups {
+		g := &all.Groups[i]
 		lag, held, dead, d.Oldest = max(lag, g.Lag), held+g.LeasedMessages, dead+g.DeadLetters, max(d.Oldest, g.OldestSeconds)
-		lagWhole, heldWhole, deadWhole = lagWhole && g.Complete, heldWhole && g.Complete, deadWhole && g.DeadLettersComplete
+		moreLag, moreDead = moreLag || g.CountsAreLowerBounds, moreDead || g.MoreDeadLetters
 	}
-	if whole && len(d.Groups.Groups) == 0 { // nobody has read anything
-		lag, lagWhole = d.Groups.Stored, d.Groups.Complete
+	if !others && len(all.Groups) == 0 { // nobody has read anything
+		lag, moreLag = all.Stored, all.CountsAreLowerBounds
 	}
-	d.Lag, d.Held, d.Dead = atLeast(lag, lagWhole), atLeast(held, heldWhole), atLeast(dead, deadWhole)
+	d.Lag, d.Held, d.Dead = page.AtLeast(lag, moreLag), page.AtLeast(held, moreLag), page.AtLeast(dead, moreDead)
 	if next := d.Groups.Pagination.Next; next != nil {
 		d.MoreGroups = page.Link("queue", "q", d.Name, "groups", *next)
 	}
@@ -98,9 +99,6 @@ func (d *queueData) sum(r *page.Request) {
 		d.FirstGroups = page.Link("queue", "q", d.Name)
 	}
 }
-
-// Figure writes a number that may be a lower bound.
-func (*queueData) Figure(n int64, complete bool) string { return atLeast(n, complete) }
 
 // choose reads a partition, and why the groups receive nothing from it.
 func (d *queueData) choose(r *page.Request, path, partition string) error {
@@ -121,14 +119,6 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 		d.Reasons = append(d.Reasons, reason{g.Name, found})
 	}
 	return nil
-}
-
-// atLeast writes a number, and + if there may be more.
-func atLeast(n int64, complete bool) string {
-	if complete {
-		return page.Num(n)
-	}
-	return page.Num(n) + "+"
 }
 
 // queueChart is the chart of what happened to a queue in the last hour.

@@ -5,27 +5,28 @@ import "time"
 // Next is the pagination of a list: the cursor of its next page, or nil.
 type Next struct{ Next *string }
 
-// GroupFigures are what is known of a group of one queue. Without Complete, the numbers are lower bounds.
+// GroupFigures are what is known of a group of one queue. With CountsAreLowerBounds there may be more.
 type GroupFigures struct {
-	Name                      string
-	Paused, Joining, Complete bool
-	SubscriptionMode          *string
-	SubscriptionTimestamp     *time.Time
-	CreatedAt                 time.Time
-	Lag, OldestSeconds        int64
-	PartitionsWithLag         int64
-	Due, Leased, Resting      int64
-	Failing, LeasedMessages   int64
-	DeadLetters               int64
-	DeadLettersComplete       bool
+	Name                    string
+	Paused, Joining         bool
+	CountsAreLowerBounds    bool
+	SubscriptionMode        *string
+	SubscriptionTimestamp   *time.Time
+	CreatedAt               time.Time
+	Lag, OldestSeconds      int64
+	PartitionsWithLag       int64
+	Due, Leased, Resting    int64
+	Failing, LeasedMessages int64
+	DeadLetters             int64
+	MoreDeadLetters         bool
 }
 
 // QueueGroups is GET /api/v1/resources/queues/{queue}/groups.
 type QueueGroups struct {
-	Partitions, Stored int64
-	Complete           bool
-	Groups             []GroupFigures
-	Pagination         Next
+	Partitions, Stored   int64
+	CountsAreLowerBounds bool
+	Groups               []GroupFigures
+	Pagination           Next
 }
 
 // Heat is a partition with what is left in it.
@@ -35,7 +36,7 @@ type Heat struct {
 	Stored, Lag           int64
 	OldestSeconds         int64
 	Failures, DeadLetters int64
-	DeadLettersComplete   bool
+	MoreDeadLetters       bool
 	Leased, Resting       bool
 	ConsumerGroup         *string
 	LastPushAt            *time.Time
@@ -86,5 +87,5 @@ type GroupState struct {
 type SeekPreview struct {
 	MessagesAgain, MessagesSkipped  int64
 	LeasesEnded, PartitionsExamined int64
-	Complete                        bool
+	CountsAreLowerBounds            bool
 }

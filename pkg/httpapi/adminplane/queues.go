@@ -73,7 +73,7 @@ func (h *Handlers) Queue(p *wire.Params) (any, error) {
 
 // queueDetail reads a queue with at most limit partitions after the partition
 // that cursor names. The next of page is null on the last page. With countLimit the totals cover so many
-// partitions, limit can be 0, and page has complete.
+// partitions, limit can be 0, and page has totalsAreLowerBounds.
 func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page wire.Fields, err error) {
 	name := p.PathName("queue")
 	var after *string
@@ -100,7 +100,7 @@ func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page w
 	}
 	page = wire.Fields{"limit", limit, "next", next}
 	if counted != nil {
-		page = append(page, "complete", !detail.Partial)
+		page = append(page, "totalsAreLowerBounds", detail.Partial)
 	}
 	return detail, page, err
 }

@@ -2,7 +2,7 @@
 // pile up, for people and dashboards.
 //
 // It promises that each answer costs the same, however many queues, partitions and messages there are:
-// lists have pages, and a sum says if it is a lower bound (complete is false). Queen MQ has none of these
+// lists have pages, and a sum says if it is a lower bound (countsAreLowerBounds). Queen MQ has none of these
 // routes. The package declares the interface it calls. Only pkg/httpapi imports it.
 package progressplane
 
@@ -70,7 +70,7 @@ func (h *Handlers) Groups(p *wire.Params) (any, error) {
 	}
 	found, err := h.Progress.OfQueue(p.Ctx(), name, from, limit)
 	return wire.Fields{
-		"queueName", name, "paused", found.Paused, "partitions", found.Partitions, "stored", found.Stored, "complete", !found.AtLeast,
+		"queueName", name, "paused", found.Paused, "partitions", found.Partitions, "stored", found.Stored, "countsAreLowerBounds", found.AtLeast,
 		"groups", each(found.Groups, figures), "pagination", wire.Fields{"limit", limit, "next", found.Next},
 	}, err
 }
@@ -85,9 +85,9 @@ func figures(g *stats.GroupFigures) wire.Fields {
 	}
 	return wire.Fields{
 		"name", g.Name, "paused", g.Paused, "subscriptionMode", mode, "subscriptionTimestamp", startAt, "createdAt", g.CreatedAt,
-		"joining", g.Joining, "complete", !g.AtLeast, "lag", g.Lag, "oldestSeconds", seconds(g.Oldest), "partitionsWithLag", g.Lagging,
+		"joining", g.Joining, "countsAreLowerBounds", g.AtLeast, "lag", g.Lag, "oldestSeconds", seconds(g.Oldest), "partitionsWithLag", g.Lagging,
 		"due", g.Due, "leased", g.Leased, "resting", g.Resting, "failing", g.Failing, "leasedMessages", g.Held,
-		"deadLetters", g.Dead, "deadLettersComplete", !g.DeadAtLeast,
+		"deadLetters", g.Dead, "moreDeadLetters", g.DeadAtLeast,
 	}
 }
 
@@ -191,7 +191,7 @@ func (h *Handlers) PreviewSeek(p *wire.Params) (any, error) {
 	found, err := h.Progress.PreviewSeek(p.Ctx(), queueName, group, to)
 	return wire.Fields{
 		"consumerGroup", group, "queueName", queueName, "partitionName", to.Partition, "messagesAgain", found.Again, "messagesSkipped", found.Skipped,
-		"leasesEnded", found.Leases, "partitionsExamined", found.Cursors, "complete", !found.AtLeast,
+		"leasesEnded", found.Leases, "partitionsExamined", found.Cursors, "countsAreLowerBounds", found.AtLeast,
 	}, err
 }
 
@@ -220,7 +220,7 @@ func (h *Handlers) Partitions(p *wire.Params) (any, error) {
 		return wire.Fields{
 			"id", one.ID, "name", one.Name, "paused", one.Paused, "stored", one.Stored, "lag", one.Lag, "oldestSeconds", seconds(one.Age),
 			"failures", one.Failures, "leased", one.Leased, "resting", one.Resting, "consumerGroup", group, "deadLetters", one.Dead,
-			"deadLettersComplete", !one.DeadAtLeast, "lastPushAt", one.PushedAt,
+			"moreDeadLetters", one.DeadAtLeast, "lastPushAt", one.PushedAt,
 		}
 	}), "pagination", wire.Fields{"limit", f.Limit, "next", next}}, err
 }
