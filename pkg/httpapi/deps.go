@@ -58,7 +58,7 @@ type Deps struct {
 	Popper      Popper
 	Catalog     adminplane.Catalog
 	GroupWriter adminplane.GroupWriter
-	GroupReader adminplane.GroupReader
+	GroupReader progressplane.GroupReader
 	// Progress reads groups and partitions in bounded work.
 	Progress  progressplane.Progress
 	Resources adminplane.Resources

@@ -46,13 +46,6 @@ type GroupWriter interface {
 	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
 }
 
-// GroupReader reads the progress of consumer groups. allowed are patterns of the queues to read. Nil: all.
-type GroupReader interface {
-	List(ctx context.Context, allowed []string) ([]stats.Group, error)
-	Group(ctx context.Context, name string, limit int, allowed []string) ([]stats.QueueProgress, error)
-	Lagging(ctx context.Context, over time.Duration, limit int, allowed []string) ([]stats.LaggingPartition, error)
-}
-
 // Resources reads queues, their namespaces and tasks, the totals of all queues, sweeps and
 // messages. allowed are patterns of the queues to read. Nil: all.
 type Resources interface {
@@ -151,7 +144,6 @@ type Handlers struct {
 	Waiting     WaitReporter
 	Catalog     Catalog
 	GroupWriter GroupWriter
-	GroupReader GroupReader
 	Resources   Resources
 	DeadLetters DeadLetters
 	Traces      Traces

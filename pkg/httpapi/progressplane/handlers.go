@@ -1,9 +1,10 @@
 // Package progressplane serves the routes that show how far consumer groups are, and where partitions
 // pile up, for people and dashboards.
 //
-// It promises that each answer costs the same, however many queues, partitions and messages there are:
-// lists have pages, and a sum says if it is a lower bound (countsAreLowerBounds). Queen MQ has none of these
-// routes. The package declares the interface it calls. Only pkg/httpapi imports it.
+// It promises that each answer of a route that Queen MQ does not have costs the same, however many queues,
+// partitions and messages there are: lists have pages, and a sum says if it is a lower bound
+// (countsAreLowerBounds). The cost of the other routes grows with the partitions. The package declares the
+// interfaces it calls. Only pkg/httpapi imports it.
 package progressplane
 
 import (
@@ -18,6 +19,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
+// GroupReader reads the progress of consumer groups. allowed are patterns of the queues to read. Nil: all.
+type GroupReader interface {
+	List(ctx context.Context, allowed []string) ([]stats.Group, error)
+	Group(ctx context.Context, name string, limit int, allowed []string) ([]stats.QueueProgress, error)
+	Lagging(ctx context.Context, over time.Duration, limit int, allowed []string) ([]stats.LaggingPartition, error)
+}
+
 // Progress reads groups and partitions in bounded work; *stats.Groups does.
 type Progress interface {
 	OfQueue(ctx context.Context, queueName string, from stats.Start, limit int) (stats.QueueGroups, error)
@@ -29,6 +37,7 @@ type Progress interface {
 
 // Handlers has one method for each route.
 type Handlers struct {
+	Groups   GroupReader
 	Progress Progress
 	// Holders know who took the latest leases through this instance.
 	Holders *wire.Holders
@@ -60,8 +69,8 @@ func names(p *wire.Params) (queueName, group string, err error) {
 	return queueName, group, p.Err
 }
 
-// Groups serves GET /api/v1/resources/queues/:queue/groups.
-func (h *Handlers) Groups(p *wire.Params) (any, error) {
+// GroupsOfQueue serves GET /api/v1/resources/queues/:queue/groups.
+func (h *Handlers) GroupsOfQueue(p *wire.Params) (any, error) {
 	name := p.PathName("queue")
 	p.Check(wire.MayRead(p.Ctx(), name))
 	from, limit := startOf(p), limitOf(p)
@@ -91,8 +100,8 @@ func figures(g *stats.GroupFigures) wire.Fields {
 	}
 }
 
-// ShowGroup serves GET /api/v1/consumer-groups/:group/queues/:queue.
-func (h *Handlers) ShowGroup(p *wire.Params) (any, error) {
+// ShowGroupOfQueue serves GET /api/v1/consumer-groups/:group/queues/:queue.
+func (h *Handlers) ShowGroupOfQueue(p *wire.Params) (any, error) {
 	queueName, group, err := names(p)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package progressplane
+package progressplane_test
 
 import (
 	"testing"
