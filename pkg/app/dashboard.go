@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"sync"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
@@ -18,23 +19,50 @@ func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
 	}
 	b.bus.Subscribe(dashboardEvents{changes: b.changes})
 	b.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
-		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: b.watchEvents, Version: Version(), Log: b.log,
+		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: (&eventWatch{hub: b.hub}).run, Version: Version(), Log: b.log,
 	})
 	b.api.Dashboard = b.dashboard
 	return err
 }
 
-// watchEvents calls changed for each event, until ctx ends or the server stops.
-func (p *parts) watchEvents(ctx context.Context, changed func()) error {
-	w, err := p.hub.Watch(live.Filter{Audit: true}, "")
+// eventWatch watches the events of all instances for the dashboard.
+type eventWatch struct {
+	hub *live.Hub
+	mu  sync.Mutex
+	// last is the id of the latest event. Under mu.
+	last string
+}
+
+// run calls changed for each event that changes a figure, until ctx ends or the server stops. It goes on
+// after the latest event of the run before.
+func (e *eventWatch) run(ctx context.Context, changed func()) error {
+	e.mu.Lock() // until the run before has ended
+	defer e.mu.Unlock()
+	w, err := e.hub.Watch(live.Filter{Audit: true}, e.last)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	for range w.Events(ctx) {
-		changed()
+	for event := range w.Events(ctx) {
+		if event.ID != "" {
+			e.last = event.ID
+		}
+		if changesFigures(&event) {
+			changed()
+		}
 	}
 	return nil
+}
+
+// changesFigures reports whether a page may show something else after an event.
+func changesFigures(e *live.Event) bool {
+	switch data := e.Data.(type) {
+	case live.Snapshot: // what other instances did before they knew of the watch is in no event
+		return len(data.Instances) > 1
+	case live.Rates: // an idle second
+		return len(data.Queues) > 0
+	}
+	return true
 }
 
 // dashboardEvents passes on to the dashboard that figures may have changed.

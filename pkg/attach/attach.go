@@ -1,10 +1,13 @@
 package attach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +72,7 @@ func (r *Request) doing() string {
 
 // Attachment is an attached table with its queue.
 type Attachment struct {
+	ID         int64
 	Table      string
 	Queue      string
 	Events     []string
@@ -150,12 +154,10 @@ func (c *Client) strings(ctx context.Context, doing, query string, args ...any) 
 // List returns the attachments of the tables that the role owns, by table and queue. An
 // admin gets all attachments.
 func (c *Client) List(ctx context.Context) ([]Attachment, error) {
-	rows, _ := c.conn.Query(ctx, sqlAttachments)
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Attachment, err error) {
-		err = row.Scan(&a.Table, &a.Queue, &a.Events, &a.Key, (*zeronull.Text)(&a.Condition), &a.Payload, &a.Columns, &a.Strict,
-			&a.AttachedBy, &a.AttachedAt, &a.Triggers, &a.Failures, (*zeronull.Timestamptz)(&a.LastFailedAt),
-			(*zeronull.Text)(&a.LastFailure))
-		return a, err
+	rows, _ := c.conn.Query(ctx, sqlAttachments, 0, math.MaxInt64, nil)
+	list, err := pgx.CollectRows(rows, readAttachment) // also returns the error of Query
+	slices.SortFunc(list, func(a, b Attachment) int {
+		return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Queue, b.Queue))
 	})
 	return list, explain("listing attachments", err)
 }

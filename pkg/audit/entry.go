@@ -33,6 +33,8 @@ const (
 	SetPopMaintenance    = "maintenance.pop"
 	RetryRejected        = "maintenance.retry"
 	DiscardRejected      = "maintenance.discard"
+	RetryInbox           = "inbox.retry"
+	DiscardInbox         = "inbox.discard"
 	RevokeToken          = "token.revoke"
 )
 

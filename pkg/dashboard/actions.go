@@ -66,9 +66,13 @@ var actions = map[string]func(f form) (change, error){
 	"maintenance":         turnMaintenance,
 	"retry-rejected":      retryRejected,
 	"discard-rejected":    discardRejected,
+	"retry-row":           retryRows,
+	"retry-rows":          retryRows,
+	"discard-row":         func(f form) (change, error) { return discardRows(f), nil },
+	"discard-rows":        func(f form) (change, error) { return discardRows(f), f.confirmed("delete") },
 	"purge": func(f form) (change, error) {
 		query := url.Values{"queue": {f.queue()}}
-		for name, field := range map[string]string{"consumerGroup": "group", "partition": "partition"} {
+		for name, field := range map[string]string{"consumerGroup": "group", "partition": "partition", "error": "error"} {
 			if f.Get(field) != "" {
 				query.Set(name, f.Get(field))
 			}
@@ -152,7 +156,7 @@ func seek(f form) (change, error) {
 func redrive(f form) (change, error) {
 	body := map[string]any{"queue": f.queue(), "consumerGroup": f.Get("group")}
 	c := change{method: http.MethodPost, path: "/api/v1/dlq/redrive", body: body, done: "The dead letters are delivered again."}
-	for name, field := range map[string]string{"partition": "partition", "transactionId": "transaction"} {
+	for name, field := range map[string]string{"partition": "partition", "transactionId": "transaction", "error": "error"} {
 		if f.Get(field) != "" {
 			body[name] = f.Get(field)
 		}
@@ -170,6 +174,24 @@ func redrive(f form) (change, error) {
 	return c, nil
 }
 
+// readForm returns the form of an action, and the action. nil: it has answered that there is none.
+func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request) (f form, action func(f form) (change, error)) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "The form cannot be read, or it is larger than 1 MiB.", http.StatusBadRequest)
+		return f, nil
+	}
+	f = form{r.PostForm}
+	switch action = actions[f.Get("action")]; {
+	case action == nil:
+		http.Error(w, "There is no such action.", http.StatusBadRequest)
+	case d.cfg.ReadOnly:
+		http.Error(w, "The dashboard is read-only: dashboard.read_only is true.", http.StatusForbidden)
+		return f, nil
+	}
+	return f, action
+}
+
 // do serves POST do: it takes an action through the API, and sends the browser back.
 func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	caller, err := d.caller(r)
@@ -177,19 +199,8 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 		d.toSignIn(w, r, err)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "The form cannot be read, or it is larger than 1 MiB.", http.StatusBadRequest)
-		return
-	}
-	f := form{r.PostForm}
-	action := actions[f.Get("action")]
-	switch {
-	case action == nil:
-		http.Error(w, "There is no such action.", http.StatusBadRequest)
-		return
-	case d.cfg.ReadOnly:
-		http.Error(w, "The dashboard is read-only: dashboard.read_only is true.", http.StatusForbidden)
+	f, action := d.readForm(w, r)
+	if action == nil {
 		return
 	}
 	back := d.local(f.Get("back"))
@@ -222,11 +233,14 @@ func counted(answer any) string {
 	members, _ := answer.(map[string]any)
 	text := ""
 	for _, field := range []struct{ name, text string }{
-		{"redriven", "redriven"}, {"purged", "deleted"}, {"messages", "messages"}, {"skipped", "skipped"}, {"partitionsUpdated", "partitions"}, {"remaining", "remain: do it again"},
+		{"redriven", "redriven"}, {"purged", "deleted"}, {"retried", "rows"}, {"discarded", "rows"}, {"messages", "messages"}, {"skipped", "skipped"}, {"partitionsUpdated", "partitions"}, {"remaining", "remain: do it again"},
 	} {
 		if n, ok := members[field.name].(float64); ok && (n > 0 || text == "" && field.name != "remaining" && field.name != "skipped") {
 			text += fmt.Sprintf(" %.0f %s.", n, field.text)
 		}
+	}
+	if members["more"] == true {
+		text += " There are more: do it again."
 	}
 	return text
 }

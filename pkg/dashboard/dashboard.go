@@ -3,6 +3,7 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"strconv"
@@ -40,8 +41,8 @@ type Deps struct {
 	// Changes says when figures may have changed.
 	Changes *source.Changes
 	// Watch calls changed for each event of this and of the other instances, until ctx ends. It runs while a
-	// page is open. It returns an error if it cannot watch, or no longer; it is then called again. Nil:
-	// there are no events but Changes.
+	// page is open. It returns an error if it cannot watch, or no longer; it is then called again. It calls
+	// changed if it may have missed an event. Nil: there are no events but Changes.
 	Watch   func(ctx context.Context, changed func()) error
 	Version string
 	Log     *zap.Logger
@@ -55,6 +56,8 @@ type Dashboard struct {
 	pages   *page.Set
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
+	// epoch names the counts of this process in the streams.
+	epoch string
 	// closed is closed by Close.
 	closed chan struct{}
 	close  sync.Once
@@ -69,7 +72,8 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	}
 	d := &Dashboard{
 		cfg: cfg, deps: deps, client: source.New(deps.API, deps.Changes), pages: set, mux: http.NewServeMux(),
-		origins: http.NewCrossOriginProtection(), closed: make(chan struct{}),
+		origins: http.NewCrossOriginProtection(), epoch: rand.Text(), closed: make(chan struct{}),
+		watch: watch{next: make(chan struct{})},
 	}
 	d.mux.Handle("GET "+prefix+"assets/", http.StripPrefix(prefix+"assets/", assets()))
 	d.mux.HandleFunc("GET "+prefix+"sign-in", d.showSignIn)
@@ -77,6 +81,8 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d.mux.HandleFunc("POST "+prefix+"sign-out", d.signOut)
 	d.mux.HandleFunc("GET "+prefix+"live", d.live)
 	d.mux.HandleFunc("POST "+prefix+"do", d.do)
+	d.mux.HandleFunc("POST "+prefix+"redrive", d.redriveStream)
+	d.mux.HandleFunc("GET "+prefix+"export", d.export)
 	d.mux.HandleFunc("GET "+prefix+"{page...}", d.page)
 	d.mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })
 	d.mux.HandleFunc("GET /ui", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "ui/") })
@@ -132,8 +138,13 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 		d.toSignIn(w, r, err)
 		return
 	}
-	caller.Fresh = r.Header.Get("X-Live") == ""
+	if live := r.Header.Get("X-Live"); live == "" {
+		caller.Fresh = true
+	} else {
+		caller.Least, _ = d.seen(live)
+	}
 	view := d.view(caller, r)
+	view.Since = d.since(d.deps.Changes.Count())
 	view.Page = d.pages.Find(r.PathValue("page"))
 	if r.Header.Get("X-Live") == "" {
 		view.Notice, view.Failed = takeNotice(w, r)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -202,36 +203,68 @@ func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
 	require.NoError(t, err)
 	server := httptest.NewServer(d)
 	defer server.Close()
-	first, leaveFirst := open(t, server.URL)
-	second, leaveSecond := open(t, server.URL)
-	defer leaveFirst()
-	defer leaveSecond()
+	first, second := open(t, server.URL, "?since="+sinceOf(t, d)), open(t, server.URL, "?since="+sinceOf(t, d))
 	changed := <-began
-	require.True(t, first.Scan() && second.Scan())
 	changed()
-	for _, lines := range []*bufio.Scanner{first, second} {
-		for lines.Scan() && lines.Text() == "" {
-		}
-		require.Equal(t, "event: change", lines.Text())
-	}
+	first.untilChange()
+	second.untilChange()
 	require.Empty(t, began)
-	leaveFirst()
-	leaveSecond()
+	first.leave()
+	second.leave()
 	<-ended
 	d.Close()
 	require.Empty(t, began)
 }
 
-// open opens the stream of changes until leave is called.
-func open(t *testing.T, base string) (lines *bufio.Scanner, leave func()) {
+// sinceOf loads a page and returns up to which change it has seen.
+func sinceOf(t *testing.T, d http.Handler) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ui/", http.NoBody))
+	found := regexp.MustCompile(`data-since="([^"]+)"`).FindStringSubmatch(w.Body.String())
+	require.Len(t, found, 2)
+	return found[1]
+}
+
+// stream is an open stream of changes.
+type stream struct {
+	t     *testing.T
+	lines *bufio.Scanner
+	leave func()
+}
+
+// open opens the stream of changes. The end of t closes it.
+func open(t *testing.T, base, query string, edits ...func(*http.Request)) stream {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/live", http.NoBody)
+	t.Cleanup(leave)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/ui/live"+query, http.NoBody)
 	require.NoError(t, err)
+	for _, edit := range edits {
+		edit(request)
+	}
 	answer, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = answer.Body.Close() })
-	return bufio.NewScanner(answer.Body), leave
+	s := stream{t, bufio.NewScanner(answer.Body), leave}
+	require.True(t, s.lines.Scan())
+	require.Equal(t, "retry: 2000", s.lines.Text())
+	require.True(t, s.lines.Scan())
+	return s
+}
+
+// untilChange reads the next event, which must be a change, and returns its id.
+func (s stream) untilChange() (id string) {
+	s.t.Helper()
+	require.True(s.t, s.lines.Scan())
+	require.Equal(s.t, "event: change", s.lines.Text())
+	require.True(s.t, s.lines.Scan())
+	id, ok := strings.CutPrefix(s.lines.Text(), "id: ")
+	require.True(s.t, ok)
+	for range 2 { // the data and an empty line
+		require.True(s.t, s.lines.Scan())
+	}
+	return id
 }
 
 // The stream says when something has changed, and reads nothing while nothing does. Close ends it.
@@ -240,17 +273,36 @@ func TestTheStreamOfChanges(t *testing.T) {
 	s := start(t, dashboard.DefaultConfig(), nil)
 	server := httptest.NewServer(s)
 	defer server.Close()
-	lines, leave := open(t, server.URL)
-	defer leave()
-	require.True(t, lines.Scan())
-	require.Equal(t, "retry: 2000", lines.Text())
+	since := sinceOf(t, s)
+	reads := s.api.calls.Load()
+	opened := open(t, server.URL, "?since="+since)
 	s.changes.Changed()
-	for lines.Scan() && lines.Text() == "" {
-	}
-	require.Equal(t, "event: change", lines.Text())
-	require.Zero(t, s.api.calls.Load())
+	require.NotEqual(t, since, opened.untilChange())
+	require.Equal(t, reads, s.api.calls.Load())
 	s.Close()
-	for lines.Scan() {
+	for opened.lines.Scan() {
 	}
-	require.NoError(t, lines.Err())
+	require.NoError(t, opened.lines.Err())
+}
+
+// A page misses no change between its load and its stream, nor while its stream is away. A page that has seen
+// all of them is not read again.
+func TestAStreamBeginsWhereItsPageEnds(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), nil)
+	server := httptest.NewServer(s)
+	defer server.Close()
+	defer s.Close()
+	old := sinceOf(t, s)
+	s.changes.Changed()
+	latest := open(t, server.URL, "?since="+old).untilChange()
+	require.Equal(t, sinceOf(t, s), latest)
+	after := func(id string) func(r *http.Request) {
+		return func(r *http.Request) { r.Header.Set("Last-Event-ID", id) }
+	}
+	require.Equal(t, latest, open(t, server.URL, "?since="+old, after(old)).untilChange())
+	require.Equal(t, latest, open(t, server.URL, "?since="+latest, after("other-7")).untilChange(), "the server was started again")
+	idle := open(t, server.URL, "?since="+old, after(latest))
+	s.changes.Changed()
+	require.NotEqual(t, latest, idle.untilChange())
 }

@@ -73,6 +73,16 @@ func large() answers {
 	for range 50 {
 		dead = append(dead, map[string]any{"transactionId": "t", "queue": "q", "partition": "p", "consumerGroup": "g", "errorMessage": strings.Repeat("error ", 300), "failedAt": time.Now()})
 	}
+	counts, attached, rejected := make([]any, 0, 50), make([]any, 0, 25), make([]any, 0, 25)
+	for i := range 50 {
+		name := fmt.Sprintf("customer-%06d-%s", i, strings.Repeat("ü", 120))
+		counts = append(counts, map[string]any{"queue": "q", "consumerGroup": "g", "partition": name, "errorMessage": strings.Repeat("ü", 200), "count": i, "newest": time.Now()})
+		if i >= 25 {
+			continue
+		}
+		attached = append(attached, map[string]any{"table": name, "queue": name, "events": []string{"insert", "update", "delete"}, "condition": strings.Repeat("x", 200), "lastFailure": strings.Repeat("x", 200), "failures": 100})
+		rejected = append(rejected, map[string]any{"id": "9007199254740993", "queue": name, "partition": name, "transactionId": name, "reason": strings.Repeat("x", 200), "excerpt": strings.Repeat("ü", 1000)})
+	}
 	first := "namespace-00.task.queue-with-a-long-name-00000"
 	return answers{
 		"/api/v1/queues": map[string]any{"queues": queues, "pagination": map[string]any{"next": "the last name"}}, "/api/v1/consumer-groups": groups,
@@ -87,7 +97,11 @@ func large() answers {
 			"group": figures[0], "places": map[string]any{"due": list(25), "leased": list(25), "resting": list(25)},
 		},
 		"/api/v1/consumer-groups/group-0/queues/" + first + "/partitions": list(100),
-		"/api/v1/dlq": map[string]any{"messages": dead, "total": 1_000_000, "pagination": map[string]any{"next": "x"}},
+		"/api/v1/dlq/summary": map[string]any{
+			"examined": 10_000, "matched": 10_000, "next": "y", "errors": counts, "partitions": counts, "messages": dead, "pagination": map[string]any{"next": "x"},
+		},
+		"/api/v1/attachments":    map[string]any{"attachments": attached, "pagination": map[string]any{"next": "x"}},
+		"/api/v1/inbox/rejected": map[string]any{"rows": rejected, "examined": 10_000, "pagination": map[string]any{"next": "x"}},
 	}
 }
 
@@ -105,7 +119,7 @@ func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	t.Parallel()
 	s, first := startOn(t, large()), "namespace-00.task.queue-with-a-long-name-00000"
 	for _, path := range []string{
-		"/ui/", "/ui/?show=more", "/ui/queues", "/ui/queues?after=x", "/ui/dead", "/ui/queue?q=" + first, "/ui/queue?order=name&by=depth&q=" + first,
+		"/ui/", "/ui/?show=more", "/ui/queues", "/ui/queues?after=x", "/ui/dead", "/ui/dead?q=q&g=g", "/ui/producers", "/ui/queue?q=" + first, "/ui/queue?order=name&by=depth&q=" + first,
 		"/ui/group?g=group-0&q=" + first, "/ui/group?list=name&g=group-0&q=" + first, "/ui/group?list=leased&g=group-0&q=" + first, "/ui/options?q=" + first,
 	} {
 		w := s.send(t, http.MethodGet, path, "")

@@ -16,6 +16,9 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
+// MaxError is how many characters of an error a Filter compares.
+const MaxError = 200
+
 const (
 	// defaultPageSize is how many dead letters one transaction takes.
 	defaultPageSize = 1000
@@ -47,6 +50,8 @@ func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Log
 // Filter selects dead letters. A field that is nil or zero selects all.
 type Filter struct {
 	Queue, Group, Partition, TransactionID *string
+	// Error is the first MaxError characters of the error.
+	Error *string
 	// From and To bound the instant of failure, both inclusive.
 	From, To time.Time
 	// Allowed are patterns of names of queues, as in belfry.matches, for List. Nil selects all.
@@ -54,7 +59,7 @@ type Filter struct {
 }
 
 func (f *Filter) args() []any {
-	return []any{f.Queue, f.Group, f.Partition, zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), f.TransactionID}
+	return []any{f.Queue, f.Group, f.Partition, zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), f.TransactionID, f.Error}
 }
 
 // ListKey is the sort key of a dead letter. A page of a list begins after a key. The zero ListKey is

@@ -3,6 +3,7 @@ package deadletter
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -56,14 +57,22 @@ type takeFunc func(ctx context.Context, b batch) (taken int64, err error)
 // ctx ends, and reports what remains. Errors: CodeUnavailable; the redriven messages stay redriven,
 // and the same request continues.
 func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool) (Result, error) {
-	result, err := l.takePages(ctx, f, rate, dryRun, l.redrive)
+	result, err := l.takePages(ctx, f, run{rate: rate, dryRun: dryRun, budget: l.budget, take: l.redrive})
+	return result, postgres.Wrapf(err, "redriving dead letters")
+}
+
+// RedriveAll is Redrive without a bound on its time. It calls report after each transaction, of at most
+// 1,000 messages or those of one second. It returns when all dead letters are redriven, when report fails,
+// with its error, and when ctx ends.
+func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report func(Result) error) (Result, error) {
+	result, err := l.takePages(ctx, f, run{rate: rate, budget: math.MaxInt64, take: l.redrive, report: report})
 	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
 // Purge deletes dead letters. Their messages stay in the log, consumed by the group. It is bounded
 // as Redrive is. Errors: CodeUnavailable; the same request continues.
 func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Result, error) {
-	result, err := l.takePages(ctx, f, 0, dryRun, l.purge)
+	result, err := l.takePages(ctx, f, run{dryRun: dryRun, budget: l.budget, take: l.purge})
 	return result, postgres.Wrapf(err, "purging dead letters")
 }
 
@@ -83,22 +92,34 @@ func (l *Letters) purge(ctx context.Context, b batch) (n int64, err error) {
 	return n, nil
 }
 
+// run is how dead letters are taken.
+type run struct {
+	// rate bounds the dead letters per second; 0 means no bound.
+	rate   int64
+	dryRun bool
+	// budget is how long it takes.
+	budget time.Duration
+	take   takeFunc
+	// report is called after each page; it may be nil.
+	report func(Result) error
+}
+
 // takePages hands the dead letters of a filter to take, page by page. It leaves out what fails
 // after the beginning, so that a consumer that fails at once does not keep it busy.
-func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bool, take takeFunc) (Result, error) {
+func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, error) {
 	countCtx, cancel := l.pool.Bounded(ctx)
 	matched, now, err := l.count(countCtx, &f)
 	cancel()
 	result := Result{Matched: matched, Remaining: matched}
-	if err != nil || dryRun {
+	if err != nil || how.dryRun {
 		return result, err
 	}
 	if f.To.IsZero() || f.To.After(now) {
 		f.To = now
 	}
 	size := l.pageSize
-	if rate > 0 {
-		size = min(size, rate)
+	if how.rate > 0 {
+		size = min(size, how.rate)
 	}
 	started := time.Now()
 	var after ListKey
@@ -107,7 +128,7 @@ func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bo
 	for backoff.Sleep(ctx, pause) == nil {
 		page, taken, err := l.takePage(ctx, &f, after, size, func(ctx context.Context, b batch) (int64, error) {
 			b.taken = result.Taken
-			return take(ctx, b)
+			return how.take(ctx, b)
 		})
 		n := int64(len(page.ids))
 		seen += n
@@ -119,14 +140,19 @@ func (l *Letters) takePages(ctx context.Context, f Filter, rate int64, dryRun bo
 		}
 		if n < size {
 			result.Remaining = 0
-			return result, nil
+		}
+		if how.report != nil {
+			err = how.report(result)
+		}
+		if err != nil || n < size {
+			return result, err
 		}
 		after = page.last
 		var due time.Duration
-		if rate > 0 {
-			due = time.Duration(float64(seen) / float64(rate) * float64(time.Second))
+		if how.rate > 0 {
+			due = time.Duration(float64(seen) / float64(how.rate) * float64(time.Second))
 		}
-		if max(due, time.Since(started)) >= l.budget {
+		if max(due, time.Since(started)) >= how.budget {
 			break
 		}
 		pause = due - time.Since(started)

@@ -16,20 +16,31 @@ const maxRequestID = 64
 // audited returns the handler of a route that changes state for an operator. See pkg/audit. Each answer
 // has the request id of the row as X-Request-Id.
 func (s *Server) audited(action string, answer func(*wire.Params) (any, error)) echo.HandlerFunc {
-	return wire.JSON(func(p *wire.Params) (any, error) {
-		id := requestID(p.Request().Header.Get(echo.HeaderXRequestID))
-		p.Response().Header().Set(echo.HeaderXRequestID, id)
-		entry := audit.New(p.Ctx(), action, p.RealIP(), id)
-		p.SetRequest(p.Request().WithContext(audit.With(p.Ctx(), entry)))
-		value, err := answer(p)
-		result := audit.ResultOf(err)
-		if p.Status == http.StatusNotFound {
-			result = string(queue.CodeNotFound) // the handler has made the body of the answer
-		}
-		s.deps.Audit.Finish(p.Ctx(), entry, result)
-		s.deps.Events.Audited()
-		return value, err
-	})
+	return wire.JSON(func(p *wire.Params) (any, error) { return s.record(action, p, answer) })
+}
+
+// auditedStream is audited for a route whose handler writes its answer itself.
+func (s *Server) auditedStream(action string, serve func(*wire.Params) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		_, err := s.record(action, &wire.Params{Context: c, Status: http.StatusOK}, func(p *wire.Params) (any, error) { return nil, serve(p) })
+		return err
+	}
+}
+
+// record answers a request and makes sure that the audit has its row.
+func (s *Server) record(action string, p *wire.Params, answer func(*wire.Params) (any, error)) (any, error) {
+	id := requestID(p.Request().Header.Get(echo.HeaderXRequestID))
+	p.Response().Header().Set(echo.HeaderXRequestID, id)
+	entry := audit.New(p.Ctx(), action, p.RealIP(), id)
+	p.SetRequest(p.Request().WithContext(audit.With(p.Ctx(), entry)))
+	value, err := answer(p)
+	result := audit.ResultOf(err)
+	if p.Status == http.StatusNotFound {
+		result = string(queue.CodeNotFound) // the handler has made the body of the answer
+	}
+	s.deps.Audit.Finish(p.Ctx(), entry, result)
+	s.deps.Events.Audited()
+	return value, err
 }
 
 // requestID returns the request id that a client sent, if it is short and printable ASCII. Otherwise it

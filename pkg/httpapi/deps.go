@@ -6,9 +6,11 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/producerplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -40,6 +42,12 @@ type Streams interface {
 	adminplane.Streams
 }
 
+// DeadLetters read and change dead letters and single messages.
+type DeadLetters interface {
+	adminplane.DeadLetters
+	deadplane.Letters
+}
+
 // Events collect what happens. *live.Hub is one.
 type Events interface {
 	liveplane.Events
@@ -65,13 +73,16 @@ type Deps struct {
 	// Queues and Problems are the lists that read a bounded number of rows.
 	Queues      listplane.Queues
 	Problems    listplane.Problems
-	DeadLetters adminplane.DeadLetters
+	DeadLetters DeadLetters
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
 	Explainer   adminplane.Explainer
 	// Events are what happens, for watchers. They also count like a Meter.
 	Events Events
 	Doctor adminplane.Doctor
+	// Attachments and Rejections are of producers that write with SQL.
+	Attachments producerplane.Attachments
+	Rejections  producerplane.Rejections
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams

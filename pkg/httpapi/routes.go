@@ -9,9 +9,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/deadplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/producerplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
@@ -30,7 +32,7 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.listRoutes(), s.historyRoutes(), s.progressRoutes(), s.streamRoutes(data), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.asideRoutes(), s.listRoutes(), s.historyRoutes(), s.progressRoutes(), s.streamRoutes(data), s.dashboardRoutes())
 }
 
 // progressRoutes show how far groups are.
@@ -114,9 +116,6 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 		{get, "/api/v1/status/queues/:queue/messages", Read | Granted, answer(admin.QueueMessages)},
 		{get, "/api/v1/status/dispatcher", Read, answer(count(admin.DispatcherStatus))},
 		{get, "/api/v1/status/sweeps", Read | Granted, answer(admin.Sweeps)},
-		{get, "/api/v1/dlq", Read | Granted, answer(admin.ListDeadLetters)},
-		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, admin.PurgeDeadLetters)},
-		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, admin.Redrive)},
 		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(admin.ShowMessage)},
 		{remove, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.DeleteMessage, admin.DeleteMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, admin.DeadLetterMessage)},
@@ -163,6 +162,25 @@ func (s *Server) maintenanceRoutes(admin *adminplane.Handlers) []Route {
 		{post, path + "/rejected/retry", Administer, s.audited(audit.RetryRejected, admin.RetryRejected)},
 		{http.MethodDelete, path + "/rejected", Administer, s.audited(audit.DiscardRejected, admin.DiscardRejected)},
 		{get, "/api/v1/status/buffers", Read, wire.JSON(admin.Buffers)},
+	}
+}
+
+// asideRoutes show the messages that no consumer receives: dead letters, and rejected rows of the inbox. They
+// also show the attached tables, which write to the inbox.
+func (s *Server) asideRoutes() []Route {
+	bodies := s.bodies()
+	dead := &deadplane.Handlers{Letters: s.deps.DeadLetters, Bodies: bodies, Streams: s.streams(), Report: s.reportStream}
+	sql := &producerplane.Handlers{Attachments: s.deps.Attachments, Rejections: s.deps.Rejections, Bodies: bodies}
+	return []Route{
+		{get, "/api/v1/dlq", Read | Granted, wire.JSON(dead.ListDeadLetters)},
+		{get, "/api/v1/dlq/summary", Read | Granted, wire.JSON(s.statistics.limit(dead.Summary))},
+		{remove, "/api/v1/dlq", Administer | Granted, s.audited(audit.PurgeDeadLetters, dead.PurgeDeadLetters)},
+		{post, "/api/v1/dlq/redrive", Write | Granted, s.audited(audit.RedriveDeadLetters, dead.Redrive)},
+		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, dead.StreamRedrive)},
+		{get, "/api/v1/attachments", Read | Granted, wire.JSON(s.statistics.limit(sql.ListAttachments))},
+		{get, "/api/v1/inbox/rejected", Read | Granted, wire.JSON(s.statistics.limit(sql.ListRejected))},
+		{post, "/api/v1/inbox/rejected/retry", Write | Granted, s.audited(audit.RetryInbox, sql.RetryRejected)},
+		{remove, "/api/v1/inbox/rejected", Administer | Granted, s.audited(audit.DiscardInbox, sql.DiscardRejected)},
 	}
 }
 
@@ -214,9 +232,13 @@ func (s *Server) probes(listener func() ListenerState, waiting func() int) []Rou
 	}
 }
 
+func (s *Server) bodies() wire.BodyReader {
+	return wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
+}
+
 func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	d := s.deps
-	bodies := wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
+	bodies := s.bodies()
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
 	data := &dataplane.Handlers{Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Queries: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits,
 		InFlight: s.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream}

@@ -15,6 +15,31 @@ type counts struct {
 	mu     sync.Mutex
 	since  time.Time
 	queues map[string]*tally
+	// first is when something happened first since the last take; zero: nothing did. onFirst is called then.
+	// It must not block.
+	first   time.Time
+	onFirst func()
+}
+
+// note notes that something happens that is not counted.
+func (c *counts) note() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noteLocked()
+}
+
+func (c *counts) noteLocked() {
+	if c.first.IsZero() {
+		c.first = time.Now()
+		c.onFirst()
+	}
+}
+
+// begun returns when something happened first since the last take; zero: nothing did.
+func (c *counts) begun() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.first
 }
 
 // tally counts messages of one queue.
@@ -40,6 +65,7 @@ func (c *counts) change(name string, change func(t *tally)) {
 		t = &tally{}
 		c.queues[name] = t
 	}
+	c.noteLocked()
 	change(t)
 }
 
@@ -48,7 +74,7 @@ func (c *counts) take(now time.Time) (map[string]*tally, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	taken, over := c.queues, now.Sub(c.since)
-	c.queues, c.since = nil, now
+	c.queues, c.since, c.first = nil, now, time.Time{}
 	return taken, over
 }
 

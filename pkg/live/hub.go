@@ -17,8 +17,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// tickInterval is the time that Rates cover, and the least time between two notifications.
-const tickInterval = time.Second
+const (
+	// tickInterval is the time that Rates cover, and the least time between two notifications.
+	tickInterval = time.Second
+	// gather is how long what happens first after a quiet second waits for more.
+	gather = 50 * time.Millisecond
+)
 
 // Deps are what a Hub works with. The functions are called often and must not block.
 type Deps struct {
@@ -58,9 +62,11 @@ type Hub struct {
 	number      uint64 // of the last event
 	recent      []Event
 	lastTick    time.Time
-	out         outbox
-	rates       ratesState
-	peers       map[queue.ID]*peer
+	// lastSaid is the last tick that had something to say, or when the hub began to collect.
+	lastSaid time.Time
+	out      outbox
+	rates    ratesState
+	peers    map[queue.ID]*peer
 	// interests are the instances where somebody watches; see peers.go.
 	interests     map[queue.ID]time.Time
 	lastAnnounced time.Time
@@ -75,11 +81,13 @@ type Hub struct {
 // New returns a Hub. Run does its work.
 func New(deps Deps, cfg Config) *Hub {
 	id := queue.NewID()
-	return &Hub{
+	h := &Hub{
 		Deps: deps, cfg: cfg, epoch: hex.EncodeToString(id[10:]), started: time.Now(),
 		wakeTick: make(chan struct{}, 1), wakeRead: make(chan struct{}, 1),
 		watchers: map[*Watcher]struct{}{}, peers: map[queue.ID]*peer{}, interests: map[queue.ID]time.Time{},
 	}
+	h.counts.onFirst = func() { wake(h.wakeTick) }
+	return h
 }
 
 // Run counts, sends and reads until ctx ends, and then returns nil.
@@ -130,7 +138,7 @@ func (h *Hub) activateLocked(now time.Time) {
 	if !h.active.Load() {
 		h.counts.take(now)
 		h.rates = ratesState{}
-		h.lastTick = now
+		h.lastTick, h.lastSaid = now, now
 		h.active.Store(true)
 	}
 	h.wakeLocked()
@@ -141,6 +149,7 @@ func (h *Hub) settleLocked(now time.Time) {
 	if !h.watchedLocked(now) && !h.lastAnnounced.IsZero() {
 		h.lastAnnounced, h.lingerUntil, h.known = time.Time{}, time.Time{}, false
 		h.recent, h.reads = nil, readState{}
+		h.number++ // so that a watcher which comes back learns that it missed something
 		clear(h.peers)
 		if !h.stopped {
 			h.send(message{Unwatch: true})
@@ -182,7 +191,15 @@ func (h *Hub) happened(e Event) {
 	defer h.mu.Unlock()
 	e.Instance, e.At = h.Instance, time.Now()
 	h.publishLocked(e)
-	h.out.add(e, len(h.interests) > 0)
+	h.addLocked(e)
+}
+
+// addLocked adds an event to the next notification, if another instance watches.
+func (h *Hub) addLocked(e Event) {
+	if len(h.interests) > 0 {
+		h.out.add(e)
+		h.counts.note()
+	}
 }
 
 func (h *Hub) instanceLocked(now time.Time) *Instance {
@@ -217,10 +234,13 @@ func (h *Hub) snapshotLocked() Snapshot {
 
 // wakeLocked makes both loops look at what is due.
 func (h *Hub) wakeLocked() {
-	for _, c := range []chan struct{}{h.wakeTick, h.wakeRead} {
-		select {
-		case c <- struct{}{}:
-		default:
-		}
+	wake(h.wakeTick)
+	wake(h.wakeRead)
+}
+
+func wake(loop chan<- struct{}) {
+	select {
+	case loop <- struct{}{}:
+	default:
 	}
 }

@@ -80,11 +80,12 @@ func TestAWatcherComesBack(t *testing.T) {
 		got, _ = again.Take()
 		require.Len(t, got, 1)
 		require.Equal(t, "two", got[0].Queue)
+		latest := got[0].ID
 		again.Close()
 
 		<-time.After(time.Minute)
 		i.OnCreated("three", "", events.Here)
-		for _, id := range []string{last, "0123-4", "garbage"} {
+		for _, id := range []string{last, latest, "0123-4", "garbage"} {
 			late, err := i.Watch(live.Filter{}, id)
 			require.NoError(t, err)
 			synctest.Wait()

@@ -38,15 +38,13 @@ type outbox struct {
 	renew bool
 }
 
-// add adds an event if another instance watches.
-func (o *outbox) add(e Event, watched bool) {
-	switch {
-	case !watched:
-	case len(o.events) >= maxOutEvents:
+// add adds an event.
+func (o *outbox) add(e Event) {
+	if len(o.events) >= maxOutEvents {
 		o.lost++
-	default:
-		o.events = append(o.events, e)
+		return
 	}
+	o.events = append(o.events, e)
 }
 
 // message is the payload of a notification.

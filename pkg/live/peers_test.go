@@ -14,6 +14,37 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
+// What happens first after a quiet time reaches the watchers of all instances at once. The notifications of a busy
+// instance stay at least a second apart. The rates are those of a whole second.
+func TestWhatHappensAfterAQuietTimeArrivesAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := start(t, n, "a"), start(t, n, "b")
+		w := a.watch(t)
+		after(t, w, 5*time.Second)
+		for what, happens := range map[string]func(){
+			"a push": func() { b.push("q", 4) }, "a group": func() { b.OnGroupCreated("q", "", "g") }, "a change of an operator": b.Audited,
+		} {
+			_, audits := a.db.reads()
+			happens()
+			got := after(t, w, 100*time.Millisecond)
+			_, auditsNow := a.db.reads()
+			require.True(t, len(got) == 1 || auditsNow == audits+1, what)
+			if len(got) == 1 && got[0].Type == live.TypeRates {
+				require.Equal(t, []live.QueueRates{{Queue: "q", Pushed: 4}}, dataOf[live.Rates](t, got[0]).Queues)
+			}
+			after(t, w, 5*time.Second)
+		}
+		before := n.count("b")
+		for range 500 {
+			b.push("q", 1)
+			<-time.After(20 * time.Millisecond)
+		}
+		require.InDelta(t, before+10, n.count("b"), 1)
+	})
+}
+
 // What happens at another instance reaches a watcher, in at most one notification a second.
 func TestEventsOfOtherInstancesArrive(t *testing.T) {
 	t.Parallel()

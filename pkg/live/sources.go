@@ -45,7 +45,9 @@ func (h *Hub) Audited() {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.out.audit = len(h.interests) > 0
+	if h.out.audit = len(h.interests) > 0; h.out.audit {
+		h.counts.note()
+	}
 	h.reads.audit = true
 	h.movedLocked()
 	h.wakeLocked()

@@ -23,16 +23,15 @@ type ratesState struct {
 	said, sampled map[string]int
 }
 
-// runTicks calls tick once in tickInterval while somebody watches.
+// runTicks calls tick once in tickInterval while somebody watches, and earlier for what happens first after a
+// quiet time.
 func (h *Hub) runTicks(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		timer.Stop()
 		if h.active.Load() {
-			h.mu.Lock()
-			timer.Reset(time.Until(h.lastTick.Add(tickInterval)))
-			h.mu.Unlock()
+			timer.Reset(time.Until(h.nextTick()))
 		}
 		select {
 		case <-ctx.Done():
@@ -44,6 +43,25 @@ func (h *Hub) runTicks(ctx context.Context) error {
 	}
 }
 
+// nextTick returns when the next tick is due. Two ticks that say something are at least tickInterval apart.
+func (h *Hub) nextTick() time.Time {
+	first := h.counts.begun()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := h.lastTick.Add(tickInterval)
+	if first.IsZero() {
+		return next
+	}
+	soon := first.Add(gather)
+	if earliest := h.lastSaid.Add(tickInterval); soon.Before(earliest) {
+		soon = earliest
+	}
+	if soon.Before(next) {
+		return soon
+	}
+	return next
+}
+
 // tick publishes what was counted since the last one, and sends one notification if another instance
 // must know something.
 func (h *Hub) tick(now time.Time) {
@@ -52,6 +70,8 @@ func (h *Hub) tick(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastTick, h.heardPace = now, 0
+	// Since the last tick that said something, nothing else was counted. So an early tick covers a whole second.
+	over = max(over, min(tickInterval, now.Sub(h.lastSaid)))
 	rates, ok := h.ratesLocked(counted, over, waiting)
 	if ok {
 		shown := rates
@@ -64,11 +84,16 @@ func (h *Hub) tick(now time.Time) {
 		if t.sweep != (Sweep{}) {
 			e := Event{Type: TypeSweep, Instance: h.Instance, At: now, Queue: name, Data: t.sweep}
 			h.publishLocked(e)
-			h.out.add(e, len(h.interests) > 0)
+			if len(h.interests) > 0 {
+				h.out.add(e)
+			}
 		}
 	}
 	if len(counted) > 0 {
 		h.movedLocked()
+	}
+	if ok || len(counted) > 0 || len(h.out.events) > 0 || h.out.audit {
+		h.lastSaid = now
 	}
 	h.flushLocked(now)
 	h.settleLocked(now)

@@ -656,7 +656,7 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
           FROM pg_catalog.pg_trigger t
          WHERE t.tgrelid = a.target AND t.tgenabled <> 'D' AND t.tgname LIKE 'belfry\_' || left(md5(a.queue), 12) || '\_%') AS triggers,
        (SELECT count(*) FROM belfry.attachment_failure f WHERE f.target = a.target AND f.queue = a.queue) AS failures,
-       l.failed_at AS last_failed_at, l.message AS last_failure
+       l.failed_at AS last_failed_at, l.message AS last_failure, a.id
   FROM belfry.attachment a
   LEFT JOIN pg_catalog.pg_class r ON r.oid = a.target
   LEFT JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace
@@ -4308,4 +4308,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'd97d1c02b2ab63eed1fede2b6694f81733c77821a59ff29d7c882793d4de60ea';
+COMMENT ON FUNCTION belfry.baseline() IS 'c41014baf1bff84ba84389d93459443d53486daab52003af4949d6b0febba436';

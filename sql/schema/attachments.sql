@@ -17,7 +17,7 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
           FROM pg_catalog.pg_trigger t
          WHERE t.tgrelid = a.target AND t.tgenabled <> 'D' AND t.tgname LIKE 'belfry\_' || left(md5(a.queue), 12) || '\_%') AS triggers,
        (SELECT count(*) FROM belfry.attachment_failure f WHERE f.target = a.target AND f.queue = a.queue) AS failures,
-       l.failed_at AS last_failed_at, l.message AS last_failure
+       l.failed_at AS last_failed_at, l.message AS last_failure, a.id
   FROM belfry.attachment a
   LEFT JOIN pg_catalog.pg_class r ON r.oid = a.target
   LEFT JOIN pg_catalog.pg_namespace n ON n.oid = r.relnamespace

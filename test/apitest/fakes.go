@@ -21,6 +21,7 @@ import (
 // Fakes replace the rooms below the HTTP API. A function that is nil has a
 // harmless default.
 type Fakes struct {
+	Producers Producers
 	Push      func(items []queue.PushItem) ([]queue.PushResult, error)
 	Ack       func(items []queue.AckItem) ([]queue.AckResult, error)
 	Extend    func(lease queue.ID, d time.Duration) (time.Time, error)

@@ -25,6 +25,11 @@ type DeadLetters struct {
 	Rate          int64
 	DryRun        bool
 	Group         *string
+	Bounds        deadletter.SummaryBounds
+	Summary       deadletter.Summary
+	// Progress are the reports of RedriveAll. FailWith is its error.
+	Progress []deadletter.Result
+	FailWith error
 }
 
 type deadLettersFake struct{ *DeadLetters }
@@ -32,7 +37,7 @@ type deadLettersFake struct{ *DeadLetters }
 func (f deadLettersFake) filtered(filter deadletter.Filter) {
 	f.Calls++
 	f.Filter = filter
-	for _, text := range []*string{filter.Queue, filter.Group, filter.Partition, filter.TransactionID} {
+	for _, text := range []*string{filter.Queue, filter.Group, filter.Partition, filter.TransactionID, filter.Error} {
 		if text != nil {
 			f.Texts = append(f.Texts, *text)
 		}
@@ -51,6 +56,27 @@ func (f deadLettersFake) Redrive(_ context.Context, filter deadletter.Filter, ra
 	f.filtered(filter)
 	f.Rate, f.DryRun = rate, dryRun
 	return deadletter.Result{Matched: 10, Taken: 5, Skipped: 2, Remaining: 3}, nil
+}
+
+func (f deadLettersFake) Summary(
+	_ context.Context, filter deadletter.Filter, after deadletter.ListKey, bounds deadletter.SummaryBounds,
+) (deadletter.Summary, error) {
+	f.filtered(filter)
+	f.After, f.Bounds = after, bounds
+	return f.DeadLetters.Summary, nil
+}
+
+func (f deadLettersFake) RedriveAll(
+	_ context.Context, filter deadletter.Filter, rate int64, report func(deadletter.Result) error,
+) (done deadletter.Result, err error) {
+	f.filtered(filter)
+	f.Rate = rate
+	for _, done = range f.Progress {
+		if err := report(done); err != nil {
+			return done, err
+		}
+	}
+	return done, f.FailWith
 }
 
 func (f deadLettersFake) Purge(_ context.Context, filter deadletter.Filter, dryRun bool) (deadletter.Result, error) {

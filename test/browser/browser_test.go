@@ -4,13 +4,17 @@ package browser_test
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zaptest"
 
@@ -29,8 +33,9 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // patience bounds the start of a server.
 const patience = 30 * time.Second
 
-// start starts a server on a new database, stops it at the end of t and returns its URL.
-func start(t *testing.T, edit func(*config.Config)) string {
+// start starts a server on a new database, stops it at the end of t and returns its URL. It adds the database
+// to known, by this URL.
+func start(t *testing.T, known databases, edit func(*config.Config)) string {
 	t.Helper()
 	cfg := config.Default()
 	cfg.Database.URL = secret.Secret(pgtest.Database(t))
@@ -50,15 +55,50 @@ func start(t *testing.T, edit func(*config.Config)) string {
 	})
 	select {
 	case addr := <-ready:
-		return "http://" + addr.String()
+		url := "http://" + addr.String()
+		known[url] = cfg.Database.URL.Reveal()
+		return url
 	case <-time.After(patience):
 		require.FailNow(t, "the server was not ready in time")
 		return ""
 	}
 }
 
+// databases are the URLs of the databases of the servers.
+type databases map[string]string
+
+// ServeHTTP runs the SQL in the body of a request on the database of the server in its query. It answers with
+// the first column of the first row as text. The tests have no client of Postgres.
+func (d databases) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	statement, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = run(r.Context(), w, d[r.URL.Query().Get("server")], string(statement))
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	}
+}
+
+func run(ctx context.Context, w io.Writer, dsn, statement string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	results, err := conn.PgConn().Exec(ctx, statement).ReadAll()
+	if err == nil && len(results) > 0 {
+		if rows := results[len(results)-1].Rows; len(rows) > 0 {
+			_, err = w.Write(rows[0][0])
+		}
+	}
+	return err
+}
+
 func TestDashboard(t *testing.T) {
 	modules(t)
+	known := databases{}
+	sql := httptest.NewServer(known)
+	t.Cleanup(sql.Close)
 	auth := token.DefaultConfig()
 	auth.Enabled, auth.Secret = true, secret.Secret(strings.Repeat("k", 40))
 	sign := func(subject string, role identity.Role, grants *identity.Grants) string {
@@ -66,15 +106,15 @@ func TestDashboard(t *testing.T) {
 		require.NoError(t, err)
 		return text
 	}
-	run := exec.CommandContext(t.Context(), "node", "run.mjs")
-	run.Env = append(os.Environ(),
-		"BELFRY_OPEN="+start(t, func(*config.Config) {}),
-		"BELFRY_READ_ONLY="+start(t, func(cfg *config.Config) { cfg.Dashboard.ReadOnly = true }),
-		"BELFRY_CLOSED="+start(t, func(cfg *config.Config) { cfg.Auth = auth }),
+	tests := exec.CommandContext(t.Context(), "node", "run.mjs", os.Getenv("BELFRY_BROWSER_ONLY"))
+	tests.Env = append(os.Environ(), "BELFRY_SQL="+sql.URL,
+		"BELFRY_OPEN="+start(t, known, func(*config.Config) {}),
+		"BELFRY_READ_ONLY="+start(t, known, func(cfg *config.Config) { cfg.Dashboard.ReadOnly = true }),
+		"BELFRY_CLOSED="+start(t, known, func(cfg *config.Config) { cfg.Auth = auth }),
 		"BELFRY_ADMIN="+sign("admin", identity.Admin, nil), "BELFRY_READER="+sign("reader", identity.ReadOnly, nil),
 		"BELFRY_GRANTED="+sign("mailer", identity.ReadWrite, &identity.Grants{Read: []string{"shop.mails"}}),
 	)
-	output, err := run.CombinedOutput()
+	output, err := tests.CombinedOutput()
 	t.Logf("%s", output)
 	require.NoError(t, err)
 }

@@ -4,6 +4,7 @@ import { createServer, request as send } from "node:http";
 import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, watch } from "./look.mjs";
+import * as aside from "./aside.mjs";
 import * as system from "./system.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
@@ -35,7 +36,8 @@ const tests = {
   async "every page with data"() {
     await seed(open);
     open.partition = await system.seedMessages(open);
-    await look(browser, open.url, [...fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
+    await aside.seed(open);
+    await look(browser, open.url, [...fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
 
   async "a figure moves within a second, unless the page is paused"() {
@@ -164,30 +166,6 @@ const tests = {
     await done("moved");
     assert.equal((await group()).totalLag, 0);
 
-    await visit("dead?q=shop.orders&g=billing");
-    await page.locator("summary", { hasText: "Redrive" }).click();
-    const dead = async () => (await open.get("/api/v1/dlq?queue=shop.orders")).total;
-    const letters = await dead();
-    assert.ok(letters > 0);
-    await page.getByRole("button", { name: /^Redrive/ }).click();
-    await done("delivered again");
-    assert.equal(await dead(), 0);
-    for (let i = 0; i < 10; i++) {
-      for (const message of await open.pop("shop.orders", "billing", 10)) await open.ack(message, "billing", "failed", "still no paper");
-    }
-    assert.equal(await dead(), letters);
-    await visit("dead?q=shop.orders&g=billing");
-    await page.locator("summary", { hasText: "Purge" }).click();
-    await page.getByLabel("Type the name").fill("wrong");
-    await page.getByRole("button", { name: /^Purge/ }).click();
-    await done("Nothing was changed");
-    assert.equal(await dead(), letters);
-    await page.locator("summary", { hasText: "Purge" }).click();
-    await page.getByLabel("Type the name").fill("shop.orders");
-    await page.getByRole("button", { name: /^Purge/ }).click();
-    await done("deleted");
-    assert.equal(await dead(), 0);
-
     await visit("group?q=shop.orders&g=audit");
     await page.getByText("Delete the group in this queue").click();
     await page.getByLabel("Type the name").fill("shop.orders");
@@ -207,11 +185,16 @@ const tests = {
     await page.close();
   },
 
+  async "every action on dead letters does what it says"() { await aside.pressDead(browser, open, patience); },
+
+  async "every action on rejected rows does what it says"() { await aside.pressRejected(browser, open, patience); },
+
   async "every action on messages and on the system does what it says"() { await system.press(browser, open, patience); },
 
   async "without a token only the sign-in page is served"() {
     await seed(closed);
     closed.partition = await system.seedMessages(closed);
+    await aside.seed(closed);
     const context = await browser.newContext();
     const page = await context.newPage();
     for (const path of fullPages) {
@@ -241,6 +224,7 @@ const tests = {
   async "nobody changes anything with dashboard.read_only"() {
     await seed(readOnly);
     readOnly.partition = await system.seedMessages(readOnly);
+    await aside.seed(readOnly);
     const context = await browser.newContext();
     await pressesNothing(context, await context.newPage(), readOnly);
     await context.close();
@@ -254,6 +238,9 @@ const tests = {
       const text = await page.locator("main").textContent();
       assert.ok(!text.includes("shop.orders"), path);
     }
+    await page.goto(`${closed.url}/ui/producers`);
+    const producers = await page.locator("main").textContent();
+    assert.ok(producers.includes("shop.mails") && !producers.includes("shop.orders"), producers);
     await page.goto(`${closed.url}/ui/queue?q=shop.mails`);
     await page.getByRole("heading", { name: "shop.mails" }).waitFor();
     assert.deepEqual(complaints, []);
@@ -330,16 +317,18 @@ async function signIn(token) {
 
 // pressesNothing fails if a page offers an action, or if the server takes one.
 async function pressesNothing(context, page, { url, partition }) {
-  for (const path of [...fullPages, ...system.fullPages(partition)]) {
+  for (const path of [...fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
     const answer = await page.goto(`${url}/ui/${path}`);
     assert.equal(answer.status(), 200, path);
     assert.equal(await page.locator('form[action="do"]').count(), 0, path);
   }
   const fields = { id: "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", queue: "shop.orders", group: "billing", partition: "customer-03", transaction: "shop.orders", name: "shop.orders", to: "end", payload: "1", body: '{"queue": "x"}' };
-  for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge", ...system.actions]) {
-    const answer = await context.request.post(`${url}/ui/do`, { form: { action, confirm: action === "discard-rejected" ? "remove" : "shop.orders", ...fields }, maxRedirects: 0 });
+  for (const action of ["configure", "push", "pause-queue", "pause-partition", "pause-group", "delete-queue", "delete-group", "seek", "redrive", "purge", ...aside.actions, ...system.actions]) {
+    const answer = await context.request.post(`${url}/ui/do`, { form: { action, confirm: { "discard-rejected": "remove", "discard-rows": "delete" }[action] ?? "shop.orders", ...fields }, maxRedirects: 0 });
     assert.equal(answer.status(), 403, action);
   }
+  const redrive = await context.request.post(`${url}/ui/redrive`, { form: { action: "redrive", ...fields }, maxRedirects: 0 });
+  assert.equal(redrive.status(), 403, "a redrive with progress");
 }
 
 const only = process.argv[2] ?? "";

@@ -63,6 +63,7 @@ func (c client) operated() (partitionID string) {
 	c.deadLetterAll("q", "g")
 	pushed := c.transact(nil, pushing(item{Queue: "q", Partition: "p", TransactionID: "m5", Payload: payload})).ok(http.StatusOK)
 	require.True(c.t, pushed.Success)
+	c.plantRejected("q", canary, "queue_full", "invalid", "invalid")
 	return c.dlq("queue=q").Messages[0].PartitionID
 }
 
@@ -110,6 +111,10 @@ func changes(partitionID string) []change {
 		{remove(group + "/queues/q?deleteMetadata=false"), ok, on("group.delete", "q", "", "g", "", `{"deleteMetadata":false}`, `{"groups":1,"cursors":2}`)},
 		{remove(group), ok, on("group.delete", "", "", "g", "", `{"deleteMetadata":true}`, "{}")},
 		{post("/api/v1/system/maintenance", `{"enabled":true}`), ok, on("maintenance.push", "", "", "", "", `{"enabled":true}`, `{"settings":1}`)},
+		{post("/api/v1/inbox/rejected/retry", `{"queue":"q","code":"queue_full"}`), ok, on("inbox.retry", "q", "", "", "", `{"all":false,"code":"queue_full"}`, `{"rows":1}`)},
+		{remove("/api/v1/inbox/rejected?id=1002"), ok, on("inbox.discard", "", "", "", "", `{"all":false,"id":"1002"}`, `{"rows":1}`)},
+		{remove("/api/v1/inbox/rejected?all=true"), ok, on("inbox.discard", "", "", "", "", `{"all":true}`, `{"rows":1}`)},
+		{remove("/api/v1/inbox/rejected?all=true"), ok, on("inbox.discard", "", "", "", "", `{"all":true}`, `{}`)},
 		{post("/api/v1/system/maintenance/rejected/retry", ""), ok, on("maintenance.retry", "", "", "", "", `{}`, `{}`)},
 		{call{Method: http.MethodDelete, Target: "/api/v1/system/maintenance/rejected"}, ok, on("maintenance.discard", "", "", "", "", `{}`, `{}`)},
 		{post("/api/v1/system/maintenance/pop", `{"enabled":true}`), ok, on("maintenance.pop", "", "", "", "", `{"enabled":true}`, `{"settings":1}`)},

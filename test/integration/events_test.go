@@ -36,7 +36,7 @@ type stream struct {
 func (s *server) openStream(t *testing.T, c call, headers ...string) *stream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	request, err := http.NewRequestWithContext(ctx, c.Method, s.base+c.Target, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, c.Method, s.base+c.Target, strings.NewReader(c.Body))
 	require.NoError(t, err)
 	if c.Token != "" {
 		request.Header.Set("Authorization", c.Token)

@@ -31,7 +31,7 @@ func probesOf(o place) map[string][]call {
 	acked := fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"consumerGroup":%q,"leaseId":%q`, o.message, o.partition, o.group, o.lease)
 	grouped := fmt.Sprintf(`{"consumerGroup":%q}`, o.group)
 	of := "/api/v1/consumer-groups/" + o.group
-	return map[string][]call{
+	return asideProbes(o, map[string][]call{
 		"GET /api/v1/whoami":            {get("/api/v1/whoami")},
 		"GET /api/v1/events":            {get("/api/v1/events?timeout=50")},
 		"GET /api/v1/sse/queue/{queue}": {get("/api/v1/sse/queue/" + o.queue + "?timeout=50"), get("/api/v1/sse/queue/" + o.queue + "?timeout=50&partition=p&consumerGroup=" + o.group)},
@@ -81,9 +81,6 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/status/queues/{queue}/messages":                                      {get("/api/v1/status/queues/" + o.queue + "/messages")},
 		"GET /api/v1/status/dispatcher":                                                   {get("/api/v1/status/dispatcher")},
 		"GET /api/v1/status/sweeps":                                                       {get("/api/v1/status/sweeps")},
-		"GET /api/v1/dlq":                                                                 {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
-		"DELETE /api/v1/dlq":                                                              {del("/api/v1/dlq?queue=" + o.queue), del("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
-		"POST /api/v1/dlq/redrive":                                                        {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group))},
 		"GET /api/v1/messages/{partitionId}/{transactionId}":                              {get("/api/v1/messages/" + path)},
 		"DELETE /api/v1/messages/{partitionId}/{transactionId}":                           {del("/api/v1/messages/" + path)},
 		"POST /api/v1/messages/{partitionId}/{transactionId}/dlq":                         {post("/api/v1/messages/"+path+"/dlq", grouped), post("/api/v1/messages/"+path+"/dlq", "")},
@@ -124,7 +121,7 @@ func probesOf(o place) map[string][]call {
 		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
 		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
 		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)},
-	}
+	})
 }
 
 // withSecret turns tokens on, and returns what makes one.
@@ -182,6 +179,7 @@ func (s tenancy) fill(o *place) {
 	o.stream = registered.QueryID
 	s.do(post("/streams/v1/cycle", fmt.Sprintf(`{"query_id":%q,"partition_id":%q,"state_ops":[{"type":"upsert","key":"k","value":"state of %s"}]}`, o.stream, o.partition, o.queue)))
 	s.do(post("/api/v1/traces", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"traceNames":[%q],"data":{}}`, o.message, o.partition, o.trace)))
+	s.fillAside(o)
 }
 
 // variable is what differs between two equal answers at two instants.
@@ -207,7 +205,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	contents := func() (text string) {
 		c.scan(t, `SELECT concat_ws(E'\n', (SELECT json_agg(q ORDER BY q.id) FROM belfry.queue q WHERE q.name LIKE 'b.%'), (SELECT json_agg(m ORDER BY m.id) FROM belfry.message m),
 			(SELECT json_agg(c ORDER BY c.partition_id, c.group_id) FROM belfry.cursor c), (SELECT json_agg(g ORDER BY g.id) FROM belfry.consumer_group g), (SELECT json_agg(d ORDER BY d.id) FROM belfry.dead_letter d),
-			(SELECT count(*) FROM belfry.trace), (SELECT json_agg(s) FROM belfry.stream_state s), (SELECT json_agg(s) FROM belfry.stream s))`, nil, &text)
+			(SELECT count(*) FROM belfry.trace), (SELECT json_agg(r.id ORDER BY r.id) FROM belfry.inbox_rejected r WHERE r.queue LIKE 'b.%'), (SELECT json_agg(s) FROM belfry.stream_state s), (SELECT json_agg(s) FROM belfry.stream s))`, nil, &text)
 		return text
 	}
 	before := contents()
@@ -257,7 +255,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 		"GET /api/v1/analytics/queue-parked-replicas": true, "GET /api/v1/analytics/postgres-stats": true, "POST /api/v1/stats/refresh": true, "GET /api/v1/status/buffers": true, "GET /api/v1/doctor": true, "GET /api/v1/tags": true}
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
-		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
+		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/dlq/summary", "GET /api/v1/inbox/rejected", "GET /api/v1/attachments", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
 		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/problems",
 	} {
 		require.Regexp(t, `"(a.one|nsa|ga|namea|state of a.one)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)

@@ -81,6 +81,8 @@ type View struct {
 	Failure *Failure
 	// Here is the path of the page with its query, for forms to come back to.
 	Here string
+	// Since says up to which change the page has seen, for the stream of changes.
+	Since string
 	// Base is the URL of the server.
 	Base string
 	Now  time.Time

@@ -17,7 +17,7 @@ func tabsOf(of string, can Can) []Choice {
 			if !can.SeeAdmin() {
 				continue
 			}
-		case "system", "producers":
+		case "system":
 			if !can.SeeAll() {
 				continue
 			}

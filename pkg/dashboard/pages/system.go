@@ -152,19 +152,6 @@ func (d *systemData) listTables() {
 	d.Tables = d.Tables[:min(len(d.Tables), maxTables)]
 }
 
-type producersData struct{ *source.Dispatcher }
-
-// producers shows what the server knows of producers that write with SQL.
-func producers(r *page.Request) (*page.Content, error) {
-	found, err := source.Read[source.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
-	if err != nil {
-		return nil, err
-	}
-	return &page.Content{Title: "Producers in SQL", Data: &producersData{found}, Commands: []page.Command{
-		r.Get("Show the inbox", "/api/v1/status/dispatcher", "waiting"),
-	}}, nil
-}
-
 type streamsData struct {
 	*source.Streams
 	Next template.URL
@@ -216,7 +203,7 @@ type auditData struct {
 // auditActions are the actions that the audit knows.
 var auditActions = strings.Fields("queue.configure queue.delete group.delete group.subscription group.seek dead_letters.redrive dead_letters.purge " +
 	"message.delete message.dead_letter message.retry delivery.pause delivery.resume stream.delete maintenance.push maintenance.pop maintenance.retry " +
-	"maintenance.discard token.revoke grant.give grant.revoke")
+	"maintenance.discard inbox.retry inbox.discard token.revoke grant.give grant.revoke")
 
 // auditLog lists the changes of operators.
 func auditLog(r *page.Request) (*page.Content, error) {

@@ -34,11 +34,11 @@ type answer struct {
 	good time.Duration
 }
 
-// fresh reports whether a finished answer may be used, given the number of changes. A strict caller needs
-// an answer that was asked for after the last change.
-func (a *answer) fresh(now time.Time, count uint64, strict bool) bool {
+// usable reports whether a finished answer may be used. need is the number of changes that it must have seen,
+// and count that of all changes so far.
+func (a *answer) usable(now time.Time, need, count uint64) bool {
 	age := now.Sub(a.asked)
-	return a.err == nil && (age < maxAge && a.count >= count || !strict && age < a.good)
+	return a.err == nil && a.count >= need && age < maxAge && (a.count >= count || age < a.good)
 }
 
 // answers keeps answers by their key.
@@ -50,20 +50,13 @@ type answers struct {
 	least uint64
 }
 
-// get returns the answer that is kept for a key, if it is being read or fresh. Otherwise it returns a new
-// one that the caller must finish.
-func (a *answers) get(key string, count uint64, strict bool) (found *answer, mine bool) {
+// get returns the answer that is kept for a key, if it is being read or usable. Otherwise it returns a new one
+// that the caller must finish.
+func (a *answers) get(key string, need, count uint64) (found *answer, mine bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if found := a.kept[key]; found != nil {
-		select {
-		case <-found.done:
-			if found.count >= a.least && found.fresh(time.Now(), count, strict) {
-				return found, false
-			}
-		default:
-			return found, false
-		}
+	if found := a.kept[key]; found != nil && (!found.isDone() || found.usable(time.Now(), max(need, a.least), count)) {
+		return found, false
 	}
 	if len(a.kept) >= maxAnswers && a.kept[key] == nil {
 		a.forgetOldest()
@@ -93,10 +86,12 @@ func (a *answers) forgetOldest() {
 
 // Read returns the answer to GET path as a *T, which must not be changed. Errors: *Error, and that of ctx.
 func Read[T any](ctx context.Context, c *Client, caller *Caller, path string) (*T, error) {
-	count, strict := c.changes.Count(), caller.Fresh
+	need := c.changes.Count()
+	if !caller.Fresh {
+		need = min(need, caller.Least)
+	}
 	for {
-		one, mine := c.answers.get(caller.key()+" "+path, count, strict)
-		waited := !mine && !one.isDone()
+		one, mine := c.answers.get(caller.key()+" "+path, need, c.changes.Count())
 		if mine {
 			go fill[T](context.WithoutCancel(ctx), one, func(ctx context.Context, out any) error {
 				return c.send(ctx, caller, call{http.MethodGet, path, nil}, out)
@@ -107,12 +102,10 @@ func Read[T any](ctx context.Context, c *Client, caller *Caller, path string) (*
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if waited && one.count < count { // it was asked for before the latest change
-			strict = true
-			continue
+		if one.count >= need {
+			value, _ := one.value.(*T)
+			return value, one.err
 		}
-		value, _ := one.value.(*T)
-		return value, one.err
 	}
 }
 
@@ -136,14 +129,16 @@ func fill[T any](ctx context.Context, one *answer, read func(ctx context.Context
 }
 
 // Stale returns how long it takes until no answer is used any more that was asked for before now.
-func (c *Client) Stale() time.Duration {
+func (c *Client) Stale() (longest time.Duration) {
 	c.answers.mu.Lock()
 	defer c.answers.mu.Unlock()
-	longest, now := minAge, time.Now()
+	now := time.Now()
 	for _, one := range c.answers.kept {
+		good := minAge // of an answer that is being read it is at least that
 		if one.isDone() {
-			longest = max(longest, min(one.good-now.Sub(one.asked), maxAge))
+			good = min(one.good, maxAge)
 		}
+		longest = max(longest, good-now.Sub(one.asked))
 	}
 	return longest
 }

@@ -24,9 +24,11 @@ type Caller struct {
 	Token string
 	// Principal is who the token belongs to. Nil: the server needs no tokens.
 	Principal *identity.Principal
-	// Fresh asks for answers that have seen every change so far. A person who loads a page wants that; the
-	// refreshes of an open page do without.
+	// Fresh asks for answers that have seen every change so far. A person who loads a page wants that.
 	Fresh bool
+	// Least is the number of changes that the answers must have seen otherwise. The refresh of an open page
+	// asks for the count in the event of its stream.
+	Least uint64
 }
 
 // key names what the caller may see. Callers with equal keys get equal answers.
@@ -82,6 +84,26 @@ func (c *Client) Do(caller *Caller, method, path string, body, out any) error {
 	return c.send(caller.Request.Context(), caller, call{method, path, body}, out)
 }
 
+// Stream sends a request that changes something, and writes the answer to w as it comes. It returns when
+// the answer ends, or when the caller leaves. Errors: an answer that was not begun.
+func (c *Client) Stream(caller *Caller, w http.ResponseWriter, path string, body any) error {
+	defer func() {
+		c.changes.Changed()
+		c.answers.expire(c.changes.Count())
+	}()
+	r, err := newRequest(caller.Request.Context(), caller, call{http.MethodPost, path, body})
+	if err == nil {
+		c.api.ServeHTTP(w, r)
+	}
+	return err
+}
+
+// Load decodes the answer to GET path, which is not shared, into out. Errors: ErrTooLarge, *Error, and that
+// of ctx.
+func (c *Client) Load(ctx context.Context, caller *Caller, path string, out any) error {
+	return c.send(ctx, caller, call{http.MethodGet, path, nil}, out)
+}
+
 // call is one request to the API.
 type call struct {
 	method, path string
@@ -89,25 +111,9 @@ type call struct {
 }
 
 func (c *Client) send(ctx context.Context, caller *Caller, what call, out any) error {
-	var sent io.Reader = http.NoBody
-	if what.body != nil {
-		encoded, err := json.Marshal(what.body)
-		if err != nil {
-			return fmt.Errorf("encoding the body of %s: %w", what.path, err)
-		}
-		sent = bytes.NewReader(encoded)
-	}
-	r, err := http.NewRequestWithContext(ctx, what.method, what.path, sent)
+	r, err := newRequest(ctx, caller, what)
 	if err != nil {
-		return fmt.Errorf("making the request %s: %w", what.path, err)
-	}
-	r.RequestURI = what.path
-	r.RemoteAddr, r.TLS, r.Host = caller.Request.RemoteAddr, caller.Request.TLS, caller.Request.Host
-	for _, name := range []string{"X-Forwarded-For", "X-Request-Id"} {
-		r.Header[name] = caller.Request.Header[name]
-	}
-	if caller.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+caller.Token)
+		return err
 	}
 	w := &recorder{header: http.Header{}, status: http.StatusOK}
 	c.api.ServeHTTP(w, r)
@@ -117,12 +123,42 @@ func (c *Client) send(ctx context.Context, caller *Caller, what call, out any) e
 	return w.decode(what.path, out)
 }
 
+// newRequest returns the request of a caller to the API.
+func newRequest(ctx context.Context, caller *Caller, what call) (*http.Request, error) {
+	var sent io.Reader = http.NoBody
+	if what.body != nil {
+		encoded, err := json.Marshal(what.body)
+		if err != nil {
+			return nil, fmt.Errorf("encoding the body of %s: %w", what.path, err)
+		}
+		sent = bytes.NewReader(encoded)
+	}
+	r, err := http.NewRequestWithContext(ctx, what.method, what.path, sent)
+	if err != nil {
+		return nil, fmt.Errorf("making the request %s: %w", what.path, err)
+	}
+	r.RequestURI = what.path
+	r.RemoteAddr, r.TLS, r.Host = caller.Request.RemoteAddr, caller.Request.TLS, caller.Request.Host
+	for _, name := range []string{"X-Forwarded-For", "X-Request-Id"} {
+		r.Header[name] = caller.Request.Header[name]
+	}
+	if caller.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+caller.Token)
+	}
+	return r, nil
+}
+
 // recorder keeps an answer of the API.
 type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+	// overflown says that the body is not complete.
+	overflown bool
 }
+
+// ErrTooLarge is the error of an answer that does not fit into memory.
+var ErrTooLarge = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 
 // Header returns the headers of the answer.
 func (w *recorder) Header() http.Header { return w.header }
@@ -133,7 +169,8 @@ func (w *recorder) WriteHeader(status int) { w.status = status }
 // Write adds to the body of the answer.
 func (w *recorder) Write(p []byte) (int, error) {
 	if w.body.Len()+len(p) > maxAnswer {
-		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		w.overflown = true
+		return 0, ErrTooLarge
 	}
 	return w.body.Write(p)
 }
@@ -150,6 +187,9 @@ func (w *recorder) decode(path string, out any) error {
 	}
 	if out == nil {
 		return nil
+	}
+	if w.overflown {
+		return fmt.Errorf("reading the answer to %s: %w", path, ErrTooLarge)
 	}
 	if err := json.Unmarshal(w.body.Bytes(), out); err != nil {
 		return fmt.Errorf("reading the answer to %s: %w", path, err)

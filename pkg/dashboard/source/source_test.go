@@ -101,12 +101,16 @@ func TestAnAnswerIsUsedUntilSomethingChanges(t *testing.T) {
 			<-time.After(10 * time.Millisecond)
 		}
 		require.Equal(t, 2, served.count("/n"))
+		refresh := caller(identity.Admin)
+		refresh.Least = changes.Count()
+		require.Equal(t, 3, read(t, c, refresh), "a page that is read because of a change sees it")
 		fresh := caller(identity.Admin)
 		fresh.Fresh = true
-		require.Equal(t, 3, read(t, c, fresh), "a person who loads a page sees every change")
+		changes.Changed()
+		require.Equal(t, 4, read(t, c, fresh), "a person who loads a page sees every change")
 		changes.Changed()
 		<-time.After(c.Stale())
-		require.Equal(t, 4, read(t, c, admin), "Stale is long enough to see the last change")
+		require.Equal(t, 5, read(t, c, admin), "Stale is long enough to see the last change")
 	})
 }
 
@@ -131,8 +135,13 @@ func TestAReadThatBeganTooEarlyIsRepeated(t *testing.T) {
 		var first sync.WaitGroup
 		first.Go(func() { read(t, c, caller(identity.Admin)) })
 		synctest.Wait()
+		require.Equal(t, 1, read(t, c, caller(identity.Admin)))
+		first.Go(func() { require.Equal(t, 2, read(t, c, caller(identity.ReadOnly))) })
+		synctest.Wait()
 		changes.Changed()
-		require.Equal(t, 2, read(t, c, caller(identity.Admin)))
+		refresh := caller(identity.ReadOnly)
+		refresh.Least = 1
+		require.Equal(t, 3, read(t, c, refresh))
 		first.Wait()
 	})
 }

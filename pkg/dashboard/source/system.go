@@ -47,6 +47,32 @@ type Rejected struct {
 	Total int64
 }
 
+// Attachments is GET /api/v1/attachments.
+type Attachments struct {
+	Attachments []struct {
+		Table, Queue, Payload, AttachedBy string
+		Events, Key                       []string
+		Condition, LastFailure            *string
+		Strict, Complete                  bool
+		Failures                          int64
+		AttachedAt                        time.Time
+		LastFailedAt                      *time.Time
+	}
+	Pagination struct{ Next *string }
+}
+
+// RejectedRows is GET /api/v1/inbox/rejected.
+type RejectedRows struct {
+	Rows []struct {
+		ID, Code, Reason                         string
+		Queue, Partition, TransactionID, Excerpt *string
+		StoredBytes                              int64
+		RejectedAt                               time.Time
+	}
+	Examined   int64
+	Pagination struct{ Next *string }
+}
+
 // Streams is GET /api/v1/streams.
 type Streams struct {
 	Streams []struct {

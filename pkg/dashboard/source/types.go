@@ -165,9 +165,19 @@ type DeadLetter struct {
 	FailedAt                      time.Time
 }
 
-// DeadLetters is GET /api/v1/dlq.
+// DeadLetterCount is a number of dead letters with the same error, or in the same partition.
+type DeadLetterCount struct {
+	Queue, ConsumerGroup    string
+	ErrorMessage, Partition string
+	Count                   int64
+	Oldest, Newest          time.Time
+}
+
+// DeadLetters is GET /api/v1/dlq/summary.
 type DeadLetters struct {
-	Messages   []DeadLetter
-	Total      int64
-	Pagination struct{ Next *string }
+	Examined, Matched  int64
+	Next               *string
+	Errors, Partitions []DeadLetterCount
+	Messages           []DeadLetter
+	Pagination         struct{ Next *string }
 }

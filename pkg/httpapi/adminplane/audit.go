@@ -19,7 +19,7 @@ func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
 	if filter.Queue != nil {
 		p.Check(wire.MayAdminister(p.Ctx(), *filter.Queue))
 	}
-	p.Check(checkSpan(filter.From, filter.To))
+	p.Check(wire.CheckSpan(filter.From, filter.To))
 	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxLimit)
 	after := auditlog.Key{}
 	after.At, after.ID = readCursor(p, queue.ParseID)

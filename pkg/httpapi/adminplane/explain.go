@@ -14,7 +14,7 @@ import (
 func (h *Handlers) Explain(p *wire.Params) (any, error) {
 	q := explain.Question{
 		Queue: p.Text("queue"), Partition: cmp.Or(p.Text("partition"), queue.DefaultPartition),
-		Group: cmp.Or(p.Text("consumerGroup"), queue.DefaultGroup), TransactionID: transactionIDOf(p),
+		Group: cmp.Or(p.Text("consumerGroup"), queue.DefaultGroup), TransactionID: p.TransactionID(),
 	}
 	if q.Queue == "" {
 		p.Check(queue.Invalidf("queue is required"))

@@ -1,9 +1,7 @@
 // Package adminplane serves the requests of operators and dashboards: queues,
-// consumer groups, messages, dead letters, traces, the audit and the status of the server.
+// consumer groups, messages, traces, the audit and the status of the server.
 //
-// It promises that a request that is refused with 400 changes nothing. The handlers
-// that purge or redrive dead letters also refuse unknown parameters, because to
-// ignore a misspelled one would select more messages.
+// It promises that a request that is refused with 400 changes nothing.
 //
 // docs/compatibility.md lists the answers that clients of Queen MQ expect. The
 // package declares the interfaces it calls. Only pkg/httpapi imports it.
@@ -59,12 +57,8 @@ type Resources interface {
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
 
-// DeadLetters lists, redrives and purges dead letters. It also reads, retries and deletes a
-// single message, whether it is a dead letter or not.
+// DeadLetters reads, retries and deletes a single message, whether it is a dead letter or not.
 type DeadLetters interface {
-	List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) ([]deadletter.Letter, int64, error)
-	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
-	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
 	Message(ctx context.Context, partition queue.ID, transactionID string) (deadletter.Message, error)
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)

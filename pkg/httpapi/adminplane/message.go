@@ -154,7 +154,7 @@ func (h *Handlers) readGroup(p *wire.Params) (group *string, reason string, err 
 		}
 		switch name {
 		case "consumerGroup":
-			if err := nameMember("consumerGroup", value, &group); err != nil {
+			if err := wire.NameMember("consumerGroup", value, &group); err != nil {
 				return err
 			}
 			if *group == "" {

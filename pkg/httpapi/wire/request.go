@@ -77,6 +77,15 @@ func (p *Params) Instant(param string) time.Time {
 	return at
 }
 
+// TransactionID returns the transaction id in the query, or "".
+func (p *Params) TransactionID() string {
+	id := p.QueryParam("transactionId")
+	if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
+		p.Check(queue.Invalidf("transactionId is not UTF-8 without NUL"))
+	}
+	return id
+}
+
 // unescaped returns a decoded path parameter that is UTF-8.
 func unescaped(c echo.Context, param string) (string, error) {
 	raw := c.Param(param)

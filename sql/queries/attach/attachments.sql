@@ -1,5 +1,8 @@
--- Lists the attached tables with their failures.
-SELECT a."table", a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.strict, a.attached_by::text, a.attached_at,
+-- Lists $2 attached tables with their failures, in the order in which they were attached: those after
+-- id $1. $3: LIKE patterns of names of queues (NULL: any).
+SELECT a.id, a."table", a.queue, a.events, a.key, a.condition, a.payload, a.columns, a.strict, a.attached_by::text, a.attached_at,
        a.triggers, a.failures, a.last_failed_at, a.last_failure
   FROM belfry.attachments a
- ORDER BY a."table", a.queue
+ WHERE a.id > $1::bigint AND ($3::text[] IS NULL OR a.queue COLLATE "C" LIKE ANY ($3::text[]))
+ ORDER BY a.id
+ LIMIT $2::bigint

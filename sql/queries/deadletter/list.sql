@@ -1,7 +1,8 @@
 -- Lists dead letters, the newest failure first. Filter, each may be NULL: $1 queue, $2 group, $3
--- partition, $4 and $5 first and last instant of failure, $6 transaction id. $7 and $8: only those
--- after this failed_at and id, or NULL. $9: how many. $10: how many to skip. $11: LIKE patterns
--- of names of queues (NULL: any). The columns of a deleted message are NULL.
+-- partition, $4 and $5 first and last instant of failure, $6 transaction id, $7 the first 200
+-- characters of the error. $8 and $9: only those after this failed_at and id, or NULL. $10: how many.
+-- $11: how many to skip. $12: LIKE patterns of names of queues (NULL: any). The columns of a deleted
+-- message are NULL.
 SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_name, l.group_name, p.name AS partition_name,
        p.uid AS partition_uid, m.id AS message_id, m.transaction_id, m.payload, coalesce(m.encrypted, false) AS encrypted,
        m.producer_sub, m.created_at
@@ -15,20 +16,21 @@ SELECT l.id, l.failed_at, l.attempts, coalesce(l.error, '') AS error, l.queue_na
                   FROM belfry.dead_letter d
                  WHERE d.group_id = g.id
                    AND d.failed_at >= coalesce($4::timestamptz, '-infinity')
-                   AND d.failed_at <= coalesce(least($5::timestamptz, $7::timestamptz), 'infinity')
+                   AND d.failed_at <= coalesce(least($5::timestamptz, $8::timestamptz), 'infinity')
                    AND ($3::text IS NULL OR d.partition_id = (
                         SELECT p.id FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = $3::text))
                    AND ($6::text IS NULL OR (
                         SELECT m.transaction_id FROM belfry.message m
                          WHERE m.partition_id = d.partition_id AND m.seq = d.seq) = $6::text)
-                   AND ($7::timestamptz IS NULL OR (d.failed_at, d.id) < ($7::timestamptz, $8::bigint))
+                   AND ($7::text IS NULL OR left(d.error, 200) = $7::text)
+                   AND ($8::timestamptz IS NULL OR (d.failed_at, d.id) < ($8::timestamptz, $9::bigint))
                  ORDER BY d.failed_at DESC, d.id DESC
-                 LIMIT $9::bigint + $10::bigint) AS d
+                 LIMIT $10::bigint + $11::bigint) AS d
          WHERE q.deleted_at IS NULL AND ($1::text IS NULL OR q.name = $1::text)
-           AND ($11::text[] IS NULL OR q.name COLLATE "C" LIKE ANY ($11::text[]))
+           AND ($12::text[] IS NULL OR q.name COLLATE "C" LIKE ANY ($12::text[]))
          ORDER BY d.failed_at DESC, d.id DESC
-        OFFSET $10::bigint
-         LIMIT $9::bigint) AS l
+        OFFSET $11::bigint
+         LIMIT $10::bigint) AS l
  CROSS JOIN LATERAL (SELECT p.name, p.uid FROM belfry.partition p WHERE p.id = l.partition_id OFFSET 0) AS p
   LEFT JOIN LATERAL (
         SELECT m.id, m.transaction_id, m.payload, m.encrypted, m.producer_sub, m.created_at

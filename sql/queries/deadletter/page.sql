@@ -1,7 +1,7 @@
 -- Lists a page of dead letters for processing, the oldest failure first. Filter, each may be NULL:
--- $1 queue, $2 group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id.
--- $7 and $8: only those after this failed_at and id, or NULL. $9: how many. epoch: the ids are
--- valid in this epoch.
+-- $1 queue, $2 group, $3 partition, $4 and $5 first and last instant of failure, $6 transaction id,
+-- $7 the first 200 characters of the error. $8 and $9: only those after this failed_at and id, or
+-- NULL. $10: how many. epoch: the ids are valid in this epoch.
 SELECT d.id, d.failed_at, belfry.epoch() AS epoch
   FROM belfry.queue q
  CROSS JOIN LATERAL (
@@ -11,16 +11,17 @@ SELECT d.id, d.failed_at, belfry.epoch() AS epoch
         SELECT d.id, d.failed_at
           FROM belfry.dead_letter d
          WHERE d.group_id = g.id
-           AND d.failed_at >= coalesce(greatest($4::timestamptz, $7::timestamptz), '-infinity')
+           AND d.failed_at >= coalesce(greatest($4::timestamptz, $8::timestamptz), '-infinity')
            AND d.failed_at <= coalesce($5::timestamptz, 'infinity')
            AND ($3::text IS NULL OR d.partition_id = (
                 SELECT p.id FROM belfry.partition p WHERE p.queue_id = q.id AND p.name = $3::text))
            AND ($6::text IS NULL OR (
                 SELECT m.transaction_id FROM belfry.message m
                  WHERE m.partition_id = d.partition_id AND m.seq = d.seq) = $6::text)
-           AND ($7::timestamptz IS NULL OR (d.failed_at, d.id) > ($7::timestamptz, $8::bigint))
+           AND ($7::text IS NULL OR left(d.error, 200) = $7::text)
+           AND ($8::timestamptz IS NULL OR (d.failed_at, d.id) > ($8::timestamptz, $9::bigint))
          ORDER BY d.failed_at, d.id
-         LIMIT $9::bigint) AS d
+         LIMIT $10::bigint) AS d
  WHERE q.deleted_at IS NULL AND ($1::text IS NULL OR q.name = $1::text)
  ORDER BY d.failed_at, d.id
- LIMIT $9::bigint
+ LIMIT $10::bigint

@@ -4,9 +4,11 @@ import { startCopy } from "./copy.js";
 import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
 import { startLive } from "./live.js";
+import { startRedrive } from "./redrive.js";
 
 startClock();
 startCopy();
 startCharts();
 startKeys();
 startLive();
+startRedrive();

@@ -1,45 +1,60 @@
 // Keeps the figures of a page current. The server says when something has changed; then the page is read
-// again, and the parts with data-live whose content differs are replaced. Nothing is read while the tab is
+// again, and the parts with data-live become equal to the fresh ones. Nothing is read while the tab is
 // hidden, or while the person has paused it.
 import { showTimes } from "./clock.js";
+import { morph } from "./morph.js";
 
-let stream, reading = false, again = false, missed = false;
+let stream, since = "", lost = false, stale = false, reading = false, again = false, later, showState = () => {};
 const paused = () => sessionStorage.getItem("belfry-paused") === "1";
 
-// inUse reports whether a part must not be replaced now: the person types in it or has selected a text.
-function inUse(part) {
-  const at = document.activeElement;
-  if (at && part.contains(at) && at.matches("input, textarea, select")) return true;
+// places lists the links of a part, in order.
+const places = (part) => [...part.querySelectorAll("a[href]")].map((one) => one.getAttribute("href")).join("\n");
+
+// isAimedAt reports whether the person is about to press something in a part, or selects a text there.
+function isAimedAt(part) {
   const selection = getSelection();
-  return !selection.isCollapsed && part.contains(selection.anchorNode);
+  return part.matches(":hover") || part.contains(document.activeElement) || !selection.isCollapsed && part.contains(selection.anchorNode);
 }
 
-function replace(part, fresh) {
+// update makes a part equal to a fresh one. Links do not move while the person aims at the part: it is updated
+// when they leave it.
+function update(part, fresh) {
+  if (isAimedAt(part) && places(part) !== places(fresh)) {
+    if (part.dataset.held === undefined) {
+      part.dataset.held = "";
+      for (const leaving of ["pointerleave", "focusout"]) part.addEventListener(leaving, () => setTimeout(read), { once: true });
+    }
+    return;
+  }
   const focused = part.contains(document.activeElement) ? document.activeElement : null;
-  const key = focused && (focused.getAttribute("href") ?? focused.textContent);
-  const scrolled = [...part.querySelectorAll(".scroll")].map((one) => one.scrollLeft);
-  part.replaceChildren(...fresh.childNodes);
-  part.className = fresh.className;
-  [...part.querySelectorAll(".scroll")].forEach((one, i) => { one.scrollLeft = scrolled[i] ?? 0; });
-  if (!focused) return;
-  for (const one of part.querySelectorAll("a, button, [tabindex]")) {
-    if ((one.getAttribute("href") ?? one.textContent) === key) return one.focus({ preventScroll: true });
+  morph(part, fresh);
+  if (focused?.isConnected && focused !== document.activeElement) focused.focus({ preventScroll: true });
+}
+
+// show shows what was read. A page that failed and one that did not replace each other as a whole.
+function show(answer, fresh) {
+  const failed = document.querySelector("[data-live=failure]") !== null;
+  if (answer.ok === failed) return location.reload();
+  showTimes(fresh);
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const next = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
+    if (next) update(part, next);
   }
 }
 
-// read reads the page again. Of calls during a read, one is done after it.
+// read reads the page again. Of calls during a read, one is done after it. A page that cannot be read now is read
+// again later, because perhaps nothing happens that makes it be read.
 async function read() {
   if (reading) { again = true; return; }
   reading = true;
   try {
-    const answer = await fetch(location.href, { headers: { "X-Live": "1" }, cache: "no-store" });
+    const answer = await fetch(location.href, { headers: { "X-Live": since }, cache: "no-store" });
     if (answer.status === 401) return location.reload();
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    showTimes(fresh);
-    for (const part of document.querySelectorAll("[data-live]")) {
-      const next = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
-      if (next && next.innerHTML !== part.innerHTML && !inUse(part)) replace(part, next);
-    }
+    stale = answer.status >= 500;
+    if (!stale || document.querySelector("[data-live=failure]")) show(answer, new DOMParser().parseFromString(await answer.text(), "text/html"));
+    clearTimeout(later);
+    if (!answer.ok) later = setTimeout(() => { if (stream) read(); }, 3000);
+    showState();
   } catch { // the server is away: the stream says so
   } finally {
     reading = false;
@@ -47,12 +62,23 @@ async function read() {
   }
 }
 
-function connect(button) {
-  stream = new EventSource("live");
-  stream.addEventListener("open", () => { button.classList.remove("lost"); button.dataset.open = ""; });
-  stream.addEventListener("error", () => { button.classList.add("lost"); missed = true; });
-  stream.addEventListener("open", () => { if (missed) { missed = false; read(); } });
-  stream.addEventListener("change", read);
+// connect opens the stream. It tells the server up to which change the page has seen, so that a change before
+// that is not missed and none is read twice. A browser tries again after an error of the network, but not after an
+// answer that is no stream, such as that of a server which starts.
+function connect(button, state) {
+  const opened = stream = new EventSource(`live?${new URLSearchParams({ since })}`);
+  stream.addEventListener("open", () => { lost = false; button.dataset.open = ""; state(); });
+  stream.addEventListener("error", () => {
+    lost = true;
+    delete button.dataset.open;
+    if (opened.readyState === EventSource.CLOSED && stream === opened) setTimeout(() => {
+      if (stream !== opened) return;
+      stream = undefined;
+      read().then(state); // it goes to the sign-in page if the session is over
+    }, 2000);
+    state();
+  });
+  stream.addEventListener("change", (event) => { since = event.lastEventId; read(); });
   stream.addEventListener("ended", () => location.reload());
 }
 
@@ -60,26 +86,28 @@ export function startLive() {
   const button = document.querySelector("[data-live-switch]");
   if (!button || !document.querySelector("[data-live]")) return;
   button.hidden = false;
-  const update = () => {
-    button.setAttribute("aria-pressed", String(!paused()));
-    button.querySelector("[data-live-state]").textContent = paused() ? "Paused" : "Live";
+  since = button.dataset.since;
+  const state = () => {
     const wanted = !paused() && !document.hidden;
-    if (wanted && !stream) {
-      connect(button);
-      if (missed) { missed = false; read(); }
-    } else if (!wanted && stream) {
+    if (wanted && !stream) connect(button, state);
+    else if (!wanted && stream) {
       stream.close();
       stream = undefined;
+      lost = false;
       delete button.dataset.open;
-      missed = true;
     }
+    button.setAttribute("aria-pressed", String(!paused()));
+    button.classList.toggle("lost", lost || stale);
+    button.querySelector("[data-live-state]").textContent = paused() ? "Paused" : lost ? "Not connected" : stale ? "Not current" : "Live";
   };
+  showState = state;
   button.addEventListener("click", () => {
     sessionStorage.setItem("belfry-paused", paused() ? "0" : "1");
-    update();
+    state();
   });
-  document.addEventListener("visibilitychange", update);
+  document.addEventListener("visibilitychange", state);
   addEventListener("pagehide", () => stream?.close());
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
-  update();
+  if (document.querySelector("[data-live=failure]")) later = setTimeout(read, 3000);
+  state();
 }

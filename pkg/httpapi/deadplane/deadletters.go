@@ -1,4 +1,4 @@
-package adminplane
+package deadplane
 
 import (
 	"fmt"
@@ -13,21 +13,22 @@ import (
 	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // ListDeadLetters serves GET /api/v1/dlq.
 func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
-	filter, page := deadLetterFilter(p), readPage(p, 100)
+	filter, page := deadLetterFilter(p), wire.ReadPage(p, 100)
 	after := deadletter.ListKey{}
-	p.Check(mayReadNamed(p, filter.Queue))
-	after.FailedAt, after.ID = readCursor(p, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })
+	p.Check(mayRead(p, filter.Queue))
+	after.FailedAt, after.ID = wire.ReadCursor(p, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	letters, total, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
-	next := nextPage(page, letters, func(last *deadletter.Letter) string { return cursor(last.FailedAt, last.ID) })
-	return wire.Fields{"messages", each(letters, deadLetterRow), "total", total, "pagination", next}, err
+	letters, total, err := h.Letters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
+	next := wire.NextPage(page, letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
+	return wire.Fields{"messages", wire.Each(letters, deadLetterRow), "total", total, "pagination", next}, err
 }
 
 func deadLetterRow(l *deadletter.Letter) wire.Fields {
@@ -42,34 +43,18 @@ func deadLetterRow(l *deadletter.Letter) wire.Fields {
 	if l.PayloadError != "" {
 		row = append(row, "dataError", l.PayloadError)
 	}
-	return append(row, "producerSub", orNull(l.ProducerSub), "createdAt", l.CreatedAt, "failedAt", l.FailedAt)
-}
-
-// transactionIDOf returns the transaction id in the query, or "".
-func transactionIDOf(p *wire.Params) string {
-	id := p.QueryParam("transactionId")
-	if !utf8.ValidString(id) || strings.ContainsRune(id, 0) {
-		p.Check(queue.Invalidf("transactionId is not UTF-8 without NUL"))
-	}
-	return id
+	return append(row, "producerSub", wire.OrNull(l.ProducerSub), "createdAt", l.CreatedAt, "failedAt", l.FailedAt)
 }
 
 // deadLetterFilter reads the query of a list or of a purge.
 func deadLetterFilter(p *wire.Params) deadletter.Filter {
 	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
-	f.TransactionID = orNull(transactionIDOf(p))
+	f.Error = errorOf(p)
+	f.TransactionID = wire.OrNull(p.TransactionID())
 	f.From, f.To = p.Instant("from"), p.Instant("to")
-	p.Check(checkSpan(f.From, f.To))
-	f.Allowed = readable(p)
+	p.Check(wire.CheckSpan(f.From, f.To))
+	f.Allowed = identity.GrantsOf(p.Ctx()).Readable()
 	return f
-}
-
-// checkSpan refuses a filter whose end is before its start.
-func checkSpan(from, to time.Time) error {
-	if !from.IsZero() && !to.IsZero() && to.Before(from) {
-		return queue.Invalidf("to is before from: exchange them")
-	}
-	return nil
 }
 
 // PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have it.
@@ -91,11 +76,40 @@ func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	if !dryRun {
 		beginAudit(p, filter, nil)
 	}
-	done, err := h.DeadLetters.Purge(p.Ctx(), filter, dryRun)
+	done, err := h.Letters.Purge(p.Ctx(), filter, dryRun)
 	return wire.Fields{
 		"success", true, "queue", filter.Queue, "dryRun", dryRun,
 		"matched", done.Matched, "purged", done.Taken, "remaining", done.Remaining,
 	}, err
+}
+
+// mayRead returns CodeForbidden if a filter names a queue that the sender may not see.
+func mayRead(p *wire.Params, queueName *string) error {
+	if queueName == nil {
+		return nil
+	}
+	return wire.MayRead(p.Ctx(), *queueName)
+}
+
+// errorOf returns the error in the query. An absent or empty one is nil.
+func errorOf(p *wire.Params) *string {
+	text := p.QueryParam("error")
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		p.Check(queue.Invalidf("error is not UTF-8 without NUL"))
+	}
+	return wire.OrNull(firstCharacters(text))
+}
+
+// firstCharacters returns what a filter compares of an error.
+func firstCharacters(text string) string {
+	n := 0
+	for i := range text {
+		if n == deadletter.MaxError {
+			return text[:i]
+		}
+		n++
+	}
+	return text
 }
 
 // beginAudit begins the audit of a redrive or a purge.
@@ -103,13 +117,16 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 	if parameters == nil {
 		parameters = audit.Parameters{}
 	}
+	if f.Error != nil {
+		parameters["error"] = *f.Error
+	}
 	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
 		if !at.IsZero() {
 			parameters[name] = at
 		}
 	}
 	audit.Begin(p.Ctx(), audit.Target{
-		Queue: orEmpty(f.Queue), Group: orEmpty(f.Group), Partition: orEmpty(f.Partition), TransactionID: orEmpty(f.TransactionID),
+		Queue: wire.OrEmpty(f.Queue), Group: wire.OrEmpty(f.Group), Partition: wire.OrEmpty(f.Partition), TransactionID: wire.OrEmpty(f.TransactionID),
 	}, parameters)
 }
 
@@ -118,9 +135,9 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 func purgeFlag(c echo.Context) (dryRun bool, err error) {
 	for name := range c.QueryParams() {
 		switch name {
-		case "queue", "consumerGroup", "partition", "transactionId", "from", "to", "dryRun":
+		case "queue", "consumerGroup", "partition", "transactionId", "error", "from", "to", "dryRun":
 		default:
-			return false, queue.Invalidf("%s is no parameter of a purge: use queue, consumerGroup, partition, transactionId, from, to and dryRun",
+			return false, queue.Invalidf("%s is no parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to and dryRun",
 				wire.Clip(fmt.Sprintf("%q", name)))
 		}
 	}

@@ -1,0 +1,136 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+// rows returns the rejected rows that an action selects: one by its id, those of a filter, or all.
+func (f form) rows() map[string]string {
+	selected := map[string]string{}
+	for _, name := range []string{"id", "queue", "code"} {
+		if f.Get(name) != "" {
+			selected[name] = f.Get(name)
+		}
+	}
+	return selected
+}
+
+// retryRows puts rejected rows back into the inbox.
+func retryRows(f form) (change, error) {
+	body := map[string]any{}
+	for name, value := range f.rows() {
+		body[name] = value
+	}
+	if len(body) == 0 {
+		body["all"] = true
+	}
+	return change{method: http.MethodPost, path: "/api/v1/inbox/rejected/retry", body: body, done: "In the inbox again:"}, nil
+}
+
+// discardRows deletes rejected rows.
+func discardRows(f form) change {
+	query := url.Values{}
+	for name, value := range f.rows() {
+		query.Set(name, value)
+	}
+	if len(query) == 0 {
+		query.Set("all", "true")
+	}
+	return change{method: http.MethodDelete, path: "/api/v1/inbox/rejected?" + query.Encode(), done: "Deleted:"}
+}
+
+// redriveStream serves POST redrive: the action redrive until its end, with the progress as the API
+// reports it. It stops when the browser leaves.
+func (d *Dashboard) redriveStream(w http.ResponseWriter, r *http.Request) {
+	caller, err := d.caller(r)
+	if err != nil {
+		http.Error(w, errorText(err), http.StatusUnauthorized)
+		return
+	}
+	f, action := d.readForm(w, r)
+	if action == nil {
+		return
+	}
+	wanted, err := redrive(f)
+	if err == nil {
+		err = d.client.Stream(caller, w, wanted.path+"/stream", wanted.body)
+	}
+	if err != nil {
+		http.Error(w, errorText(err), http.StatusBadRequest)
+	}
+}
+
+const (
+	// exportPage is how many dead letters an export reads at once. Large messages make it fewer.
+	exportPage = 500
+	// exportWrite bounds the time in which a browser takes a page of an export.
+	exportWrite = time.Minute
+)
+
+// export serves GET export: the dead letters of a filter, newest first, as one JSON object on each line. It
+// keeps one page in memory. After an error in the middle it breaks the connection, so that the browser
+// does not take the part for the whole.
+func (d *Dashboard) export(w http.ResponseWriter, r *http.Request) {
+	caller, err := d.caller(r)
+	if err != nil {
+		d.toSignIn(w, r, err)
+		return
+	}
+	control := http.NewResponseController(w)
+	query := url.Values{}
+	for name, field := range map[string]string{"queue": "q", "consumerGroup": "g", "partition": "p", "error": "e"} {
+		query.Set(name, r.URL.Query().Get(field))
+	}
+	for size, begun := exportPage, false; ; begun = true {
+		found, err := d.exported(caller, query, &size)
+		switch {
+		case err != nil && begun:
+			panic(http.ErrAbortHandler)
+		case err != nil:
+			status, failure := d.failure(err)
+			http.Error(w, failure.Text, status)
+			return
+		case !begun:
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.ndjson"`)
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(exportWrite)) // only tests have no connection
+		for _, line := range found.Messages {
+			if _, err := w.Write(append(line, '\n')); err != nil {
+				return // the browser has left
+			}
+		}
+		if found.Pagination.Next == nil {
+			return
+		}
+		query.Set("cursor", *found.Pagination.Next)
+	}
+}
+
+// letters is a page of an export.
+type letters struct {
+	Messages   []json.RawMessage
+	Pagination struct{ Next *string }
+}
+
+// exported reads a page of an export. It halves the size until the page fits into memory.
+func (d *Dashboard) exported(caller *source.Caller, query url.Values, size *int) (found letters, err error) {
+	for {
+		text := fmt.Sprint(*size)
+		query.Set("limit", text)
+		query.Set("examine", text)
+		found = letters{}
+		err = d.client.Load(caller.Request.Context(), caller, "/api/v1/dlq/summary?"+query.Encode(), &found)
+		if !errors.Is(err, source.ErrTooLarge) || *size == 1 {
+			return found, err
+		}
+		*size /= 2
+	}
+}

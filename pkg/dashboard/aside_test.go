@@ -1,0 +1,130 @@
+package dashboard_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard"
+)
+
+// apiFunc is an API.
+type apiFunc func(w http.ResponseWriter, r *http.Request)
+
+func (f apiFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) { f(w, r) }
+
+// letterPages is an API with n dead letters of some bytes each. broken is the page that fails, if it is not 0.
+func letterPages(n, bytes, broken int, asked *[]url.Values) apiFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		*asked = append(*asked, query)
+		if len(*asked) == broken {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"error":"the database is away"}`)
+			return
+		}
+		from, _ := strconv.Atoi(query.Get("cursor"))
+		limit, _ := strconv.Atoi(query.Get("limit"))
+		var next *string
+		var messages []any
+		for i := from; i < min(n, from+limit); i++ {
+			messages = append(messages, map[string]any{"transactionId": strconv.Itoa(i), "data": json.Number("9007199254740993"), "text": strings.Repeat("x", bytes)})
+		}
+		if end := from + limit; end < n {
+			text := strconv.Itoa(end)
+			next = &text
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"messages": messages, "pagination": map[string]any{"next": next}})
+	}
+}
+
+// An export has each dead letter of the filter on one line, as the API wrote it, also when a page of them is too large.
+func TestAnExportHasAllDeadLetters(t *testing.T) {
+	t.Parallel()
+	for what, bytes := range map[string]int{"small": 1, "large": 500_000} {
+		var asked []url.Values
+		w := startOn(t, letterPages(300, bytes, 0, &asked)).send(t, http.MethodGet, "/ui/export?q=orders&g=billing&p=&e=no+%22paper%22", "")
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Equal(t, "application/x-ndjson", w.Header().Get("Content-Type"))
+		require.Equal(t, `attachment; filename="dead-letters.ndjson"`, w.Header().Get("Content-Disposition"))
+		lines := strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
+		require.Len(t, lines, 300, what)
+		for i, line := range lines {
+			require.Contains(t, line, `"transactionId":"`+strconv.Itoa(i)+`"`)
+			require.Contains(t, line, `"data":9007199254740993`, "no digit is lost")
+		}
+		require.Equal(t, []string{"orders", "billing", "", `no "paper"`},
+			[]string{asked[0].Get("queue"), asked[0].Get("consumerGroup"), asked[0].Get("partition"), asked[0].Get("error")})
+	}
+}
+
+// An export that fails before its beginning says why. One that fails later breaks the connection.
+func TestAnExportThatFailsIsNotTakenForWhole(t *testing.T) {
+	t.Parallel()
+	var asked []url.Values
+	w := startOn(t, letterPages(2000, 1, 1, &asked)).send(t, http.MethodGet, "/ui/export", "")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, w.Body.String(), "the database is away")
+	asked = nil
+	s := startOn(t, letterPages(2000, 1, 3, &asked))
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { s.send(t, http.MethodGet, "/ui/export", "") })
+	s = start(t, dashboard.DefaultConfig(), tokens{"admin": admin})
+	require.Equal(t, http.StatusSeeOther, s.send(t, http.MethodGet, "/ui/export", "").Code, "without a session")
+	require.Zero(t, s.api.calls.Load())
+}
+
+// A redrive with progress passes on what the API reports, and needs a session, rights and a form of the same site.
+func TestARedriveIsPassedOn(t *testing.T) {
+	t.Parallel()
+	var path, body string
+	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, _ := io.ReadAll(r.Body)
+		path, body = r.URL.Path, string(sent)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "event: closing\ndata: {}\n\n")
+	}))
+	const sent = "action=redrive&queue=q&group=g&partition=p&error=no&rate=5"
+	w := s.send(t, http.MethodPost, "/ui/redrive", sent)
+	require.Equal(t, "event: closing\ndata: {}\n\n", w.Body.String())
+	require.Equal(t, "text/event-stream", w.Header().Get("Content-Type"))
+	require.Equal(t, "/api/v1/dlq/redrive/stream", path)
+	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","partition":"p","error":"no","rate":5}`, body)
+	require.Equal(t, http.StatusBadRequest, s.send(t, http.MethodPost, "/ui/redrive", "action=redrive&queue=q&group=g&rate=x").Code)
+
+	foreign := func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }
+	require.Equal(t, http.StatusForbidden, s.send(t, http.MethodPost, "/ui/redrive", sent, foreign).Code)
+	closed := start(t, dashboard.DefaultConfig(), tokens{"admin": admin})
+	require.Equal(t, http.StatusUnauthorized, closed.send(t, http.MethodPost, "/ui/redrive", sent).Code)
+	cfg := dashboard.DefaultConfig()
+	cfg.ReadOnly = true
+	readOnly := start(t, cfg, nil)
+	require.Equal(t, http.StatusForbidden, readOnly.send(t, http.MethodPost, "/ui/redrive", sent).Code)
+	require.Zero(t, closed.api.calls.Load()+readOnly.api.calls.Load())
+}
+
+// The actions on rejected rows name what they select, and nothing more.
+func TestActionsOnRejectedRows(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, r.Method+" "+r.URL.RequestURI()+" "+string(body))
+		_, _ = io.WriteString(w, `{"retried":2,"more":true}`)
+	}))
+	for _, sent := range []string{
+		"action=retry-row&id=5&queue=q", "action=retry-rows&queue=&code=", "action=retry-rows&code=invalid", "action=discard-row&id=5&queue=q&code=",
+		"action=discard-rows&queue=a%26b&confirm=wrong", "action=discard-rows&queue=a%26b&confirm=delete", "action=discard-rows&confirm=delete",
+	} {
+		require.Equal(t, http.StatusSeeOther, s.send(t, http.MethodPost, "/ui/do", sent).Code)
+	}
+	require.Equal(t, []string{
+		`POST /api/v1/inbox/rejected/retry {"id":"5","queue":"q"}`, `POST /api/v1/inbox/rejected/retry {"all":true}`, `POST /api/v1/inbox/rejected/retry {"code":"invalid"}`,
+		`DELETE /api/v1/inbox/rejected?id=5&queue=q `, `DELETE /api/v1/inbox/rejected?queue=a%26b `, `DELETE /api/v1/inbox/rejected?all=true `,
+	}, asked)
+}

@@ -1,0 +1,153 @@
+package producerplane
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/inbox"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// ListRejected serves GET /api/v1/inbox/rejected. Queen MQ does not have it.
+func (h *Handlers) ListRejected(p *wire.Params) (any, error) {
+	f := inbox.RejectedFilter{Queue: p.Name("queue"), Code: p.Name("code"), Allowed: identity.GrantsOf(p.Ctx()).Readable()}
+	if f.Queue != nil {
+		p.Check(wire.MayRead(p.Ctx(), *f.Queue))
+	}
+	p.Check(checkCode(f.Code))
+	before, limit := cursorOf(p), wire.Limit(p)
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	list, err := h.Rejections.List(p.Ctx(), f, before, limit)
+	return wire.Fields{"rows", wire.Each(list.Rows, rejectedRow), "examined", list.Examined, "pagination", pagination(limit, list.Next)}, err
+}
+
+func rejectedRow(r *inbox.Rejection) wire.Fields {
+	return wire.Fields{
+		"id", strconv.FormatInt(r.ID, 10), "queue", r.Queue, "partition", r.Partition, "transactionId", r.TransactionID, "traceId", r.TraceID,
+		"visibleAt", r.VisibleAt, "insertedAt", r.InsertedAt, "rejectedAt", r.RejectedAt, "code", r.Code, "reason", r.Reason,
+		"storedBytes", r.StoredBytes, "excerpt", r.Excerpt,
+	}
+}
+
+// checkCode refuses a code that no row has.
+func checkCode(code *string) error {
+	if code == nil {
+		return nil
+	}
+	if slices.Contains([]queue.Code{queue.CodeInvalid, queue.CodeTooLarge, queue.CodeQueueFull}, queue.Code(*code)) {
+		return nil
+	}
+	return queue.Invalidf("code is %s: it must be %s, %s or %s", wire.Clip(fmt.Sprintf("%q", *code)), queue.CodeInvalid, queue.CodeTooLarge, queue.CodeQueueFull)
+}
+
+// selection is what a retry or a discard selects.
+type selection struct {
+	inbox.RejectedFilter
+	all bool
+}
+
+// set sets a field. The fields of a retry and the parameters of a discard are the same.
+func (s *selection) set(name, value string) (err error) {
+	if value == "" {
+		return queue.Invalidf("%s is empty: leave it out, or give a value", wire.Clip(name))
+	}
+	if name == "queue" || name == "code" {
+		if err := wire.CheckName(name, value); err != nil {
+			return err
+		}
+	}
+	switch name {
+	case "queue":
+		s.Queue = &value
+	case "code":
+		s.Code = &value
+		return checkCode(s.Code)
+	case "id":
+		s.ID, err = strconv.ParseInt(value, 10, 64)
+		if err != nil || s.ID <= 0 {
+			return queue.Invalidf("id is %s: use the id of a rejected row", wire.Clip(fmt.Sprintf("%q", value)))
+		}
+	case "all":
+		if s.all = value == "true"; !s.all && value != "false" {
+			return queue.Invalidf("all must be true or false, not %s", wire.Clip(fmt.Sprintf("%q", value)))
+		}
+	default:
+		return queue.Invalidf("%s is not known: use id, queue, code and all", wire.Clip(fmt.Sprintf("%q", name)))
+	}
+	return nil
+}
+
+// check refuses a selection that names nothing, and one that the grants of the sender do not allow.
+func (s *selection) check(p *wire.Params, may func(queueName string) error) error {
+	switch {
+	case s.ID == 0 && s.Queue == nil && s.Code == nil && !s.all:
+		return queue.Invalidf("say which: id, queue, code, or all: true for every rejected row")
+	case s.Queue != nil:
+		return may(*s.Queue)
+	case identity.GrantsOf(p.Ctx()) != nil:
+		return queue.Invalidf("queue is required: the token is limited to some queues")
+	}
+	return nil
+}
+
+// begin begins the audit.
+func (s *selection) begin(p *wire.Params) {
+	parameters := audit.Parameters{"all": s.all}
+	if s.ID != 0 {
+		parameters["id"] = strconv.FormatInt(s.ID, 10)
+	}
+	if s.Code != nil {
+		parameters["code"] = *s.Code
+	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: wire.OrEmpty(s.Queue)}, parameters)
+}
+
+// RetryRejected serves POST /api/v1/inbox/rejected/retry. Queen MQ does not have it.
+func (h *Handlers) RetryRejected(p *wire.Params) (any, error) {
+	var s selection
+	err := h.Bodies.ReadObject(p, func(name string, value jsontext.Value) error {
+		if value.Kind() == 'n' {
+			return nil
+		}
+		text, ok := wire.Text(value)
+		if isFlag := value.Kind() == 't' || value.Kind() == 'f'; name == "all" && isFlag {
+			text, ok = string(value), true
+		}
+		if !ok {
+			return queue.Invalidf("%s must be a string, and all true or false; it is %s", wire.Clip(name), wire.Clip(string(value)))
+		}
+		return s.set(name, text)
+	})
+	if err == nil {
+		err = s.check(p, func(queueName string) error { return wire.MayPush(p.Ctx(), queueName) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.begin(p)
+	n, more, err := h.Rejections.Retry(p.Ctx(), s.RejectedFilter)
+	return wire.Fields{"success", true, "retried", n, "more", more}, err
+}
+
+// DiscardRejected serves DELETE /api/v1/inbox/rejected. Queen MQ does not have it.
+func (h *Handlers) DiscardRejected(p *wire.Params) (any, error) {
+	var s selection
+	for name, values := range p.QueryParams() {
+		p.Check(s.set(name, values[0]))
+	}
+	p.Check(s.check(p, func(queueName string) error { return wire.MayAdminister(p.Ctx(), queueName) }))
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	s.begin(p)
+	n, more, err := h.Rejections.Discard(p.Ctx(), s.RejectedFilter)
+	return wire.Fields{"success", true, "discarded", n, "more", more}, err
+}

@@ -1,0 +1,104 @@
+package wire
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Limits of one list. A larger limit counts as MaxLimit, which the answer
+// reports in pagination.limit. A larger offset is refused.
+const (
+	MaxLimit  = 1000
+	maxOffset = 10_000
+)
+
+// Limit reads the limit of a list without an offset.
+func Limit(p *Params) int64 { return ReadPage(p, 100).Limit }
+
+// Page describes the part of a list that a request selects.
+type Page struct {
+	Limit  int64 `json:"limit"`
+	Offset int64 `json:"offset"`
+}
+
+// ReadPage reads limit and offset. An unreadable value counts as its default.
+func ReadPage(p *Params, defaultLimit int) Page {
+	limit := Clamp(1, LeadingInt(p.QueryParam("limit"), defaultLimit), MaxLimit)
+	offset := max(0, LeadingInt(p.QueryParam("offset"), 0))
+	if offset > maxOffset {
+		p.Check(queue.Invalidf("offset is %d: at most %d is allowed; page with cursor, the next of an earlier answer, "+
+			"or narrow the list", offset, maxOffset))
+	}
+	return Page{int64(limit), int64(offset)}
+}
+
+// Cursor returns the cursor of the page after the row with this instant and id.
+func Cursor(at time.Time, id any) string { return fmt.Sprintf("%d_%v", at.UnixMicro(), id) }
+
+// ReadCursor returns the instant and the id of the last row of the page before; zero
+// on the first page.
+func ReadCursor[ID any](p *Params, parse func(string) (ID, error)) (at time.Time, id ID) {
+	text := p.QueryParam("cursor")
+	if text == "" {
+		return at, id
+	}
+	before, after, _ := strings.Cut(text, "_")
+	micros, err := strconv.ParseInt(before, 10, 64)
+	id, badID := parse(after)
+	if err != nil || badID != nil || micros <= 0 || micros > maxMicros {
+		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", Clip(text)))
+	}
+	return time.UnixMicro(micros), id
+}
+
+// maxMicros is the last instant of the year 9999.
+const maxMicros = 253402300799999999
+
+// NextPage describes a page with these rows. cursorAfter returns the cursor after a
+// row. next is null on the last page.
+func NextPage[Row any](page Page, rows []Row, cursorAfter func(last *Row) string) Fields {
+	var next *string
+	if n := len(rows); n > 0 && int64(n) == page.Limit {
+		next = OrNull(cursorAfter(&rows[n-1]))
+	}
+	return Fields{"limit", page.Limit, "offset", page.Offset, "next", next}
+}
+
+// Each converts every row. The result is never nil, so that JSON has [] and not
+// null.
+func Each[Row, JSON any](rows []Row, convert func(*Row) JSON) []JSON {
+	list := make([]JSON, len(rows))
+	for i := range rows {
+		list[i] = convert(&rows[i])
+	}
+	return list
+}
+
+// OrEmpty returns the text, or "" for nil.
+func OrEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// OrNull returns nil, which is null in JSON, for the zero value.
+func OrNull[T comparable](value T) *T {
+	var zero T
+	if value == zero {
+		return nil
+	}
+	return &value
+}
+
+// CheckSpan refuses a filter whose end is before its start.
+func CheckSpan(from, to time.Time) error {
+	if !from.IsZero() && !to.IsZero() && to.Before(from) {
+		return queue.Invalidf("to is before from: exchange them")
+	}
+	return nil
+}

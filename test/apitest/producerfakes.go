@@ -1,0 +1,44 @@
+package apitest
+
+import (
+	"context"
+
+	"github.com/belfry-mq/belfry/pkg/attach"
+	"github.com/belfry-mq/belfry/pkg/inbox"
+)
+
+// Producers replace the attachments of pkg/attach and the rejected rows of pkg/inbox.
+type Producers struct {
+	Attachments []attach.Attachment
+	List        inbox.RejectedList
+	More        bool
+
+	// Verbs are the calls, and the other fields those of the last one.
+	Verbs        []string
+	Filter       inbox.RejectedFilter
+	After, Limit int64
+}
+
+type attachmentsFake struct{ *Producers }
+
+func (f attachmentsFake) List(_ context.Context, _ []string, after, limit int64) ([]attach.Attachment, error) {
+	f.After, f.Limit = after, limit
+	return f.Attachments, nil
+}
+
+type rejectionsFake struct{ *Producers }
+
+func (f rejectionsFake) List(_ context.Context, filter inbox.RejectedFilter, before, limit int64) (inbox.RejectedList, error) {
+	f.Filter, f.After, f.Limit = filter, before, limit
+	return f.Producers.List, nil
+}
+
+func (f rejectionsFake) Retry(_ context.Context, filter inbox.RejectedFilter) (int64, bool, error) {
+	f.Verbs, f.Filter = append(f.Verbs, "retry"), filter
+	return 3, f.More, nil
+}
+
+func (f rejectionsFake) Discard(_ context.Context, filter inbox.RejectedFilter) (int64, bool, error) {
+	f.Verbs, f.Filter = append(f.Verbs, "discard"), filter
+	return 3, f.More, nil
+}

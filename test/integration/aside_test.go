@@ -1,0 +1,182 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type attachmentPage struct {
+	Attachments []struct {
+		Table, Queue string
+		Complete     bool
+		Failures     int
+		LastFailure  *string
+	}
+}
+
+type rejectedPage struct {
+	Rows []struct {
+		ID, Code, Reason                string
+		Queue, Partition, TransactionID *string
+		Excerpt                         *string
+	}
+	Examined   int
+	Pagination struct{ Next *string }
+}
+
+type retried struct {
+	Retried, Discarded int
+	More               bool
+}
+
+// plantRejected adds a rejected row for each code, with the ids 1001 and more.
+func (c client) plantRejected(queue, payload string, codes ...string) {
+	c.t.Helper()
+	var n int
+	for _, code := range codes {
+		encoded, _ := json.Marshal(payload)
+		c.scan(c.t, `WITH r AS (INSERT INTO belfry.inbox_rejected (id, queue, partition, payload, inserted_at, code, reason)
+			SELECT coalesce(max(id), 1000) + 1, $1, 'p', $2::json, now(), $3, 'a reason' FROM belfry.inbox_rejected RETURNING 1) SELECT count(*) FROM r`,
+			[]any{queue, string(encoded), code}, &n)
+	}
+}
+
+// A row that the sequencer rejects is listed with its reason. After a retry a consumer receives it.
+func TestRejectedRowsComeBack(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	c.configure("small", map[string]any{"maxSize": 1}).ok(http.StatusOK)
+	conn := producer(t, c.dsn)
+	execute(t, conn, `INSERT INTO belfry.inbox (queue, payload, transaction_id) SELECT 'small', to_json(i), i FROM generate_series(1, 3) AS i`)
+	list := func(query string) rejectedPage {
+		return ask[rejectedPage](c, get("/api/v1/inbox/rejected?"+query)).ok(http.StatusOK)
+	}
+	until(t, "two rows are rejected", func() bool { return len(list("").Rows) == 2 })
+	rows := list("queue=small&code=queue_full&limit=1")
+	require.Len(t, rows.Rows, 1)
+	require.Equal(t, "3 3", *rows.Rows[0].TransactionID+" "+*rows.Rows[0].Excerpt, "the newest first")
+	require.Contains(t, rows.Rows[0].Reason, "maxSize")
+	second := list("queue=small&limit=1&cursor=" + *rows.Pagination.Next).Rows
+	require.Equal(t, "2", *second[0].TransactionID)
+	require.Empty(t, list("queue=other").Rows)
+
+	c.configure("small", map[string]any{"maxSize": 10}).ok(http.StatusOK)
+	retry := func(body string) retried {
+		return ask[retried](c, post("/api/v1/inbox/rejected/retry", body)).ok(http.StatusOK)
+	}
+	one := fmt.Sprintf(`{"id":%q,"queue":"small"}`, second[0].ID)
+	require.Equal(t, retried{Retried: 1}, retry(one))
+	require.Equal(t, retried{}, retry(one), "it is no longer there")
+	until(t, "the rows are stored", func() (stored bool) { // an instance knows the new option a moment later
+		retry(`{"all":true}`)
+		c.scan(t, `SELECT count(*) = 3 FROM belfry.message`, nil, &stored)
+		return stored
+	})
+	require.ElementsMatch(t, []string{"1", "2", "3"}, c.pop("small", "batch=10").ok(http.StatusOK).ids())
+	c.plantRejected("small", "x", "invalid", "queue_full")
+	require.Equal(t, retried{Discarded: 1}, ask[retried](c, remove("/api/v1/inbox/rejected?queue=small&code=invalid")).ok(http.StatusOK))
+	require.Equal(t, "queue_full", list("").Rows[0].Code)
+}
+
+func TestAttachmentsAreListedWithFailures(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	conn := producer(t, c.dsn)
+	execute(t, conn, `CREATE TABLE public.orders (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (queue <> 'bad')`)
+	execute(t, conn, `SELECT belfry.attach('public.orders', 'good'), belfry.attach('public.orders', 'bad')`)
+	execute(t, conn, `INSERT INTO public.orders VALUES (1)`)
+	found := ask[attachmentPage](c, get("/api/v1/attachments")).ok(http.StatusOK).Attachments
+	require.Len(t, found, 2)
+	require.Equal(t, "public.orders good true 0", fmt.Sprint(found[0].Table, " ", found[0].Queue, " ", found[0].Complete, " ", found[0].Failures))
+	require.Equal(t, 1, found[1].Failures)
+	require.Contains(t, *found[1].LastFailure, "broken")
+	execute(t, conn, `ALTER TABLE public.orders DISABLE TRIGGER ALL`)
+	require.False(t, ask[attachmentPage](c, get("/api/v1/attachments")).ok(http.StatusOK).Attachments[0].Complete)
+}
+
+type summary struct {
+	Examined, Matched int
+	Next              *string
+	Errors            []struct {
+		ErrorMessage string
+		Count        int
+	}
+	Messages   []letter
+	Pagination struct{ Next *string }
+}
+
+// A streamed redrive reports its progress at its rate, stops with its connection, and continues with the same request.
+// The audit has how many were redriven.
+func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	items := make([]item, 50)
+	for i := range items {
+		items[i] = item{Queue: "q", Partition: "p", TransactionID: strconv.Itoa(i), Payload: json.RawMessage("1")}
+	}
+	c.push(items...).ok(http.StatusCreated)
+	c.deadLetterAll("q", "g")
+	counted := ask[summary](c, get("/api/v1/dlq/summary?queue=q&consumerGroup=g&limit=5")).ok(http.StatusOK)
+	require.Equal(t, []int{50, 50, 5, 50}, []int{counted.Examined, counted.Matched, len(counted.Messages), counted.Errors[0].Count})
+	require.NotNil(t, counted.Pagination.Next)
+	rest := ask[summary](c, get("/api/v1/dlq/summary?queue=q&consumerGroup=g&limit=100&cursor="+*counted.Pagination.Next)).ok(http.StatusOK)
+	require.Len(t, rest.Messages, 45)
+	require.Nil(t, rest.Pagination.Next)
+
+	began := time.Now()
+	redrive := c.openStream(t, post("/api/v1/dlq/redrive/stream", `{"queue":"q","consumerGroup":"g","all":true,"rate":2}`))
+	redrive.until("progress", `{"matched":50,"redriven":2,"skipped":0,"remaining":48}`)
+	redrive.until("progress", `"redriven":4`)
+	require.Greater(t, time.Since(began), 900*time.Millisecond, "the rate")
+	redrive.close()
+	redrive.untilEnd()
+	var entry auditEntry
+	until(t, "the redrive has ended", func() bool {
+		found := c.audit("action=dead_letters.redrive").Entries
+		entry = found[0]
+		return entry.Result == "canceled"
+	})
+	var counts struct{ DeadLetters int }
+	require.NoError(t, json.Unmarshal(entry.Counts, &counts))
+	require.GreaterOrEqual(t, counts.DeadLetters, 4)
+	require.Less(t, counts.DeadLetters, 50)
+	require.Equal(t, 50-counts.DeadLetters, c.dlq("queue=q").Total, "the rest stays")
+
+	all := c.openStream(t, post("/api/v1/dlq/redrive/stream", `{"queue":"q","consumerGroup":"g","all":true}`))
+	all.until("closing", fmt.Sprintf(`{"matched":%d,"redriven":%[1]d,"skipped":0,"remaining":0,"reason":"done"}`, 50-counts.DeadLetters))
+	require.Empty(t, all.untilEnd())
+	require.Zero(t, c.dlq("queue=q").Total)
+}
+
+// asideProbes adds the probes of the routes for messages that no consumer receives.
+func asideProbes(o place, probes map[string][]call) map[string][]call {
+	maps.Copy(probes, map[string][]call{
+		"GET /api/v1/dlq":                   {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
+		"DELETE /api/v1/dlq":                {remove("/api/v1/dlq?queue=" + o.queue), remove("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
+		"POST /api/v1/dlq/redrive":          {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group))},
+		"GET /api/v1/dlq/summary":           {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
+		"POST /api/v1/dlq/redrive/stream":   {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},
+		"GET /api/v1/attachments":           {get("/api/v1/attachments")},
+		"GET /api/v1/inbox/rejected":        {get("/api/v1/inbox/rejected"), get("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"DELETE /api/v1/inbox/rejected":     {remove("/api/v1/inbox/rejected?queue=" + o.queue)},
+		"POST /api/v1/inbox/rejected/retry": {post("/api/v1/inbox/rejected/retry", fmt.Sprintf(`{"queue":%q}`, o.queue))},
+	})
+	return probes
+}
+
+// fillAside adds a rejected row and an attached table to a place.
+func (s tenancy) fillAside(o *place) {
+	s.t.Helper()
+	s.plantRejected(o.queue, "", "queue_full")
+	table, conn := strings.ReplaceAll(o.queue, ".", "_"), producer(s.t, s.dsn)
+	execute(s.t, conn, fmt.Sprintf(`CREATE TABLE public.%s (id int)`, table))
+	execute(s.t, conn, fmt.Sprintf(`SELECT belfry.attach('public.%s', '%s')`, table, o.queue))
+}

@@ -1,0 +1,135 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// tab is an open page of the dashboard, as assets/live.js keeps it current: each event `change` of the stream reads the
+// page again, and the events during a read are one.
+type tab struct {
+	// reads counts the refreshes. shown is the body of the latest.
+	reads atomic.Int64
+	shown atomic.Pointer[string]
+	close func()
+}
+
+// openTab opens a page. The end of t closes it.
+func (s *server) openTab(t *testing.T, page string) *tab {
+	t.Helper()
+	body, err := s.readPage(t.Context(), page, "")
+	require.NoError(t, err)
+	since := sinceInPage.FindStringSubmatch(body)
+	require.Len(t, since, 2, body)
+	stream := s.openStream(t, get("/ui/live?since="+since[1]))
+	one, ended, due := &tab{}, make(chan struct{}), make(chan string, 1)
+	var work sync.WaitGroup
+	work.Go(func() {
+		defer close(ended)
+		for e := range stream.events {
+			if e.kind == "change" {
+				select {
+				case <-due:
+				default:
+				}
+				due <- e.id
+			}
+		}
+	})
+	work.Go(func() {
+		for {
+			select {
+			case since := <-due:
+				if body, err := s.readPage(context.WithoutCancel(t.Context()), page, since); err == nil {
+					one.shown.Store(&body)
+					one.reads.Add(1)
+				}
+			case <-ended:
+				return
+			}
+		}
+	})
+	one.close = sync.OnceFunc(func() {
+		stream.close()
+		work.Wait()
+	})
+	t.Cleanup(one.close)
+	return one
+}
+
+var sinceInPage = regexp.MustCompile(`data-since="([^"]+)"`)
+
+// readPage reads a page, for the first time or after a change.
+func (s *server) readPage(ctx context.Context, page, change string) (body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/ui/"+page, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	if change != "" {
+		request.Header.Set("X-Live", change)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", page, answer.Status)
+	}
+	return string(text), err
+}
+
+// A figure of an open page moves within a second of the event, whichever instance it happens at. The page itself is read by the
+// machine of the test, so its load comes on top.
+func TestAFigureMovesWithinASecond(t *testing.T) {
+	t.Parallel()
+	const rounds = 3
+	here := start(t, proven)
+	there := startOn(t, here.dsn, proven)
+	here.untilProven(t, 1)
+	there.untilProven(t, 1)
+	here.client(t).pushIDs("q", "p", "first")
+	open := here.openTab(t, "queue?q=q")
+	pushed := 1
+	for at, s := range map[string]*server{"this instance": here, "another instance": there} {
+		var took, loads []time.Duration
+		for range rounds {
+			quietSince, reads := time.Now(), open.reads.Load()
+			until(t, "nothing happens", func() bool {
+				if n := open.reads.Load(); n != reads {
+					quietSince, reads = time.Now(), n
+				}
+				return time.Since(quietSince) > 2300*time.Millisecond
+			})
+			began := time.Now()
+			_, err := here.readPage(t.Context(), "queue?q=q", "")
+			require.NoError(t, err)
+			loads = append(loads, time.Since(began))
+			pushed++
+			figure := fmt.Sprintf(`<span class="figure">%d</span>`, pushed)
+			s.client(t).pushIDs("q", "p", fmt.Sprint(pushed))
+			began = time.Now()
+			until(t, "the figure moves", func() bool {
+				shown := open.shown.Load()
+				return shown != nil && strings.Contains(*shown, figure)
+			})
+			took = append(took, time.Since(began))
+		}
+		slices.Sort(took)
+		slices.Sort(loads)
+		t.Logf("%s: a figure moved after %v; a load of the page took %v", at, took, loads)
+		require.Less(t, took[rounds/2], time.Second+2*loads[rounds/2], at)
+	}
+}
