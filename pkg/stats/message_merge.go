@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	sqlMessagePartitions = sql.Query("stats/message_partitions")
-	sqlMessageBlock      = sql.Query("stats/message_block")
+	sqlMessagePartitions   = sql.Query("stats/message_partitions")
+	sqlMessagePartitionsOf = sql.Query("stats/message_partitions_of")
+	sqlMessageBlock        = sql.Query("stats/message_block")
 )
 
 const (
@@ -107,7 +108,12 @@ func (r *Reader) scans(ctx context.Context, queues []int64, filter MessageFilter
 	if from.Before(earliest) {
 		from = earliest
 	}
-	return postgres.Collect(ctx, r.pool, sqlMessagePartitions, func(row pgx.CollectableRow) (*partitionScan, error) {
+	statement, keys, more := sqlMessagePartitions, queues, []any(nil)
+	if w := filter.Window; w != nil {
+		statement, keys, more = sqlMessagePartitionsOf, w.partitions, []any{queues}
+	}
+	args := append([]any{keys, filter.Partition, from, to, int64(maxScans + 1), string(filter.Status)}, more...)
+	return postgres.Collect(ctx, r.pool, statement, func(row pgx.CollectableRow) (*partitionScan, error) {
 		s := &partitionScan{maxTime: to}
 		if err := row.Scan(&s.key, &s.bound); err != nil {
 			return nil, err
@@ -120,7 +126,7 @@ func (r *Reader) scans(ctx context.Context, queues []int64, filter MessageFilter
 			s.maxTime = to.Add(-time.Microsecond)
 		}
 		return s, nil
-	}, queues, filter.Partition, from, to, int64(maxScans+1), string(filter.Status))
+	}, args...)
 }
 
 // next returns the partitions to read next: unopened ones while their bound is not

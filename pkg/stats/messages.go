@@ -46,6 +46,8 @@ type MessageFilter struct {
 	// Allowed are patterns of names of queues, as in belfry.matches. Nil matches any. It does
 	// not restrict Queue.
 	Allowed []string
+	// Window restricts the list to a bounded number of partitions. Nil: all.
+	Window *Window
 }
 
 // Message is one stored message, without its payload.
@@ -105,6 +107,8 @@ type MessageList struct {
 	Mode     Mode
 	// Next is the position of the last message; nil: there are no more messages.
 	Next *Position
+	// NextWindow begins after the Window of the filter. Nil: there are no more partitions.
+	NextWindow *Window
 }
 
 // Messages lists messages, newest first. Messages of one instant are ordered by
@@ -116,9 +120,17 @@ func (r *Reader) Messages(ctx context.Context, filter MessageFilter) (MessageLis
 }
 
 func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageList, error) {
+	if filter.Queue != nil && filter.Partition != nil {
+		filter.Window = nil // there is one partition
+	}
+	var list MessageList
 	queues, err := r.matching(ctx, filter)
+	if err == nil && filter.Window != nil {
+		queues, err = r.look(ctx, &filter, queues)
+		list.NextWindow = filter.Window.next
+	}
 	if err != nil || len(queues) == 0 {
-		return MessageList{}, err
+		return list, err
 	}
 	keys := make([]int64, len(queues))
 	byKey := make(map[int64]*Queue, len(queues))
@@ -126,7 +138,6 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 		keys[i] = queues[i].key
 		byKey[keys[i]] = &queues[i]
 	}
-	var list MessageList
 	modes, err := postgres.Collect(ctx, r.pool, sqlModes, pgx.RowToStructByPos[Mode], keys)
 	if err != nil {
 		return list, err
@@ -150,6 +161,9 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 
 // matching returns the queues that match a filter.
 func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, error) {
+	if filter.Queue == nil && filter.Window != nil {
+		return nil, nil // they are those of the partitions in the window
+	}
 	if filter.Queue == nil {
 		return r.queues(ctx, QueueFilter{Namespace: filter.Namespace, Task: filter.Task, Allowed: filter.Allowed})
 	}

@@ -47,12 +47,55 @@ func TestMessagesAreFiltered(t *testing.T) {
 		{stats.MessageFilter{From: time.Now().Add(-time.Hour), To: time.Now().Add(time.Hour)}, "5 4 3 2 1"},
 	} {
 		require.Equal(t, c.want, strings.Join(r.list(c.filter), " "), "%+v", c.filter)
+		if c.filter.Limit == 0 {
+			for size := 1; size < 5; size++ {
+				require.ElementsMatch(t, strings.Fields(c.want), r.inWindows(c.filter, size), "%+v", c.filter)
+			}
+		}
 	}
 	list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: name("orders.new"), Limit: 1})
 	require.NoError(t, err)
 	m := list.Messages[0]
 	require.Equal(t, []string{"orders.new", "orders", "new", "50% ☂"}, []string{m.Queue, m.Namespace, m.Task, m.Partition})
 	require.NotNil(t, list.Next)
+}
+
+// inWindows lists messages one by one, in windows of so many partitions.
+func (r *fixture) inWindows(f stats.MessageFilter, size int) (ids []string) {
+	r.t.Helper()
+	token := ""
+	for f.Limit = 1; ; {
+		var err error
+		f.Window, err = stats.ParseWindow(token, size)
+		require.NoError(r.t, err)
+		list, err := r.Messages(r.t.Context(), f)
+		require.NoError(r.t, err)
+		ids = append(ids, transactions(list.Messages)...)
+		if f.After = list.Next; f.After != nil {
+			continue
+		}
+		if list.NextWindow == nil {
+			return ids
+		}
+		token = list.NextWindow.Token()
+	}
+}
+
+// A token for partitions that no answer gave is refused, or begins somewhere. It is never an error of the database.
+func TestTokensOfWindows(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.push("q", "p", "1")
+	for _, token := range []string{"x", "AAAA", "gAAAAAAAAAA", "AAAAAAAAAAAA", "AAAAAAAAAAD_"} {
+		_, err := stats.ParseWindow(token, 1)
+		require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), token)
+	}
+	w, err := stats.ParseWindow("f_________9w", 1)
+	require.NoError(t, err)
+	list, err := r.Messages(t.Context(), stats.MessageFilter{Limit: 1, Window: w})
+	require.NoError(t, err)
+	require.Empty(t, list.Messages)
+	require.Nil(t, list.NextWindow)
 }
 
 // requireStatuses compares the transaction ids of a queue by status: pending|processing|

@@ -48,7 +48,7 @@ func (r *fixture) requirePlans(state string) {
 	conn, err := r.pool.Acquire(r.t.Context())
 	require.NoError(r.t, err)
 	defer conn.Release()
-	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_partitions", "stats/message_block", "stats/queue_page", "stats/queue_figures", "stats/queue_tags",
+	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_partitions", "stats/message_block", "stats/message_window", "stats/message_partitions_of", "stats/queues_of", "stats/queue_page", "stats/queue_figures", "stats/queue_tags",
 		"stats/queue_groups", "stats/queue_size", "stats/group_places", "stats/group_places_named", "stats/queue_heat", "stats/seek_preview"} {
 		prepared, err := conn.Conn().Prepare(r.t.Context(), name+state, sql.Query(name))
 		require.NoError(r.t, err)
@@ -122,6 +122,13 @@ func TestTheCostOfManyPartitions(t *testing.T) {
 	require.Less(t, r.reads("stats/counts", queues, []*string{&last}, int64(1000), true), 1000*probes, "the last page")
 	require.Less(t, r.reads("stats/message_partitions", queues, nil, time.Unix(0, 0), time.Now(), 201, ""), 3*partitions)
 	require.Less(t, r.reads("stats/message_partitions", queues, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter"), 6*partitions)
+
+	require.Less(t, r.reads("stats/message_window", int64(0), "", int64(1<<62), int64(1000)), 1000*3)
+	ids := make([]int64, 1000)
+	for i := range ids {
+		ids[i] = int64(50_000 + i)
+	}
+	require.Less(t, r.reads("stats/message_partitions_of", ids, nil, time.Unix(0, 0), time.Now(), 201, "dead_letter", queues), 1000*probes)
 
 	began := time.Now()
 	o, err := r.Overview(t.Context(), nil)

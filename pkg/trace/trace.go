@@ -32,6 +32,7 @@ var (
 	sqlByName      = sql.Query("trace/by_name")
 	sqlByNameCount = sql.Query("trace/by_name_count")
 	sqlNames       = sql.Query("trace/names")
+	sqlNewestNames = sql.Query("trace/names_newest")
 )
 
 // Traces stores and lists traces. It is safe for concurrent use.
@@ -100,6 +101,9 @@ type Page struct {
 	// Allowed are patterns of names of queues, as in belfry.matches: only their traces are listed and
 	// counted. Nil: all.
 	Allowed []string
+	// Bound makes the cost of a list independent of the number of traces. Names lists only the names of the Bound newest
+	// traces, and counts only these. ByName counts at most Bound traces. 0: no bound.
+	Bound int64
 }
 
 // Add stores a trace and returns its id. Errors: CodeNotFound when the message does not
@@ -151,7 +155,7 @@ func (t *Traces) ByName(ctx context.Context, name string, after Position, page P
 	defer cancel()
 	since := pgtype.Timestamptz{Time: after.CreatedAt, Valid: !after.CreatedAt.IsZero()}
 	patterns := postgres.LikePatterns(page.Allowed)
-	err = t.pool.QueryRow(ctx, sqlByNameCount, name, patterns).Scan(&total)
+	err = t.pool.QueryRow(ctx, sqlByNameCount, name, patterns, zeronull.Int8(page.Bound)).Scan(&total)
 	if err == nil {
 		rows, _ := t.pool.Query(ctx, sqlByName, name, since, [16]byte(after.ID), page.Limit, page.Offset, patterns) // as in OfMessage
 		found, err = pgx.CollectRows(rows, t.readNamed)
@@ -178,14 +182,18 @@ func (t *Traces) readNamed(row pgx.CollectableRow) (one NamedTrace, err error) {
 
 // Names returns a page of the names, the most recently used first.
 // total counts all names. The cost is O(names) plus counting the traces of the returned
-// names. Errors: CodeUnavailable.
+// names, unless page has a Bound. Errors: CodeUnavailable.
 func (t *Traces) Names(ctx context.Context, page Page) (names []NameCount, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
 	var name pgtype.Text
 	var seen pgtype.Timestamptz
 	var one NameCount
-	rows, _ := t.pool.Query(ctx, sqlNames, page.Limit, page.Offset, postgres.LikePatterns(page.Allowed)) // ForEachRow returns its error
+	query, args := sqlNames, []any{page.Limit, page.Offset, postgres.LikePatterns(page.Allowed)}
+	if page.Bound > 0 {
+		query, args = sqlNewestNames, append(args, page.Bound)
+	}
+	rows, _ := t.pool.Query(ctx, query, args...) // ForEachRow returns its error
 	_, err = pgx.ForEachRow(rows, []any{&total, &name, &seen, &one.Traces, &one.Messages}, func() error {
 		if name.Valid {
 			one.Name, one.LastSeen = name.String, seen.Time

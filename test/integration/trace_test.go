@@ -99,6 +99,10 @@ func TestTraces(t *testing.T) {
 		names.Names[0].Name, names.Names[0].Traces, names.Names[0].Messages, names.Names[1].Name, names.Names[1].Traces, names.Names[1].Messages,
 	})
 	require.Equal(t, "other", c.traces("names?limit=1&offset=1").Names[0].Name)
+	require.Equal(t, names, c.traces("names?bound=1000"))
+	newest := c.traces("names?bound=1")
+	require.Equal(t, 1, newest.Names[0].Traces, "only the newest trace is read")
+	require.Equal(t, 1, c.traces(flow+"?bound=1").Total)
 	require.Equal(t, 2, c.traces("names?offset=9").Total)
 
 	existed, _ := c.deleteMessage(b)

@@ -16,6 +16,8 @@ const (
 	// A search by transaction id or trace reads at most scanPages pages of scanPage messages, then it
 	// offers to continue. There is no index for it.
 	scanPage, scanPages = 1000, 5
+	// partitionsRead is how many partitions a list is of.
+	partitionsRead = "500"
 )
 
 // since are the ages of the list.
@@ -35,7 +37,9 @@ type messagesData struct {
 	Back      time.Time
 	Next      template.URL
 	First     template.URL
-	Error     string
+	// Part says that the list is of some partitions only, and that Next leads to others.
+	Part  bool
+	Error string
 }
 
 // messages lists the newest messages that match, or searches for one.
@@ -54,12 +58,12 @@ func messages(r *page.Request) (*page.Content, error) {
 	}
 	path := d.path(r)
 	if d.Error == "" {
-		if err := d.read(r, path, q.Get("after")); err != nil {
+		if err := d.read(r, path, q.Get("after"), q.Get("in")); err != nil {
 			return nil, err
 		}
 	}
-	if q.Has("after") {
-		d.First = d.link("")
+	if q.Has("after") || q.Has("in") {
+		d.First = d.link("", "")
 	}
 	list := []string{"messages", "list"}
 	for _, flag := range [][2]string{{"--queue", d.Queue}, {"--partition", d.Partition}, {"--status", d.Status}} {
@@ -88,15 +92,22 @@ func (d *messagesData) path(r *page.Request) string {
 	if d.Searching {
 		limit = scanPage
 	}
-	return string(page.Link("/api/v1/messages", "queue", d.Queue, "partition", d.Partition, "status", d.Status, "from", from, "to", until, "limit", strconv.Itoa(limit)))
+	window := partitionsRead
+	if d.Queue != "" && d.Partition != "" {
+		window = ""
+	}
+	return string(page.Link("/api/v1/messages", "queue", d.Queue, "partition", d.Partition, "status", d.Status, "from", from, "to", until, "limit", strconv.Itoa(limit), "partitions", window))
 }
 
 // read reads pages of the list until the shown page is full, the list ends or the search has read enough.
-func (d *messagesData) read(r *page.Request, path, cursor string) error {
+func (d *messagesData) read(r *page.Request, path, cursor, partitions string) error {
+	d.Part = partitions != ""
 	for range scanPages {
 		at := path
-		if cursor != "" {
-			at += "&cursor=" + url.QueryEscape(cursor)
+		for _, more := range [][2]string{{"cursor", cursor}, {"partitionsAfter", partitions}} {
+			if more[1] != "" {
+				at += "&" + more[0] + "=" + url.QueryEscape(more[1])
+			}
 		}
 		found, err := source.Read[source.Messages](r.Ctx, r.Client, r.Caller, at)
 		if err != nil {
@@ -109,15 +120,17 @@ func (d *messagesData) read(r *page.Request, path, cursor string) error {
 				d.Messages = append(d.Messages, found.Messages[i])
 			}
 		}
-		if found.Pagination.Next == nil {
-			return nil
+		d.Part = d.Part || found.Pagination.NextPartitions != ""
+		if cursor = page.Optional(found.Pagination.Next); cursor == "" {
+			if partitions = found.Pagination.NextPartitions; partitions == "" {
+				return nil
+			}
 		}
-		cursor = *found.Pagination.Next
-		if !d.Searching || len(d.Messages) > 0 {
+		if !d.Searching && len(found.Messages) > 0 || len(d.Messages) > 0 {
 			break
 		}
 	}
-	d.Next = d.link(cursor)
+	d.Next = d.link(cursor, partitions)
 	return nil
 }
 
@@ -125,7 +138,7 @@ func (d *messagesData) matches(m *source.Message) bool {
 	return (d.Transaction == "" || m.TransactionID == d.Transaction) && (d.Trace == "" || page.Optional(m.TraceID) == d.Trace)
 }
 
-// link returns the URL of the page that begins at a cursor.
-func (d *messagesData) link(cursor string) template.URL {
-	return page.Link("messages", "q", d.Queue, "p", d.Partition, "t", d.Transaction, "trace", d.Trace, "status", d.Status, "since", d.Since, "until", d.Until, "after", cursor)
+// link returns the URL of the page that begins at a cursor, and at partitions.
+func (d *messagesData) link(cursor, partitions string) template.URL {
+	return page.Link("messages", "q", d.Queue, "p", d.Partition, "t", d.Transaction, "trace", d.Trace, "status", d.Status, "since", d.Since, "until", d.Until, "after", cursor, "in", partitions)
 }

@@ -22,11 +22,11 @@ func traces(r *page.Request) (*page.Content, error) {
 	d := &tracesData{Name: r.Query.Get("name")}
 	var err error
 	if d.Name == "" {
-		d.Names, err = source.Read[source.TraceNames](r.Ctx, r.Client, r.Caller, "/api/v1/traces/names?limit=100")
+		d.Names, err = source.Read[source.TraceNames](r.Ctx, r.Client, r.Caller, "/api/v1/traces/names?limit=100&bound=1000")
 		return &page.Content{Title: "Traces", Data: d, Commands: []page.Command{r.Get("List the names of traces", "/api/v1/traces/names", "trace", "names")}}, err
 	}
 	path := "/api/v1/traces/by-name/" + page.Esc(d.Name)
-	found, err := source.Read[source.Traces](r.Ctx, r.Client, r.Caller, string(page.Link(path, "limit", "50", "cursor", r.Query.Get("after"))))
+	found, err := source.Read[source.Traces](r.Ctx, r.Client, r.Caller, string(page.Link(path, "limit", "50", "bound", "1000", "cursor", r.Query.Get("after"))))
 	if err != nil {
 		return nil, err
 	}

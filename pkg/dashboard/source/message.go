@@ -17,7 +17,10 @@ type Message struct {
 // Messages is GET /api/v1/messages.
 type Messages struct {
 	Messages   []Message
-	Pagination struct{ Next *string }
+	Pagination struct {
+		Next           *string
+		NextPartitions string
+	}
 }
 
 // StoredMessage is GET /api/v1/messages/{partitionId}/{transactionId}.

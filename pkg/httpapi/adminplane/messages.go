@@ -30,10 +30,11 @@ func (h *Handlers) Messages(p *wire.Params) (any, error) {
 	if list.Next != nil {
 		next = orNull(list.Next.Token())
 	}
-	return wire.Fields{
-		"messages", each(list.Messages, messageRow), "mode", messageMode(list.Mode),
-		"pagination", wire.Fields{"limit", page.Limit, "offset", page.Offset, "next", next},
-	}, err
+	pagination := wire.Fields{"limit", page.Limit, "offset", page.Offset, "next", next}
+	if list.NextWindow != nil {
+		pagination = append(pagination, "nextPartitions", list.NextWindow.Token())
+	}
+	return wire.Fields{"messages", each(list.Messages, messageRow), "mode", messageMode(list.Mode), "pagination", pagination}, err
 }
 
 // messageRef names a message.
@@ -102,6 +103,11 @@ func messageFilter(p *wire.Params, page pageJSON, now time.Time) (stats.MessageF
 			wire.Clip(fmt.Sprintf("%q", string(filter.Status)))))
 	}
 	filter.From, filter.To = readSpan(p, now)
+	if size := wire.LeadingInt(p.QueryParam("partitions"), 0); size > 0 {
+		var err error
+		filter.Window, err = stats.ParseWindow(p.QueryParam("partitionsAfter"), min(size, maxLimit))
+		p.Check(err)
+	}
 	return filter, p.Err
 }
 

@@ -150,7 +150,7 @@ func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	found, total, err := h.Traces.ByName(p.Ctx(), name, after, trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p)})
+	found, total, err := h.Traces.ByName(p.Ctx(), name, after, trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
 	next := nextPage(page, found, func(last *trace.NamedTrace) string { return cursor(last.CreatedAt, last.ID) })
 	return wire.Fields{"traces", each(found, namedTraceRow), "total", total, "pagination", next}, err
 }
@@ -161,9 +161,14 @@ func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	names, total, err := h.Traces.Names(p.Ctx(), trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p)})
+	names, total, err := h.Traces.Names(p.Ctx(), trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
 	list := each(names, func(n *trace.NameCount) wire.Fields {
 		return wire.Fields{"trace_name", n.Name, "trace_count", n.Traces, "message_count", n.Messages, "last_seen", n.LastSeen}
 	})
 	return wire.Fields{"trace_names", list, "total", total, "pagination", page}, err
+}
+
+// traceBound reads bound: 0 without it, and at most 10000.
+func traceBound(p *wire.Params) int64 {
+	return int64(wire.Clamp(0, wire.LeadingInt(p.QueryParam("bound"), 0), 10_000))
 }

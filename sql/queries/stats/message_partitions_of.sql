@@ -1,0 +1,26 @@
+-- Lists at most $5 of the partitions $1 (named $2; NULL: any) of the queues $7 that may hold a message of
+-- status $6 (empty: any) stored from $3 to $4. First come the partitions whose newest such message
+-- may be the newest of all. newest_at is an upper bound of its instant. It reads partitions and,
+-- for a status, their cursors or one dead letter, and no message.
+SELECT p.id, p.newest_at
+  FROM unnest($1::bigint[]) AS k(partition_id)
+ CROSS JOIN LATERAL (
+        SELECT p.id, p.queue_id, p.name, p.last_seq, p.trimmed, p.closed, p.last_push_at, least(p.last_push_at, $4::timestamptz) AS newest_at
+          FROM belfry.partition p
+         WHERE p.id >= k.partition_id AND p.id <= k.partition_id
+         ORDER BY p.id DESC
+         LIMIT 1) AS p
+ WHERE ($2::text IS NULL OR p.name = $2::text) AND p.queue_id = ANY ($7::bigint[]) AND NOT p.closed AND p.last_seq > p.trimmed AND p.last_push_at >= $3::timestamptz
+   AND CASE $6::text
+       -- With EXISTS the planner would hash all dead letters.
+       WHEN 'dead_letter' THEN coalesce(
+            (SELECT true FROM belfry.dead_letter l WHERE l.partition_id = p.id LIMIT 1), false)
+       WHEN 'processing' THEN coalesce(
+            (SELECT max(c.lease_until) FROM belfry.cursor c WHERE c.partition_id = p.id) > statement_timestamp(), false)
+       WHEN 'pending' THEN coalesce(
+            (SELECT min(CASE WHEN c.redrives > 0 THEN 0 ELSE c.committed END) FROM belfry.cursor c WHERE c.partition_id = p.id), 0) < p.last_seq
+       WHEN 'completed' THEN coalesce(
+            (SELECT bool_or(c.committed > p.trimmed OR c.skip IS NOT NULL) FROM belfry.cursor c WHERE c.partition_id = p.id), false)
+       ELSE true END
+ ORDER BY p.newest_at DESC, p.id DESC
+ LIMIT $5::bigint

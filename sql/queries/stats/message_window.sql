@@ -1,0 +1,7 @@
+-- Lists partitions in the order of their queues' ids and their names, after the queue $1 and the name $2, up to the queue $3, at
+-- most $4. The cost grows with $4 alone.
+SELECT p.id, p.queue_id, p.name
+  FROM belfry.partition p
+ WHERE (p.queue_id, p.name) > ($1::bigint, $2::text) AND p.queue_id <= $3::bigint
+ ORDER BY p.queue_id, p.name
+ LIMIT $4::bigint

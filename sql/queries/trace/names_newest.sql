@@ -1,0 +1,20 @@
+-- Lists the names of the newest $4 traces, the latest seen first, with their numbers of traces and messages among these traces. $1:
+-- how many. $2: how many to skip. $3: LIKE patterns of names of queues (NULL: any). The columns are those of trace/names.sql. The
+-- ids of traces ascend with time. The cost grows with $4 alone.
+WITH named AS MATERIALIZED (
+    SELECT n.name COLLATE "C" AS name, max(t.created_at) AS last_seen, count(*) AS traces, count(DISTINCT (t.partition_id, t.seq)) AS messages
+      FROM (SELECT t.id, t.partition_id, t.seq, t.created_at, t.names FROM belfry.trace t ORDER BY t.id DESC LIMIT $4::bigint) AS t
+     CROSS JOIN LATERAL unnest(t.names) AS n(name)
+     WHERE $3::text[] IS NULL OR (
+            SELECT q.name COLLATE "C" FROM belfry.partition p
+              JOIN belfry.queue q ON q.id = p.queue_id
+             WHERE p.id = t.partition_id) LIKE ANY ($3::text[])
+     GROUP BY 1
+)
+SELECT a.total, s.name, s.last_seen, coalesce(s.traces, 0) AS traces, coalesce(s.messages, 0) AS messages
+  FROM (SELECT count(*) AS total FROM named) AS a
+  LEFT JOIN (
+        SELECT n.name, n.last_seen, n.traces, n.messages FROM named n
+         ORDER BY n.last_seen DESC, n.name
+         LIMIT $1::bigint OFFSET $2::bigint) AS s ON true
+ ORDER BY s.last_seen DESC, s.name
