@@ -59,8 +59,8 @@ var largePages = []largePage{
 	{"messages?q=large&status=completed", 60000},
 	{"messages?q=large&p=p77777&since=all", 1000},
 	{"messages?q=large&p=p77777&t=nothing", 1000},
-	{"dead", 20000},
-	{"dead?q=large&g=billing", 20000},
+	{"dead", 3000},
+	{"dead?q=large&g=billing", 3000},
 	{"dispatcher", 500},
 	{"message?{message}", 5000},
 	// The doctor examines at most 10,000 groups.
