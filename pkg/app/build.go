@@ -154,7 +154,7 @@ func (b builder) build(ctx context.Context) error {
 	}
 	b.api = httpapi.Deps{
 		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
-		GroupReader: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
+		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
 		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),

@@ -23,7 +23,7 @@ func configure(f form) (change, error) {
 		back: "queue?" + url.Values{"q": {name}}.Encode(),
 		prepare: func(d *Dashboard, caller *source.Caller) (any, error) {
 			status := &source.QueueStatus{}
-			err := d.client.Load(caller.Request.Context(), caller, path("/api/v1/status/queues/%s?limit=1", name), status)
+			err := d.client.Load(caller.Request.Context(), caller, path("/api/v1/status/queues/%s?limit=0&countLimit=0", name), status)
 			exists := !source.IsStatus(err, http.StatusNotFound)
 			if !exists {
 				status = nil

@@ -53,14 +53,22 @@ func large() answers {
 			groups = append(groups, map[string]any{"name": fmt.Sprint("group-", j), "queueName": name, "totalLag": i, "maxTimeLag": i, "members": 100_000})
 		}
 	}
-	partitions, places := make([]any, 0, 500), make([]any, 0, 2000)
-	for i := range 2000 {
+	partitions, places, figures := make([]any, 0, 500), make([]any, 0, 100), make([]any, 0, 50)
+	for i := range 500 {
 		name := fmt.Sprintf("customer-%06d-%s", i, strings.Repeat("ü", 120))
-		if i < 500 {
-			partitions = append(partitions, map[string]any{"id": "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", "name": name, "createdAt": time.Now(), "messages": map[string]any{"pending": i}})
+		partitions = append(partitions, map[string]any{"id": "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11", "name": name, "lag": i, "oldestSeconds": i, "leased": true, "deadLetters": 20})
+		if i < 100 {
+			places = append(places, map[string]any{
+				"partition": name, "lag": i, "oldestSeconds": i, "leaseId": "0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d", "leaseUntil": time.Now(), "leasedAt": time.Now(),
+				"holder": map[string]any{"caller": "subject " + strings.Repeat("x", 200), "userAgent": strings.Repeat("x", 100)}, "paused": true,
+			})
 		}
-		places = append(places, map[string]any{"partition": name, "offsetLag": i, "timeLagSeconds": i, "leaseActive": true, "workerId": "0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d"})
+		if i < 50 {
+			figures = append(figures, map[string]any{"name": fmt.Sprintf("%03d-%s", i, strings.Repeat("ü", 120)), "lag": i})
+		}
 	}
+	next := map[string]any{"next": "customer-000499"}
+	list := func(n int) any { return map[string]any{"partitions": places[:n], "pagination": next} }
 	dead := make([]any, 0, 50)
 	for range 50 {
 		dead = append(dead, map[string]any{"transactionId": "t", "queue": "q", "partition": "p", "consumerGroup": "g", "errorMessage": strings.Repeat("error ", 300), "failedAt": time.Now()})
@@ -81,10 +89,14 @@ func large() answers {
 		"/api/v1/problems": map[string]any{"problems": problems, "found": 700, "examined": 500, "pagination": map[string]any{"next": "groups_777"}},
 		"/api/v1/tags":     map[string]any{"tags": tags},
 		"/api/v1/status/queues/" + first: map[string]any{
-			"queue": map[string]any{"name": first, "options": map[string]any{"leaseTime": 60}}, "partitions": partitions,
-			"pagination": map[string]any{"limit": 500, "next": "customer-000499"},
+			"queue": map[string]any{"name": first, "options": map[string]any{"leaseTime": 60}}, "pagination": map[string]any{},
 		},
-		"/api/v1/consumer-groups/group-0": map[string]any{first: map[string]any{"partitions": places, "truncated": true}},
+		"/api/v1/resources/queues/" + first + "/groups":     map[string]any{"groups": figures, "pagination": next},
+		"/api/v1/resources/queues/" + first + "/partitions": map[string]any{"partitions": partitions, "pagination": next},
+		"/api/v1/consumer-groups/group-0/queues/" + first: map[string]any{
+			"group": figures[0], "places": map[string]any{"due": list(25), "leased": list(25), "resting": list(25)},
+		},
+		"/api/v1/consumer-groups/group-0/queues/" + first + "/partitions": list(100),
 		"/api/v1/dlq/summary": map[string]any{
 			"examined": 10_000, "matched": 10_000, "next": "y", "errors": counts, "partitions": counts, "messages": dead, "pagination": map[string]any{"next": "x"},
 		},
@@ -107,8 +119,8 @@ func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	t.Parallel()
 	s, first := startOn(t, large()), "namespace-00.task.queue-with-a-long-name-00000"
 	for _, path := range []string{
-		"/ui/", "/ui/?show=more", "/ui/queues", "/ui/queues?after=x", "/ui/dead", "/ui/dead?q=q&g=g", "/ui/producers", "/ui/queue?q=" + first, "/ui/queue?by=age&q=" + first,
-		"/ui/group?g=group-0&q=" + first, "/ui/options?q=" + first,
+		"/ui/", "/ui/?show=more", "/ui/queues", "/ui/queues?after=x", "/ui/dead", "/ui/dead?q=q&g=g", "/ui/producers", "/ui/queue?q=" + first, "/ui/queue?order=name&by=depth&q=" + first,
+		"/ui/group?g=group-0&q=" + first, "/ui/group?list=name&g=group-0&q=" + first, "/ui/group?list=leased&g=group-0&q=" + first, "/ui/options?q=" + first,
 	} {
 		w := s.send(t, http.MethodGet, path, "")
 		require.Equal(t, http.StatusOK, w.Code, path)

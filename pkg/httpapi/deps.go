@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/producerplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
@@ -65,8 +66,10 @@ type Deps struct {
 	Popper      Popper
 	Catalog     adminplane.Catalog
 	GroupWriter adminplane.GroupWriter
-	GroupReader adminplane.GroupReader
-	Resources   adminplane.Resources
+	GroupReader progressplane.GroupReader
+	// Progress reads groups and partitions in bounded work.
+	Progress  progressplane.Progress
+	Resources adminplane.Resources
 	// Queues and Problems are the lists that read a bounded number of rows.
 	Queues      listplane.Queues
 	Problems    listplane.Problems

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/producerplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -31,7 +32,23 @@ const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.asideRoutes(), s.listRoutes(), s.historyRoutes(), s.streamRoutes(data), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.asideRoutes(), s.listRoutes(), s.historyRoutes(), s.progressRoutes(), s.streamRoutes(data), s.dashboardRoutes())
+}
+
+// progressRoutes show how far groups are.
+func (s *Server) progressRoutes() []Route {
+	shown := &progressplane.Handlers{Groups: s.deps.GroupReader, Progress: s.deps.Progress, Holders: &s.holders}
+	answer, count := wire.JSON, s.statistics.limit
+	return []Route{
+		{get, "/api/v1/consumer-groups", Read | Granted, answer(count(shown.ListGroups))},
+		{get, "/api/v1/consumer-groups/lagging", Read | Granted, answer(count(shown.LaggingGroups))},
+		{get, "/api/v1/consumer-groups/:group", Read | Granted, answer(count(shown.ShowGroup))},
+		{get, "/api/v1/resources/queues/:queue/groups", Read | Granted, answer(shown.GroupsOfQueue)},
+		{get, "/api/v1/resources/queues/:queue/partitions", Read | Granted, answer(shown.Partitions)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue", Read | Granted, answer(shown.ShowGroupOfQueue)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(shown.Places)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(shown.PreviewSeek)},
+	}
 }
 
 // streamRoutes answer with Server-Sent Events.
@@ -76,9 +93,6 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 	return []Route{
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, admin.Configure)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, admin.DeleteQueue)},
-		{get, "/api/v1/consumer-groups", Read | Granted, answer(count(admin.ListGroups))},
-		{get, "/api/v1/consumer-groups/lagging", Read | Granted, answer(count(admin.LaggingGroups))},
-		{get, "/api/v1/consumer-groups/:group", Read | Granted, answer(count(admin.ShowGroup))},
 		{remove, "/api/v1/consumer-groups/:group", Administer, change(audit.DeleteGroup, admin.DeleteGroup)},
 		{remove, "/api/v1/consumer-groups/:group/queues/:queue", Administer | Granted, change(audit.DeleteGroup, admin.DeleteGroupOfQueue)},
 		{post, "/api/v1/consumer-groups/:group/subscription", Write, change(audit.SetSubscriptionStart, admin.SetSubscriptionStart)},
@@ -231,9 +245,9 @@ func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
 	bodies := s.bodies()
 	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
 	data := &dataplane.Handlers{Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Queries: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits,
-		InFlight: s.sent, Streams: s.streams(), Report: s.reportStream}
+		InFlight: s.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream}
 	admin := &adminplane.Handlers{
-		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter, GroupReader: d.GroupReader,
+		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter,
 		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes,
 		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
 	}

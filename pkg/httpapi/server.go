@@ -38,6 +38,8 @@ type Server struct {
 	queues      queueMetrics
 	// sent are the messages that streams have sent.
 	sent *dataplane.InFlight
+	// holders know who took the latest leases.
+	holders wire.Holders
 	// document is what GET /openapi.json answers.
 	document document
 	// draining is closed by Drain, ending by EndStreams.

@@ -70,5 +70,14 @@
 // not settled. A message in a live delivery is unconsumed. The time lag is the age of
 // the oldest of these messages.
 //
+// # Bounded reads
+//
+// Groups.OfQueue, Show, Places, PreviewSeek and Heat cost the same for any number of partitions and messages.
+// They follow the index of the instants at which cursors are due: the partitions that have been due the
+// longest, then the leases and delays that end first. They examine a fixed number of cursors, and read the
+// first message of each. A sum says if there may be more. A cursor of a paused partition has no instant.
+// Such cursors are found by the index of paused partitions. A group whose subscription starts later has no
+// lag until then.
+//
 // Importable from floor 3 upwards.
 package stats

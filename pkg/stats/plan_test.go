@@ -48,7 +48,8 @@ func (r *fixture) requirePlans(state string) {
 	conn, err := r.pool.Acquire(r.t.Context())
 	require.NoError(r.t, err)
 	defer conn.Release()
-	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_partitions", "stats/message_block", "stats/message_window", "stats/message_partitions_of", "stats/queues_of", "stats/queue_page", "stats/queue_figures", "stats/queue_tags"} {
+	for _, name := range []string{"stats/counts", "stats/partitions", "stats/modes", "stats/message_partitions", "stats/message_block", "stats/message_window", "stats/message_partitions_of", "stats/queues_of", "stats/queue_page", "stats/queue_figures", "stats/queue_tags",
+		"stats/queue_groups", "stats/queue_size", "stats/group_places", "stats/group_places_named", "stats/queue_heat", "stats/seek_preview"} {
 		prepared, err := conn.Conn().Prepare(r.t.Context(), name+state, sql.Query(name))
 		require.NoError(r.t, err)
 		nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(prepared.ParamOIDs)), ", ")

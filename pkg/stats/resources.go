@@ -129,7 +129,7 @@ func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
 				return err // the caller has left
 			}
 			var err error
-			if open, err = r.countPages(ctx, open, found); err != nil {
+			if open, err = r.countPages(ctx, open, found, partitionPage); err != nil {
 				return err
 			}
 		}
@@ -137,15 +137,15 @@ func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
 	return nil
 }
 
-// countPages counts the next page of each queue and returns the queues that may have
+// countPages counts the next page of each queue, size partitions, and returns the queues that may have
 // more partitions.
-func (r *Reader) countPages(ctx context.Context, open []*Queue, found *lags) (more []*Queue, err error) {
+func (r *Reader) countPages(ctx context.Context, open []*Queue, found *lags, size int) (more []*Queue, err error) {
 	keys, after := make([]int64, len(open)), make([]*string, len(open))
 	for i, q := range open {
 		keys[i], after[i] = q.key, q.counted
 	}
 	pages, err := postgres.Collect(ctx, r.pool, sqlCounts, pgx.RowToStructByPos[countPage],
-		keys, after, int64(partitionPage), found != nil)
+		keys, after, int64(size), found != nil)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (r *Reader) countPages(ctx context.Context, open []*Queue, found *lags) (mo
 			found.offsets = append(found.offsets, page.Offsets...)
 			found.ages = append(found.ages, page.Ages...)
 		}
-		if page.Partitions == partitionPage {
+		if page.Partitions == int64(size) {
 			more = append(more, q)
 		}
 	}

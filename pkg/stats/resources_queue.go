@@ -45,6 +45,8 @@ type QueueDetail struct {
 	Page []Partition
 	// More: there are partitions after the page.
 	More bool
+	// Partial: the queue has more partitions than the counts cover.
+	Partial bool
 	// Swept counts the messages that sweeps handled.
 	Swept SweepTotals
 }
@@ -53,11 +55,17 @@ type QueueDetail struct {
 // (nil: from the first one). The cost is O(partitions). Errors: CodeNotFound,
 // CodeUnavailable.
 func (r *Reader) Queue(ctx context.Context, name string, after *string, limit int) (QueueDetail, error) {
-	detail, err := r.queueDetail(ctx, name, after, limit)
+	return r.QueueUpTo(ctx, name, after, limit, nil)
+}
+
+// QueueUpTo is Queue whose counts cover the first *counted partitions by name. Nil: all of
+// them. With *counted the cost is O(limit + *counted).
+func (r *Reader) QueueUpTo(ctx context.Context, name string, after *string, limit int, counted *int) (QueueDetail, error) {
+	detail, err := r.queueDetail(ctx, name, after, limit, counted)
 	return detail, postgres.Wrapf(err, "reading queue %q", name)
 }
 
-func (r *Reader) queueDetail(ctx context.Context, name string, after *string, limit int) (QueueDetail, error) {
+func (r *Reader) queueDetail(ctx context.Context, name string, after *string, limit int, counted *int) (QueueDetail, error) {
 	q, err := r.queue(ctx, name)
 	if err != nil {
 		return QueueDetail{}, err
@@ -66,7 +74,7 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 	if detail.Swept, err = r.swept(ctx, q.key); err != nil {
 		return detail, err
 	}
-	whole := after == nil
+	whole := after == nil && counted == nil
 	for len(detail.Page) < limit {
 		if err := ctx.Err(); err != nil {
 			return detail, err
@@ -91,9 +99,31 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 		return detail, nil
 	}
 	one := []Queue{q}
-	err = r.count(ctx, one, nil)
+	if counted != nil {
+		detail.Partial, err = r.countSome(ctx, &one[0], *counted)
+	} else {
+		err = r.count(ctx, one, nil)
+	}
 	detail.Queue = one[0]
 	return detail, err
+}
+
+// countSome counts the first partitions of a queue by name, n at most. partial: there are more.
+func (r *Reader) countSome(ctx context.Context, q *Queue, n int) (partial bool, err error) {
+	for left := n; left > 0; {
+		if err := ctx.Err(); err != nil {
+			return true, err
+		}
+		size := min(left, partitionPage)
+		more, err := r.countPages(ctx, []*Queue{q}, nil, size)
+		if err != nil || len(more) == 0 {
+			return false, err
+		}
+		left -= size
+	}
+	var found, stored int64
+	err = r.pool.ScanRow(ctx, []any{&found, &stored}, sqlQueueSize, q.key, int64(n+1))
+	return found > int64(n), err
 }
 
 // Exists returns nil when there is a queue of that name. Errors: CodeNotFound,

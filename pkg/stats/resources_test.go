@@ -156,6 +156,13 @@ func TestQueueDetailPagesItsPartitions(t *testing.T) {
 			require.Equal(t, p.Newest, p.ActiveAt)
 		}
 	}
+	for counted, want := range map[int]int64{0: 0, 1: 2, 3: 6, 4: 8, 2000: 8} {
+		some, err := r.QueueUpTo(t.Context(), "q", nil, 1, &counted)
+		require.NoError(t, err)
+		require.Equal(t, want, some.Counts.Total)
+		require.Equal(t, counted < 4, some.Partial)
+		require.Len(t, some.Page, 1)
+	}
 	r.exec(`DELETE FROM belfry.message`)
 	r.exec(`UPDATE belfry.partition SET trimmed = last_seq`)
 	empty, err := r.Queue(t.Context(), "q", nil, 100)

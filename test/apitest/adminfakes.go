@@ -129,6 +129,7 @@ type Resources struct {
 	Filter     stats.QueueFilter
 	After      *string
 	Limit      int
+	Counted    *int
 	QueueName  string
 	MessagesBy stats.MessageFilter
 }
@@ -140,8 +141,8 @@ func (r resourcesFake) Queues(_ context.Context, filter stats.QueueFilter) ([]st
 	return r.Resources.Queues, r.FailWith
 }
 
-func (r resourcesFake) Queue(_ context.Context, name string, after *string, limit int) (stats.QueueDetail, error) {
-	r.QueueName, r.After, r.Limit = name, after, limit
+func (r resourcesFake) QueueUpTo(_ context.Context, name string, after *string, limit int, counted *int) (stats.QueueDetail, error) {
+	r.QueueName, r.After, r.Limit, r.Counted = name, after, limit, counted
 	return r.Detail, r.FailWith
 }
 

@@ -49,7 +49,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 	cfg := httpapi.DefaultConfig()
 	cfg.Addr = "127.0.0.1:0"
 	deps := httpapi.Deps{
-		Pusher: dataPlane{f}, Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f},
+		Pusher: dataPlane{f}, Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f}, Progress: progressFake{},
 		Resources: resourcesFake{&f.Resources}, Queues: listsFake{&f.Lists}, Problems: listsFake{&f.Lists}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},
 		Audit: auditFake{&f.Audit}, Owners: ownersFake{f}, Streams: streamsFake{f}, Switches: switchesFake{}, Spool: spoolFake{}, Doctor: doctorFake{},
 		History: historyFake{}, Live: liveFake{}, Pool: func() (size, idle, active int64) { return 0, 0, 0 },

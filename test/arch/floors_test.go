@@ -24,7 +24,7 @@ var floors = map[string]int{
 
 	"pkg/dispatch": 3, "pkg/doctor": 3, "pkg/live": 3, "pkg/sqlwait": 3, "pkg/httpapi/wire": 3, "pkg/bench/load": 3, "pkg/dashboard/pages": 3,
 
-	"pkg/httpapi": 4, "pkg/httpapi/dataplane": 4, "pkg/httpapi/adminplane": 4, "pkg/httpapi/historyplane": 4, "pkg/httpapi/liveplane": 4, "pkg/httpapi/listplane": 4, "pkg/httpapi/deadplane": 4, "pkg/httpapi/producerplane": 4, "pkg/dashboard": 4, "pkg/bench": 4,
+	"pkg/httpapi": 4, "pkg/httpapi/dataplane": 4, "pkg/httpapi/adminplane": 4, "pkg/httpapi/historyplane": 4, "pkg/httpapi/liveplane": 4, "pkg/httpapi/listplane": 4, "pkg/httpapi/deadplane": 4, "pkg/httpapi/producerplane": 4, "pkg/httpapi/progressplane": 4, "pkg/dashboard": 4, "pkg/bench": 4,
 
 	"config": 5,
 

@@ -15,8 +15,8 @@ const readOnly = new Server(process.env.BELFRY_READ_ONLY);
 const emptyPages = ["", "queues", "dead", "dispatcher", "options"];
 const fullPages = [
   "", "queues", "queues?only=problems&sort=pending&c=namespace&c=task&c=pending", "dead", "dead?q=shop.orders&g=billing", "dispatcher",
-  "queue?q=shop.orders", "queue?q=shop.orders&by=age&p=customer-03", "queue?q=payments%2Fincoming+%C3%BC", "group?q=shop.orders&g=billing&p=customer-03",
-  "group?q=shop.orders&g=billing&seek=beginning", "options?q=shop.orders&preview=1&leaseTime=90&retryLimit=0",
+  "queue?q=shop.orders", "queue?q=shop.orders&by=depth&order=name&from=customer-1&p=customer-03", "queue?q=shop.orders&by=failures&g=billing", "queue?q=payments%2Fincoming+%C3%BC", "group?q=shop.orders&g=billing&p=customer-03",
+  "group?q=shop.orders&g=billing&seek=beginning", "group?q=shop.orders&g=billing&list=name&from=customer-1", "group?q=shop.orders&g=billing&list=leased", "group?q=shop.orders&g=audit", "options?q=shop.orders&preview=1&leaseTime=90&retryLimit=0",
 ];
 
 const browser = await chromium.launch({
@@ -162,6 +162,29 @@ const tests = {
     await context.close();
   },
 
+  async "the pages of a queue and of a group lead to partitions and leases"() {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(patience);
+    await open.pop("shop.orders", "audit");
+    const [lease] = (await open.get("/api/v1/consumer-groups/audit/queues/shop.orders/partitions?list=leased")).partitions;
+    await page.goto(`${open.url}/ui/queue?q=shop.orders`);
+    const squares = await page.locator(".heat a").count();
+    assert.ok(squares > 20, `${squares} squares`);
+    await page.getByRole("link", { name: "all, by name" }).click();
+    await page.getByLabel("Names from").fill("customer-30");
+    await page.getByRole("button", { name: "Show partitions" }).click();
+    await page.locator(".heat a").first().filter({ hasText: "customer-30: " }).waitFor();
+    await page.locator(".heat a").first().click();
+    await page.getByRole("heading", { name: "Partition customer-30" }).waitFor();
+    await page.getByRole("link", { name: "audit" }).last().click();
+    await page.getByRole("region", { name: "Leases" }).getByRole("row", { name: new RegExp(lease.partition) }).getByText("127.0.0.1").waitFor();
+    await page.getByRole("navigation", { name: "Lists of places" }).getByRole("link", { name: "All, by name" }).click();
+    await page.getByLabel("Names from").fill("customer-39");
+    await page.getByRole("button", { name: "Show places" }).click();
+    await page.getByRole("rowheader", { name: "customer-39" }).waitFor();
+    await page.close();
+  },
+
   async "every action does what it says"() {
     const page = await browser.newPage();
     page.setDefaultTimeout(patience);
@@ -229,8 +252,21 @@ const tests = {
 
     await page.locator("summary", { hasText: "Move the group" }).click(); // seek with a preview
     await page.getByLabel("at the end").check();
+    await page.getByLabel("Only in the partition").fill("customer-03");
+    const left = async (partition) => (await open.get(`/api/v1/consumer-groups/billing/queues/shop.orders/partitions?from=${partition}&limit=1`)).partitions[0].lag;
+    const lag = await left("customer-03");
+    assert.ok(lag > 0);
     await press("Show what would happen");
-    await page.getByText("will not be delivered").waitFor();
+    await page.getByRole("listitem").filter({ hasText: `${lag} messages that the group has not consumed will not be delivered` }).waitFor();
+    await press("Move the group");
+    await done("moved");
+    assert.equal(await left("customer-03"), 0);
+    const others = (await group()).totalLag;
+    assert.ok(others > 0);
+    await page.locator("summary", { hasText: "Move the group" }).click();
+    await page.getByLabel("at the end").check();
+    await press("Show what would happen");
+    await page.getByRole("listitem").filter({ hasText: `${others} messages that the group has not consumed will not be delivered` }).waitFor();
     await press("Move the group");
     await done("moved");
     assert.equal((await group()).totalLag, 0);

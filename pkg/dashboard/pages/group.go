@@ -1,8 +1,8 @@
 package pages
 
 import (
-	"cmp"
-	"slices"
+	"html/template"
+	"strconv"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
@@ -10,50 +10,67 @@ import (
 )
 
 const (
-	// placesRead is how many places of a group are read, and placesShown how many are listed.
-	placesRead  = "2000"
-	placesShown = 200
+	// placesFirst is how many places of each list the page of a group shows, and placesPage how many a page of
+	// one list has.
+	placesFirst, placesPage = "25", "100"
+	// maxPlaces is about the most bytes of one list.
+	maxPlaces = 80_000
 )
 
 type groupData struct {
 	Queue, Name string
 	// Group is nil if it does not exist in the queue.
-	Group *source.Group
-	// Places are the partitions with the largest lag. More is how many are not listed, at least.
-	Places    []source.Place
-	More      int
-	Truncated bool
-	Leases    int
+	Group       *source.GroupFigures
+	QueuePaused bool
+	Lists       []placeList
+	Tabs        []view
+	// List is the list that is shown alone; empty: the beginnings of three.
+	List      string
+	From      string
 	Seek      *seekData
 	Chosen    *source.Explanation
 	Partition string
 }
 
+// placeList is a part of a list of places.
+type placeList struct {
+	Kind, Title, None string
+	Places            []source.Place
+	// Next and First are other pages.
+	Next, First template.URL
+	Incomplete  bool
+}
+
+// lists are the lists of places by their names in the API, with their titles and what an empty one says.
+var lists = []struct{ kind, title, none string }{
+	{"due", "Due longest", "No partition has a message that can be delivered now."},
+	{"leased", "Leases", "No lease is live."},
+	{"resting", "Resting", "No message waits for a retry, a delay or a window."},
+	{"name", "All, by name", "The group has no place in a partition from here on."},
+}
+
 // seekData is the preview of a seek.
 type seekData struct {
-	// To is beginning, end or time, and At the instant.
-	To, At string
-	// Again is about how many messages the group gets again, and Skipped how many it never gets.
-	Again, Skipped int64
-	// Known says that the number is not a guess.
-	Known bool
-	Error string
+	*source.SeekPreview
+	// To is beginning, end or time, and At the instant. Partition is empty for all of them.
+	To, At, Partition string
+	Error             string
 }
 
 func group(r *page.Request) (*page.Content, error) {
-	data := &groupData{Queue: r.Query.Get("q"), Name: r.Query.Get("g"), Partition: r.Query.Get("p")}
-	groups, err := source.Read[[]source.Group](r.Ctx, r.Client, r.Caller, "/api/v1/consumer-groups")
-	if err != nil {
+	data := &groupData{Queue: r.Query.Get("q"), Name: r.Query.Get("g"), Partition: r.Query.Get("p"), List: r.Query.Get("list"), From: r.Query.Get("from")}
+	path := "/api/v1/consumer-groups/" + page.Esc(data.Name) + "/queues/" + page.Esc(data.Queue)
+	found, err := source.Read[source.GroupState](r.Ctx, r.Client, r.Caller, path+"?limit="+placesFirst)
+	switch {
+	case source.IsStatus(err, 404):
+	case err != nil:
 		return nil, err
+	default:
+		data.Group, data.QueuePaused = &found.Group, found.QueuePaused
+		if err := data.list(r, path, found); err != nil {
+			return nil, err
+		}
 	}
-	if i := slices.IndexFunc(*groups, func(g source.Group) bool { return g.Name == data.Name && g.QueueName == data.Queue }); i >= 0 {
-		data.Group = &(*groups)[i]
-	}
-	places, err := source.Read[map[string]source.Places](r.Ctx, r.Client, r.Caller, "/api/v1/consumer-groups/"+page.Esc(data.Name)+"?limit="+placesRead)
-	if err != nil {
-		return nil, err
-	}
-	data.list((*places)[data.Queue])
 	if data.Partition != "" {
 		data.Chosen, err = source.Read[source.Explanation](r.Ctx, r.Client, r.Caller,
 			string(page.Link("/api/v1/explain", "queue", data.Queue, "partition", data.Partition, "consumerGroup", data.Name)))
@@ -62,13 +79,14 @@ func group(r *page.Request) (*page.Content, error) {
 		}
 	}
 	if to := r.Query.Get("seek"); to != "" && data.Group != nil {
-		if data.Seek, err = previewSeek(r, data, to); err != nil {
+		if data.Seek, err = previewSeek(r, path, to); err != nil {
 			return nil, err
 		}
 	}
-	path := "/api/v1/consumer-groups/" + page.Esc(data.Name) + "/queues/" + page.Esc(data.Queue)
 	return &page.Content{Title: page.GroupName(data.Name) + " in " + data.Queue, Data: data, Commands: []page.Command{
-		r.Get("Show the places of the group", "/api/v1/consumer-groups/"+page.Esc(data.Name), "group", "get", data.Name),
+		r.Get("Show the group", path),
+		r.Get("Show the places of the group in all queues", "/api/v1/consumer-groups/"+page.Esc(data.Name), "group", "get", data.Name),
+		r.Get("Count what a seek would do", path+"/seek?toBeginning=true"),
 		r.Command("Move the group to the beginning", "POST", path+"/seek", `{"toBeginning": true}`, []string{"group", "seek", data.Name, data.Queue, "--to-beginning"}),
 		r.Command("Pause the group", "POST", path+"/pause", "", []string{"group", "pause", data.Name, data.Queue}),
 		r.Command("Resume the group", "POST", path+"/resume", "", []string{"group", "resume", data.Name, data.Queue}),
@@ -76,58 +94,104 @@ func group(r *page.Request) (*page.Content, error) {
 	}}, nil
 }
 
-// list keeps the places with the largest lag.
-func (d *groupData) list(found source.Places) {
-	all := slices.Clone(found.Partitions)
-	slices.SortStableFunc(all, func(a, b source.Place) int {
-		return cmp.Or(cmp.Compare(b.TimeLagSeconds, a.TimeLagSeconds), cmp.Compare(b.OffsetLag, a.OffsetLag), cmp.Compare(a.Partition, b.Partition))
-	})
-	for i := range all {
-		if all[i].LeaseActive {
-			d.Leases++
+// list sets the lists: the beginnings of three, or a page of one.
+func (d *groupData) list(r *page.Request, path string, found *source.GroupState) error {
+	d.Tabs = []view{{"overview", d.link(), d.List == ""}}
+	for i, one := range lists {
+		d.Tabs = append(d.Tabs, view{one.title, d.link("list", one.kind), d.List == one.kind})
+		list := placeList{Kind: one.kind, Title: one.title, None: one.none}
+		switch {
+		case d.List == one.kind:
+			places, err := d.readPlaces(r, path+"/partitions")
+			if err != nil {
+				return err
+			}
+			if d.fill(&list, places); r.Query.Has("after") || d.From != "" {
+				list.First = d.link("list", d.List)
+			}
+			d.Lists = append(d.Lists, list)
+		case d.List == "" && i < 3:
+			d.fill(&list, []*source.Places{&found.Places.Due, &found.Places.Leased, &found.Places.Resting}[i])
+			if list.Next != "" {
+				list.Next = d.link("list", one.kind)
+			}
+			d.Lists = append(d.Lists, list)
 		}
 	}
-	shown, size := 0, 0
-	for shown < min(len(all), placesShown) && size < maxCells {
-		size += 2*len(page.Link("group", "q", d.Queue, "g", d.Name, "p", all[shown].Partition)) + len(all[shown].Partition)
-		shown++
+	return nil
+}
+
+// link is a link to this page.
+func (d *groupData) link(pairs ...string) template.URL {
+	return page.Link("group", append([]string{"q", d.Queue, "g", d.Name}, pairs...)...)
+}
+
+// readPlaces reads a page of one list. If the names are so long that the page would be too large, it reads fewer.
+func (d *groupData) readPlaces(r *page.Request, path string) (*source.Places, error) {
+	target := []string{"list", d.List, "from", d.From}
+	if r.Query.Has("after") {
+		target = append(target, "cursor", r.Query.Get("after"))
 	}
-	d.Places, d.More, d.Truncated = all[:shown], len(all)-shown, found.Truncated
+	found, err := source.Read[source.Places](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", placesPage)...)))
+	if err != nil || d.fitting(found.Partitions) == len(found.Partitions) {
+		return found, err
+	}
+	fewer := strconv.Itoa(d.fitting(found.Partitions))
+	return source.Read[source.Places](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", fewer)...)))
+}
+
+// fitting returns how many places a list can show.
+func (d *groupData) fitting(places []source.Place) int {
+	size := 0
+	for i := range places {
+		if size += 2*len(d.link("p", places[i].Partition)) + len(places[i].Partition) + 600; size > maxPlaces && i > 0 {
+			return i
+		}
+	}
+	return len(places)
+}
+
+// fill sets the places of a list.
+func (d *groupData) fill(list *placeList, found *source.Places) {
+	shown := d.fitting(found.Partitions)
+	list.Places, list.Incomplete = found.Partitions[:shown], found.Pagination.Incomplete
+	if next := found.Pagination.Next; next != nil || shown < len(found.Partitions) {
+		list.Next = d.link("list", list.Kind, "after", page.Optional(next))
+	}
+}
+
+// Count writes a number of the preview with its noun.
+func (s *seekData) Count(n int64, one, many string) string {
+	if s.CountsAreLowerBounds {
+		return "At least " + page.Plural(n, one, many)
+	}
+	return page.Plural(n, one, many)
 }
 
 // previewSeek counts what a seek of the group would deliver again or skip.
-func previewSeek(r *page.Request, d *groupData, to string) (*seekData, error) {
-	seek := &seekData{To: to, At: r.Query.Get("at"), Known: true}
-	status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(d.Queue)+"?limit=1")
-	if err != nil {
-		return nil, err
-	}
+func previewSeek(r *page.Request, path, to string) (*seekData, error) {
+	seek := &seekData{To: to, At: r.Query.Get("at"), Partition: r.Query.Get("in")}
+	target := []string{"partition", seek.Partition}
 	switch to {
 	case "beginning":
-		seek.Again = max(0, status.Totals.Total-d.Group.TotalLag)
+		target = append(target, "toBeginning", "true")
 	case "end":
-		seek.Skipped = d.Group.TotalLag
+		target = append(target, "toEnd", "true")
 	default:
 		at, ok := parseInstant(seek.At)
 		if !ok {
 			seek.Error = "The instant cannot be read: write it like 2026-05-16T08:41:27Z."
 			return seek, nil
 		}
-		seek.At, seek.Known = at.UTC().Format(time.RFC3339), false
-		ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller,
-			string(page.Link("/api/v1/analytics/queue-ops", "queue", d.Queue, "from", seek.At)))
-		if err != nil {
-			seek.Error = "What happened since then cannot be counted: " + err.Error()
-			return seek, nil //nolint:nilerr // the page shows it
-		}
-		var pushed int64
-		for i := range ops.Series {
-			pushed += ops.Series[i].PushMessages
-		}
-		pushed = min(pushed, status.Totals.Total)
-		seek.Again, seek.Skipped = max(0, pushed-d.Group.TotalLag), max(0, d.Group.TotalLag-pushed)
+		seek.At = at.UTC().Format(time.RFC3339)
+		target = append(target, "timestamp", seek.At)
 	}
-	return seek, nil
+	var err error
+	seek.SeekPreview, err = source.Read[source.SeekPreview](r.Ctx, r.Client, r.Caller, string(page.Link(path+"/seek", target...)))
+	if err == nil && seek.Partition != "" && seek.PartitionsExamined == 0 {
+		seek.Error = "The group has no place in a partition with the name " + seek.Partition + "."
+	}
+	return seek, err
 }
 
 // parseInstant reads an instant of a form or of a person. Without a zone it is in UTC.

@@ -84,7 +84,7 @@ func options(r *page.Request) (*page.Content, error) {
 	if name == "" {
 		content.Title = "New queue"
 	} else {
-		found, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=1")
+		found, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
 		switch {
 		case source.IsStatus(err, http.StatusNotFound): // the form creates it
 		case err != nil:

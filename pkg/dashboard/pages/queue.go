@@ -10,36 +10,29 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// cellsPage is how many partitions one page of the heat map shows.
-const cellsPage = "500"
-
-// maxCells is about the most bytes of names in the list of a page.
-const maxCells = 150_000
+const (
+	// groupsPage is how many groups of a queue are listed at once.
+	groupsPage = "50"
+	// maxReasons is how many groups are explained for a partition.
+	maxReasons = 5
+)
 
 type queueData struct {
 	*source.QueueStatus
-	Name   string
-	Groups []source.Group
-	Cells  []cell
-	// By is what colors a cell: pending, age or dead.
-	By      string
-	Chosen  *source.Partition
-	Reasons []reason
-	Chart   any
-	Zoom    zoom
-	Next    template.URL
-	Back    template.URL
-	Options []option
-	Lag     int64
-}
-
-// cell is one partition of the heat map.
-type cell struct {
-	Name, Label string
-	// Heat is from 0 to 5.
-	Heat   int
-	Link   template.URL
-	Paused bool
+	*heatMap
+	Name string
+	// Groups are a page of the groups. Lag and Oldest are those of the group that is the furthest behind, and Held
+	// and Dead the sums of all on the page.
+	Groups                   *source.QueueGroups
+	Lag, Held, Dead          string
+	Oldest                   int64
+	MoreGroups, FirstGroups  template.URL
+	Chosen                   *source.Heat
+	Reasons                  []reason
+	Chart                    any
+	Zoom                     zoom
+	Options                  []option
+	Stored, StoredPartitions string
 }
 
 // reason is what explain says of a partition and a group.
@@ -48,104 +41,79 @@ type reason struct {
 	*source.Explanation
 }
 
-// maxReasons is how many groups are explained for a partition.
-const maxReasons = 5
-
 func queue(r *page.Request) (*page.Content, error) {
-	name, chosen := r.Query.Get("q"), r.Query.Get("p")
-	path := "/api/v1/status/queues/" + page.Esc(name) + "?limit=" + cellsPage
-	if r.Query.Has("after") {
-		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
-	}
-	status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, path)
+	name := r.Query.Get("q")
+	path := "/api/v1/resources/queues/" + page.Esc(name)
+	status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
 	if err != nil {
 		return nil, err
 	}
-	data := &queueData{QueueStatus: status, Name: name, By: r.Query.Get("by"), Options: optionsOf(status.Queue.Options)}
-	groups, err := source.Read[[]source.Group](r.Ctx, r.Client, r.Caller, "/api/v1/consumer-groups")
-	if err != nil {
+	data := &queueData{QueueStatus: status, Name: name, Options: optionsOf(status.Queue.Options)}
+	groups := string(page.Link(path+"/groups", "limit", groupsPage, "cursor", r.Query.Get("groups")))
+	if data.Groups, err = source.Read[source.QueueGroups](r.Ctx, r.Client, r.Caller, groups); err != nil {
 		return nil, err
 	}
-	for _, g := range *groups {
-		if g.QueueName == name {
-			data.Groups, data.Lag = append(data.Groups, g), max(data.Lag, g.MaxTimeLag)
-		}
+	data.sum(r)
+	if data.heatMap, err = readHeat(r, name); err != nil {
+		return nil, err
 	}
 	data.Zoom = readZoom(r, "queue")
 	if data.Chart, err = queueChart(r, name, &data.Zoom); err != nil {
 		return nil, err
 	}
-	data.colorCells(r, chosen)
-	if err := data.explain(r); err != nil {
-		return nil, err
-	}
-	if next := status.Pagination.Next; next != nil && data.Next == "" {
-		data.Next = page.Link("queue", "q", name, "by", data.By, "after", *next)
-	}
-	if r.Query.Has("after") {
-		data.Back = page.Link("queue", "q", name, "by", data.By)
+	if r.Query.Has("p") {
+		if err := data.choose(r, path, r.Query.Get("p")); err != nil {
+			return nil, err
+		}
 	}
 	return &page.Content{Title: name, Data: data, Commands: []page.Command{
 		r.Get("Show the queue", "/api/v1/status/queues/"+page.Esc(name), "queue", "get", name),
-		r.Get("List its partitions", "/api/v1/resources/queues/"+page.Esc(name), "partition", "list", name),
+		r.Get("List its partitions", path, "partition", "list", name),
+		r.Get("List its groups", path+"/groups"),
+		r.Get("List the worst partitions", path+"/partitions?order=worst"),
 		r.Command("Push a message", "POST", "/api/v1/push", `{"items": [{"queue": `+page.Quoted(name)+`, "payload": {"id": 1}}]}`, []string{"push", name, `{"id": 1}`}),
-		r.Command("Pause the queue", "POST", "/api/v1/resources/queues/"+page.Esc(name)+"/pause", "", []string{"queue", "pause", name}),
-		r.Command("Resume the queue", "POST", "/api/v1/resources/queues/"+page.Esc(name)+"/resume", "", []string{"queue", "resume", name}),
-		r.Command("Delete the queue", "DELETE", "/api/v1/resources/queues/"+page.Esc(name), "", []string{"queue", "delete", name}),
+		r.Command("Pause the queue", "POST", path+"/pause", "", []string{"queue", "pause", name}),
+		r.Command("Resume the queue", "POST", path+"/resume", "", []string{"queue", "resume", name}),
+		r.Command("Delete the queue", "DELETE", path, "", []string{"queue", "delete", name}),
 	}}, nil
 }
 
-// colorCells colors the partitions of the page.
-func (d *queueData) colorCells(r *page.Request, chosen string) {
-	value := func(p *source.Partition) float64 {
-		switch d.By {
-		case "age":
-			if p.Oldest == nil || p.Messages.Pending == 0 {
-				return 0
-			}
-			return r.Now.Sub(*p.Oldest).Seconds()
-		case "dead":
-			return float64(p.Messages.DeadLetter)
-		default:
-			return float64(p.Messages.Pending)
-		}
+// sum works out the figures of the queue from its groups.
+func (d *queueData) sum(r *page.Request) {
+	all := d.Groups
+	d.Stored, d.StoredPartitions = page.AtLeast(all.Stored, all.CountsAreLowerBounds), page.AtLeast(all.Partitions, all.CountsAreLowerBounds)
+	others := all.Pagination.Next != nil || r.Query.Has("groups")
+	lag, held, dead := int64(0), int64(0), int64(0)
+	moreLag, moreDead := others, others
+	for i := range all.Groups {
+		g := &all.Groups[i]
+		lag, held, dead, d.Oldest = max(lag, g.Lag), held+g.LeasedMessages, dead+g.DeadLetters, max(d.Oldest, g.OldestSeconds)
+		moreLag, moreDead = moreLag || g.CountsAreLowerBounds, moreDead || g.MoreDeadLetters
 	}
-	if d.By != "age" && d.By != "dead" {
-		d.By = "pending"
+	if !others && len(all.Groups) == 0 { // nobody has read anything
+		lag, moreLag = all.Stored, all.CountsAreLowerBounds
 	}
-	most := 0.0
-	for i := range d.Partitions {
-		most = max(most, value(&d.Partitions[i]))
+	d.Lag, d.Held, d.Dead = page.AtLeast(lag, moreLag), page.AtLeast(held, moreLag), page.AtLeast(dead, moreDead)
+	if next := d.Groups.Pagination.Next; next != nil {
+		d.MoreGroups = page.Link("queue", "q", d.Name, "groups", *next)
 	}
-	size := 0
-	for i := range d.Partitions {
-		p := &d.Partitions[i]
-		if p.Name == chosen && r.Query.Has("p") {
-			d.Chosen = p
-		}
-		heat := 0
-		if v := value(p); v > 0 {
-			heat = 1 + min(4, int(v/most*5))
-		}
-		one := cell{
-			Name: p.Name, Heat: heat, Paused: p.Paused, Link: with(r, "queue", "p", p.Name) + "#partition",
-			Label: p.Name + ": " + page.Num(p.Messages.Pending) + " pending, " + page.Num(p.Messages.DeadLetter) + " dead",
-		}
-		if size += len(one.Link) + 2*len(one.Label); size > maxCells {
-			d.Next = page.Link("queue", "q", d.Name, "by", d.By, "after", d.Partitions[i-1].Name)
-			break
-		}
-		d.Cells = append(d.Cells, one)
+	if r.Query.Has("groups") {
+		d.FirstGroups = page.Link("queue", "q", d.Name)
 	}
 }
 
-// explain asks for the chosen partition why the groups receive nothing.
-func (d *queueData) explain(r *page.Request) error {
-	if d.Chosen == nil {
+// choose reads a partition, and why the groups receive nothing from it.
+func (d *queueData) choose(r *page.Request, path, partition string) error {
+	found, err := source.Read[source.Heats](r.Ctx, r.Client, r.Caller, path+"/partitions?limit=1&from="+template.URLQueryEscaper(partition))
+	if err != nil {
+		return err
+	}
+	if len(found.Partitions) == 0 || found.Partitions[0].Name != partition {
 		return nil
 	}
-	for _, g := range d.Groups[:min(maxReasons, len(d.Groups))] {
-		path := string(page.Link("/api/v1/explain", "queue", d.Name, "partition", d.Chosen.Name, "consumerGroup", g.Name))
+	d.Chosen = &found.Partitions[0]
+	for _, g := range d.Groups.Groups[:min(maxReasons, len(d.Groups.Groups))] {
+		path := string(page.Link("/api/v1/explain", "queue", d.Name, "partition", partition, "consumerGroup", g.Name))
 		found, err := source.Read[source.Explanation](r.Ctx, r.Client, r.Caller, path)
 		if err != nil {
 			return err
@@ -158,7 +126,7 @@ func (d *queueData) explain(r *page.Request) error {
 // queueChart is the chart of what happened to a queue.
 func queueChart(r *page.Request, name string, z *zoom) (any, error) {
 	from, to := z.instants()
-	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to)))
+	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))
 	if err != nil {
 		return nil, err
 	}

@@ -47,22 +47,6 @@ type Group struct {
 	SubscriptionCreatedAt  *time.Time
 }
 
-// Place is the place of a group in a partition.
-type Place struct {
-	Partition                   string
-	WorkerID                    *string
-	LastConsumedAt              *time.Time
-	TotalConsumed, TotalExpired int64
-	OffsetLag, TimeLagSeconds   int64
-	LeaseActive                 bool
-}
-
-// Places are the places of a group in one queue.
-type Places struct {
-	Partitions []Place
-	Truncated  bool
-}
-
 // Late is an element of GET /api/v1/consumer-groups/lagging.
 type Late struct {
 	Group     string  `json:"consumer_group"`

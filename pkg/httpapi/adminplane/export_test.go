@@ -9,9 +9,7 @@ import (
 
 // Internals that the tests in package adminplane_test call.
 const (
-	GroupLimit    = groupLimit
-	GroupLimitMax = groupLimitMax
-	MaxUnknown    = maxUnknown
+	MaxUnknown = maxUnknown
 )
 
 // Configuration is the result of ParseConfigure.

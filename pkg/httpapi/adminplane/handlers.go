@@ -44,18 +44,11 @@ type GroupWriter interface {
 	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
 }
 
-// GroupReader reads the progress of consumer groups. allowed are patterns of the queues to read. Nil: all.
-type GroupReader interface {
-	List(ctx context.Context, allowed []string) ([]stats.Group, error)
-	Group(ctx context.Context, name string, limit int, allowed []string) ([]stats.QueueProgress, error)
-	Lagging(ctx context.Context, over time.Duration, limit int, allowed []string) ([]stats.LaggingPartition, error)
-}
-
 // Resources reads queues, their namespaces and tasks, the totals of all queues, sweeps and
 // messages. allowed are patterns of the queues to read. Nil: all.
 type Resources interface {
 	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
-	Queue(ctx context.Context, name string, after *string, limit int) (stats.QueueDetail, error)
+	QueueUpTo(ctx context.Context, name string, after *string, limit int, counted *int) (stats.QueueDetail, error)
 	Exists(ctx context.Context, name string) error
 	Namespaces(ctx context.Context, allowed []string) ([]stats.Tag, error)
 	Tasks(ctx context.Context, allowed []string) ([]stats.Tag, error)
@@ -145,7 +138,6 @@ type Handlers struct {
 	Waiting     WaitReporter
 	Catalog     Catalog
 	GroupWriter GroupWriter
-	GroupReader GroupReader
 	Resources   Resources
 	DeadLetters DeadLetters
 	Traces      Traces

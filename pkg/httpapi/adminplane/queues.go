@@ -1,6 +1,7 @@
 package adminplane
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -71,7 +72,8 @@ func (h *Handlers) Queue(p *wire.Params) (any, error) {
 }
 
 // queueDetail reads a queue with at most limit partitions after the partition
-// that cursor names. The next of page is null on the last page.
+// that cursor names. The next of page is null on the last page. With countLimit the totals cover so many
+// partitions, limit can be 0, and page has totalsAreLowerBounds.
 func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page wire.Fields, err error) {
 	name := p.PathName("queue")
 	var after *string
@@ -84,12 +86,36 @@ func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page w
 		return detail, page, p.Err
 	}
 	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
-	detail, err = h.Resources.Queue(p.Ctx(), name, after, limit)
+	counted := countLimit(p)
+	if counted != nil {
+		limit = wire.Clamp(0, wire.LeadingInt(p.QueryParam("limit"), maxListedPartitions), maxListedPartitions)
+	}
+	if p.Err != nil {
+		return detail, page, p.Err
+	}
+	detail, err = h.Resources.QueueUpTo(p.Ctx(), name, after, limit, counted)
 	var next *string
-	if err == nil && detail.More {
+	if err == nil && detail.More && len(detail.Page) > 0 {
 		next = &detail.Page[len(detail.Page)-1].Name
 	}
-	return detail, wire.Fields{"limit", limit, "next", next}, err
+	page = wire.Fields{"limit", limit, "next", next}
+	if counted != nil {
+		page = append(page, "totalsAreLowerBounds", detail.Partial)
+	}
+	return detail, page, err
+}
+
+// countLimit reads how many partitions the totals cover; nil: all of them.
+func countLimit(p *wire.Params) *int {
+	text := p.QueryParam("countLimit")
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > maxListedPartitions {
+		p.Check(queue.Invalidf("countLimit is %q: it must be a whole number between 0 and %d", wire.Clip(text), maxListedPartitions))
+	}
+	return &n
 }
 
 // QueueStatuses serves GET /api/v1/status/queues: the queues with given tags,

@@ -67,6 +67,8 @@ type Handlers struct {
 	// InFlight are the messages of all streams. Streams are what they share.
 	InFlight *InFlight
 	Streams  wire.Streams
+	// Holders are told who takes a lease.
+	Holders *wire.Holders
 	// Report counts and logs an error that ends a stream, and returns the text for the client.
 	Report func(c echo.Context, err error) string
 }

@@ -76,6 +76,7 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 		h.Meter.Empty(req)
 		return c.NoContent(http.StatusNoContent)
 	}
+	h.Holders.Took(c, delivery.LeaseID)
 	if err := send(c, delivery); err != nil {
 		h.Popper.Release(c.Request().Context(), delivery)
 		return err

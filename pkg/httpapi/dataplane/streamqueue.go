@@ -68,7 +68,9 @@ func (h *Handlers) StreamQueue(c echo.Context) error {
 	for err == nil {
 		var delivery *queue.Delivery
 		if err = s.prepare(); err == nil {
-			delivery, err = s.Popper.Pop(s.ctx, s.next)
+			if delivery, err = s.Popper.Pop(s.ctx, s.next); err == nil {
+				s.Holders.Took(c, delivery.LeaseID)
+			}
 		}
 		err = s.deliver(delivery, err)
 	}

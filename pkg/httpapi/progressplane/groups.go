@@ -1,4 +1,4 @@
-package adminplane
+package progressplane
 
 import (
 	"math"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/stats"
 )
@@ -25,7 +26,7 @@ const (
 
 // ListGroups serves GET /api/v1/consumer-groups.
 func (h *Handlers) ListGroups(p *wire.Params) (any, error) {
-	groups, err := h.GroupReader.List(p.Ctx(), readable(p))
+	groups, err := h.Groups.List(p.Ctx(), readable(p))
 	return each(groups, groupRow), err
 }
 
@@ -34,11 +35,12 @@ func groupRow(g *stats.Group) wire.Fields {
 	var mode *string
 	var startAt, createdAt time.Time
 	if g.Mode != queue.SubscribeAll {
-		mode, startAt, createdAt = orNull(string(g.Mode)), g.StartAt, g.CreatedAt
+		text := string(g.Mode)
+		mode, startAt, createdAt = &text, g.StartAt, g.CreatedAt
 	}
 	return wire.Fields{
 		"name", g.Name, "topics", []string{g.Queue}, "queueName", g.Queue, "members", g.Partitions,
-		"partitionsWithLag", g.Lagging, "totalLag", g.Lag, "maxTimeLag", wholeSeconds(g.Oldest), "state", groupState(g),
+		"partitionsWithLag", g.Lagging, "totalLag", g.Lag, "maxTimeLag", seconds(g.Oldest), "state", groupState(g),
 		"paused", g.Paused, "subscriptionMode", mode, "subscriptionTimestamp", startAt, "subscriptionCreatedAt", createdAt,
 	}
 }
@@ -87,7 +89,7 @@ func (h *Handlers) ShowGroup(p *wire.Params) (any, error) {
 
 // group lists the cursors of one group by queue.
 func (h *Handlers) group(p *wire.Params, name string) (any, error) {
-	queues, err := h.GroupReader.Group(p.Ctx(), name, listLimit(p), readable(p))
+	queues, err := h.Groups.Group(p.Ctx(), name, listLimit(p), readable(p))
 	out := make(map[string]groupQueueJSON, len(queues))
 	for _, q := range queues {
 		out[q.Queue] = groupQueueJSON{Partitions: each(q.Partitions, toCursorJSON), Truncated: q.Truncated}
@@ -98,7 +100,7 @@ func (h *Handlers) group(p *wire.Params, name string) (any, error) {
 func toCursorJSON(p *stats.PartitionProgress) cursorJSON {
 	return cursorJSON{
 		Partition: p.Partition, WorkerID: p.Lease, LastConsumedAt: p.ConsumedAt, TotalConsumed: p.Consumed,
-		TotalExpired: p.Expired, OffsetLag: p.Lag, TimeLagSeconds: wholeSeconds(p.Age), LeaseActive: !p.Lease.IsZero(),
+		TotalExpired: p.Expired, OffsetLag: p.Lag, TimeLagSeconds: seconds(p.Age), LeaseActive: !p.Lease.IsZero(),
 	}
 }
 
@@ -122,19 +124,19 @@ func (h *Handlers) LaggingGroups(p *wire.Params) (any, error) {
 	if wire.IsTrue(p.QueryParam("detail")) {
 		return h.group(p, "lagging")
 	}
-	seconds := int64(laggingDefault)
+	least := int64(laggingDefault)
 	if text := strings.TrimSpace(p.QueryParam("minLagSeconds")); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 0 || n > maxOption {
-			return nil, queue.Invalidf("minLagSeconds is %q: it must be a whole number of seconds between 0 and %d", wire.Clip(text), maxOption)
+		if err != nil || n < 0 || n > math.MaxInt32 {
+			return nil, queue.Invalidf("minLagSeconds is %q: it must be a whole number of seconds between 0 and %d", wire.Clip(text), math.MaxInt32)
 		}
-		seconds = n
+		least = n
 	}
-	cursors, err := h.GroupReader.Lagging(p.Ctx(), time.Duration(seconds)*time.Second, listLimit(p), readable(p))
+	cursors, err := h.Groups.Lagging(p.Ctx(), time.Duration(least)*time.Second, listLimit(p), readable(p))
 	return each(cursors, func(p *stats.LaggingPartition) laggingJSON {
 		return laggingJSON{
 			ConsumerGroup: p.Group, QueueName: p.Queue, PartitionName: p.Partition, PartitionID: p.PartitionID,
-			WorkerID: p.Lease, OffsetLag: p.Lag, TimeLagSeconds: wholeSeconds(p.Age),
+			WorkerID: p.Lease, OffsetLag: p.Lag, TimeLagSeconds: seconds(p.Age),
 			LagHours: math.Round(p.Age.Hours()*100) / 100, OldestUnconsumedAt: p.Oldest, LastConsumedAt: p.ConsumedAt,
 		}
 	}), err
@@ -145,4 +147,5 @@ func listLimit(p *wire.Params) int {
 	return wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), groupLimit), groupLimitMax)
 }
 
-func wholeSeconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }
+// readable returns patterns of the queues that the sender may see. Nil: every queue.
+func readable(p *wire.Params) []string { return identity.GrantsOf(p.Ctx()).Readable() }

@@ -1,0 +1,162 @@
+package pages
+
+import (
+	"cmp"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard/page"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+)
+
+const (
+	// cellsPage is how many partitions the heat map shows at once.
+	cellsPage = "500"
+	// maxCells is about the most bytes of the squares of the map.
+	maxCells = 150_000
+)
+
+// heatMap shows partitions as squares.
+type heatMap struct {
+	Cells []cell
+	// By is what colors a square: age, depth, failures or dead. Most is the largest value.
+	By, Most string
+	// Named says that the squares are in the order of names, from From on. Otherwise the worst ones are shown.
+	Named bool
+	From  string
+	// Group limits it to one group.
+	Group      string
+	Next, Back template.URL
+	// Orders and Colors are the other ways to see it.
+	Orders, Colors []view
+}
+
+// view is a link to another view of the same page.
+type view struct {
+	Text    string
+	Link    template.URL
+	Current bool
+}
+
+// cell is one partition of the heat map.
+type cell struct {
+	Label string
+	// Heat is from 0 to 5.
+	Heat   int
+	Link   template.URL
+	Paused bool
+}
+
+// readHeat reads the partitions of a queue for its map. The query of the page says which.
+func readHeat(r *page.Request, name string) (*heatMap, error) {
+	m := &heatMap{By: r.Query.Get("by"), Named: r.Query.Get("order") == "name", From: r.Query.Get("from"), Group: r.Query.Get("g")}
+	if !slices.Contains([]string{"depth", "failures", "dead"}, m.By) {
+		m.By = "age"
+	}
+	m.Named = m.Named || m.From != "" || r.Query.Has("after")
+	path := string(page.Link("/api/v1/resources/queues/"+page.Esc(name)+"/partitions", "limit", cellsPage, "consumerGroup", m.Group, "from", m.From))
+	switch {
+	case !m.Named:
+		path += "&order=worst"
+	case r.Query.Has("after"):
+		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
+	}
+	found, err := source.Read[source.Heats](r.Ctx, r.Client, r.Caller, path)
+	if err != nil {
+		return nil, err
+	}
+	m.color(name, found)
+	for _, one := range page.Choices("age", "oldest message", "depth", "messages left", "failures", "failures", "dead", "dead letters") {
+		m.Colors = append(m.Colors, view{one.Text, m.link(name, "by", one.Value, "from", m.From, "after", r.Query.Get("after")), one.Value == m.By})
+	}
+	m.Orders = []view{{"the worst", m.link(name, "order", ""), !m.Named}, {"all, by name", m.link(name, "order", "name"), m.Named}}
+	return m, nil
+}
+
+// link is a link to the map with other values.
+func (m *heatMap) link(name string, pairs ...string) template.URL {
+	order := ""
+	if m.Named {
+		order = "name"
+	}
+	return page.Link("queue", append([]string{"q", name, "g", m.Group, "by", m.By, "order", order}, pairs...)...) + "#partitions"
+}
+
+// value is what colors a partition, and its text.
+func (m *heatMap) value(p *source.Heat) (value int64, text string) {
+	switch m.By {
+	case "depth":
+		return p.Lag, page.Plural(p.Lag, "message", "messages")
+	case "failures":
+		return p.Failures, page.Plural(p.Failures, "failure", "failures")
+	case "dead":
+		return p.DeadLetters, page.AtLeast(p.DeadLetters, p.MoreDeadLetters) + " dead letters"
+	default:
+		return p.OldestSeconds, page.Span(time.Duration(p.OldestSeconds) * time.Second)
+	}
+}
+
+// color makes the squares. It leaves out those that would make the page too large, and the next page has them.
+func (m *heatMap) color(name string, found *source.Heats) {
+	rows := slices.Clone(found.Partitions)
+	if !m.Named { // they are the worst by age
+		slices.SortStableFunc(rows, func(a, b source.Heat) int {
+			left, _ := m.value(&a)
+			right, _ := m.value(&b)
+			return cmp.Compare(right, left)
+		})
+	}
+	var most int64
+	for i := range rows {
+		if v, text := m.value(&rows[i]); v > most {
+			most, m.Most = v, text
+		}
+	}
+	size, last := 0, found.Pagination.Next
+	for i := range rows {
+		p := &rows[i]
+		one := cell{Label: label(p), Link: page.Link("queue", "q", name, "by", m.By, "g", m.Group, "p", p.Name) + "#partition", Paused: p.Paused}
+		if p.Name == "" {
+			one.Link = page.Link("queue", "q", name) + "&p=#partition"
+		}
+		if v, _ := m.value(p); v > 0 {
+			one.Heat = 1 + int(min(4, v*5/most))
+		}
+		if size += len(one.Link) + 2*len(one.Label); size > maxCells && i > 0 {
+			last = &rows[i-1].Name
+			break
+		}
+		m.Cells = append(m.Cells, one)
+	}
+	if m.Named && last != nil {
+		m.Next = m.link(name, "after", *last)
+	}
+	if m.Named {
+		m.Back = m.link(name)
+	}
+}
+
+// label says what a square stands for.
+func label(p *source.Heat) string {
+	parts := []string{page.Plural(p.Lag, "message", "messages") + " left"}
+	if p.OldestSeconds > 0 {
+		parts = append(parts, "the oldest "+page.Span(time.Duration(p.OldestSeconds)*time.Second)+" old")
+	}
+	if p.Failures > 0 {
+		parts = append(parts, "failed "+page.Plural(p.Failures, "time", "times"))
+	}
+	if p.DeadLetters > 0 {
+		parts = append(parts, page.AtLeast(p.DeadLetters, p.MoreDeadLetters)+" dead")
+	}
+	switch {
+	case p.Paused:
+		parts = append(parts, "paused")
+	case p.Leased:
+		parts = append(parts, "leased")
+	case p.Resting:
+		parts = append(parts, "rests")
+	}
+	return p.Name + ": " + strings.Join(parts, ", ")
+}

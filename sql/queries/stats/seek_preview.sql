@@ -1,0 +1,53 @@
+-- Counts what a seek of group $2 in queue $1 to the instant $3 would do; see belfry.seek_cursors for the
+-- instant. $4: in the partition of this name (NULL: in all). It examines at most $5 partitions by name and
+-- $5 due ones, and counts at most $6 messages of a partition that has gaps. more: there may be more
+-- partitions. capped: a partition has more messages.
+--
+-- again counts the stored messages that the group has finished or parked, and receives again. skipped
+-- counts those that it has not finished, and does not receive. leases counts the live leases that end.
+WITH chosen AS MATERIALIZED (
+    SELECT p.id
+      FROM (SELECT p.id FROM belfry.partition p
+             WHERE $4::text IS NULL AND p.queue_id = $1::bigint AND NOT p.closed
+             ORDER BY p.name
+             LIMIT $5::bigint) AS p
+    UNION
+    SELECT c.partition_id
+      FROM (SELECT c.partition_id FROM belfry.cursor c
+             WHERE $4::text IS NULL AND c.group_id = $2::bigint AND c.ready_at IS NOT NULL
+             ORDER BY c.ready_at
+             LIMIT $5::bigint) AS c
+    UNION
+    SELECT p.id FROM belfry.partition p WHERE p.queue_id = $1::bigint AND p.name = $4::text AND NOT p.closed
+)
+SELECT count(*) AS cursors, coalesce(sum(CASE WHEN s.back THEN s.stored + s.parked ELSE 0 END), 0)::bigint AS again,
+       coalesce(sum(CASE WHEN s.back THEN 0 ELSE s.stored - s.parked END), 0)::bigint AS skipped,
+       count(*) FILTER (WHERE s.live) AS leases, coalesce(bool_or(s.stored >= $6::bigint AND s.holes > 0), false) AS capped,
+       (SELECT count(*) FROM (SELECT 1 FROM belfry.partition p
+                               WHERE $4::text IS NULL AND p.queue_id = $1::bigint AND NOT p.closed
+                               ORDER BY p.name
+                               LIMIT $5::bigint + 1) AS n) > $5::bigint AS more
+  FROM (SELECT c.live, p.holes, t.target <= c.committed AS back,
+               CASE WHEN p.holes = 0 THEN t.high - t.low ELSE (
+                    SELECT count(*) FROM (SELECT 1 FROM belfry.message m
+                                           WHERE m.partition_id = k.id AND m.seq > t.low AND m.seq <= t.high
+                                           LIMIT $6::bigint) AS m) END AS stored,
+               (SELECT count(*) FROM unnest(c.skip) AS s(seq) WHERE t.target <= c.committed OR s.seq <= t.target) AS parked
+          FROM chosen k
+         CROSS JOIN LATERAL (
+                SELECT p.last_seq, p.trimmed, p.holes, p.last_push_at
+                  FROM belfry.partition p
+                 WHERE p.id >= k.id AND p.id <= k.id
+                 ORDER BY p.id DESC
+                 LIMIT 1) AS p
+         CROSS JOIN LATERAL (
+                SELECT greatest(c.committed, p.trimmed) AS committed, c.skip, coalesce(c.lease_until > statement_timestamp(), false) AS live
+                  FROM belfry.cursor c
+                 WHERE c.partition_id = k.id AND c.group_id >= $2::bigint AND c.group_id <= $2::bigint
+                 ORDER BY c.group_id DESC
+                 LIMIT 1) AS c
+         CROSS JOIN LATERAL (
+                SELECT w.target, least(w.target, c.committed) AS low, greatest(w.target, c.committed) AS high
+                  FROM (SELECT CASE WHEN $3::timestamptz = '-infinity' THEN p.trimmed
+                                    WHEN $3::timestamptz = 'infinity' OR coalesce(p.last_push_at <= $3::timestamptz, true) THEN p.last_seq
+                                    ELSE belfry.seq_at(k.id, $3::timestamptz) END AS target) AS w OFFSET 0) AS t) AS s

@@ -1,0 +1,30 @@
+package apitest
+
+import (
+	"context"
+
+	"github.com/belfry-mq/belfry/pkg/stats"
+)
+
+// progressFake has no group and no partition.
+type progressFake struct{}
+
+func (progressFake) OfQueue(context.Context, string, stats.Start, int) (out stats.QueueGroups, err error) {
+	return out, nil
+}
+
+func (progressFake) Show(context.Context, string, string, int) (out stats.GroupState, err error) {
+	return out, nil
+}
+
+func (progressFake) Places(context.Context, string, string, stats.PlaceQuery) (out stats.Places, err error) {
+	return out, nil
+}
+
+func (progressFake) PreviewSeek(context.Context, string, string, stats.SeekTarget) (out stats.SeekPreview, err error) {
+	return out, nil
+}
+
+func (progressFake) Heat(context.Context, string, stats.HeatFilter) ([]stats.Heat, *string, error) {
+	return nil, nil, nil
+}
