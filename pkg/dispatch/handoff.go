@@ -90,6 +90,11 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 		return false
 	}
 	defer close(in.offerEnded)
+	if delivery.Lost != nil {
+		in.state, in.delivery = stateDelivered, delivery
+		close(in.handedOver)
+		return false
+	}
 	if len(delivery.Messages) == 0 {
 		in.state = stateSleeping
 		if m := r.waiting[in.req.Queue][in.registered]; m != nil {

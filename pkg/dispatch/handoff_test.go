@@ -194,6 +194,19 @@ func TestAnAutoAckRequestGoesOnAfterAnEmptyHandoff(t *testing.T) {
 	})
 }
 
+// The messages are perhaps consumed, so the request must not go on as if there had been none.
+func TestAnAutoAckRequestFailsIfItsHandoffIsLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		out := b.begin(t.Context(), autoAck(request(time.Hour)))
+		pending(t, out)
+		lost := &queue.Error{Code: queue.CodeUnavailable}
+		require.False(t, b.intents.Handoffs("orders", "1")[0].Take(queue.Delivery{Lost: lost}))
+		require.ErrorIs(t, answered(t, out).err, lost)
+	})
+}
+
 // After a handoff, the target is known to be empty again, unless something became ready meanwhile or the
 // handoff left messages.
 func TestWhatIsKnownAfterAHandoff(t *testing.T) {

@@ -145,6 +145,10 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 
 // acceptHandoff accepts the delivery of a push, or releases it if the client has left.
 func (d *Dispatcher) acceptHandoff(in *intent) error {
+	if in.delivery.Lost != nil {
+		in.passAfter = d.retryAfter(in.delivery.Lost)
+		return in.delivery.Lost
+	}
 	d.backoffs.reset(in.target)
 	d.countWake(wakeHandoff, true)
 	in.useWake(&in.delivery)

@@ -139,6 +139,9 @@ type Delivery struct {
 	// Unopened is set if a payload of the claim could not be opened: a
 	// CodeUndeliverable error. The claim was given back, so Contested is set too.
 	Unopened error
+	// Lost is set if a push claimed for this pop with AutoAck and its messages cannot
+	// be delivered: they are perhaps consumed. The pop must fail with it.
+	Lost error
 	// Gone: the consumer group was deleted after the pop resolved it.
 	Gone bool
 	// Target is what a pop by name looked at. It is zero if the target does not

@@ -95,6 +95,24 @@ func TestAHandoffWithALostAnswerIsReleased(t *testing.T) {
 	requireReleased(t, direct, req)
 }
 
+// A push claims for a waiting request with autoAck, and the answer is lost. The request must fail: the
+// messages are perhaps consumed.
+func TestAnAutoAckHandoffWithALostAnswerFailsItsRequest(t *testing.T) {
+	t.Parallel()
+	direct, network, s := storeBehindProxy(t)
+	direct.register("g")
+	req := request("g", 1)
+	req.AutoAck = true
+	target, _, err := direct.Resolve(t.Context(), req)
+	require.NoError(t, err)
+	r := &receiver{offered: req, target: target}
+	s.Observe(r)
+	network.CutCommit.Store(true)
+	_, err = s.Push(t.Context(), []queue.PushItem{item("p", "1")})
+	require.NoError(t, err)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(r.taken[0].Lost))
+}
+
 // The answer of a round of claims is lost. The store releases the leases of the round.
 func TestAClaimWithALostAnswerIsReleased(t *testing.T) {
 	t.Parallel()

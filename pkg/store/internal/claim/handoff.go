@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/wake"
 )
@@ -84,6 +86,21 @@ func (one *call) updateReady(ready []queue.Ready) []queue.Ready {
 	return ready
 }
 
+// lost returns the error of an autoAck claim whose messages are perhaps consumed, although they cannot be
+// delivered. failed is the error of all claims. It is nil if nothing is consumed.
+func (h *Handoff) lost(one *call, failed error) error {
+	switch {
+	case !one.req.AutoAck || !one.sent:
+		return nil
+	case failed != nil && (h.answered || postgres.ConnectionLost(failed)):
+		return postgres.Wrap(fmt.Errorf("handing over consumed messages of queue %q: %w", one.req.Queue, failed))
+	case one.memory.full:
+		return queue.MemoryFull()
+	default:
+		return one.delivery.Unopened
+	}
+}
+
 // Abandon ends the offers that Conclude has not ended, because of a panic. Their requests may block until
 // then.
 func (h *Handoff) Abandon() {
@@ -115,6 +132,9 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 		var d queue.Delivery
 		if h.answered && err == nil {
 			d = h.calls[i].delivery
+		}
+		if len(d.Messages) == 0 {
+			d.Lost = h.lost(h.calls[i], cmp.Or(err, errors.Join(sent, h.undone)))
 		}
 		if request.Take(d) || len(d.Messages) == 0 {
 			continue
