@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,6 +98,28 @@ func TestAPushHandsItsMessagesToAnAutoAckRequest(t *testing.T) {
 	require.LessOrEqual(t, r.ready[0].In, time.Duration(0))
 	require.Zero(t, b.stranded())
 	require.Equal(t, []string{"5"}, transactionIDs(b.pop(request("g", 1))))
+}
+
+// The commit of a wake does not wait for the disk, nor does that of a lease. A consumption in the same transaction does.
+func TestAConsumptionAfterAWakeWaitsForTheDisk(t *testing.T) {
+	t.Parallel()
+	b, r := waiting(t, request("g", 1))
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, step := range []struct{ statement, want string }{
+		{`SELECT belfry.wake_partitions('{}')`, "off"}, {`SELECT belfry.claim($1, NULL, 1, 1, gen_random_uuid())`, "off"}, {`SELECT belfry.claim($1, NULL, 1, 1, NULL)`, "on"},
+	} {
+		args := []any{r.target.Group}
+		if !strings.Contains(step.statement, "$1") {
+			args = nil
+		}
+		_, err := tx.Exec(t.Context(), step.statement, args...)
+		require.NoError(t, err)
+		var durable string
+		require.NoError(t, tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&durable))
+		require.Equal(t, step.want, durable, step.statement)
+	}
 }
 
 func TestAnAutoAckHandoffThatIsNotTakenIsUndone(t *testing.T) {

@@ -1773,9 +1773,8 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    IF p_lease IS NOT NULL THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
+    -- The transaction may have waked, which does not wait either. A consumption that is lost would be delivered again.
+    PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;
     LOOP
@@ -4312,4 +4311,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'a349c7c758d7760b26ca92bc8fb0e6c5170508d4268b6081f500fd49aa6f9988';
+COMMENT ON FUNCTION belfry.baseline() IS '4cc0e6339fc6d180c0a90b1c48e928d1a0c248979594cd055788034ec265a690';

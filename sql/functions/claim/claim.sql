@@ -70,9 +70,8 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    IF p_lease IS NOT NULL THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-    END IF;
+    -- The transaction may have waked, which does not wait either. A consumption that is lost would be delivered again.
+    PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;
     LOOP

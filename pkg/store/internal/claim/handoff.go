@@ -17,7 +17,7 @@ import (
 
 // Handoff wakes the partitions of a push, and claims them in the same pipeline for requests that
 // wait for the push. The wake and the claims are one transaction after the commit of the push. It
-// does not wait for the disk.
+// waits for the disk only if a claim consumes.
 type Handoff struct {
 	c          *Claimer
 	partitions []int64
@@ -31,7 +31,17 @@ type Handoff struct {
 
 // NewHandoff returns the wake of partitions and the claims of the waiting requests.
 func (c *Claimer) NewHandoff(partitions []int64, waiting []queue.Handoff) *Handoff {
+	// The last claim decides whether the commit waits for the disk.
+	slices.SortStableFunc(waiting, func(a, b queue.Handoff) int { return consumes(a) - consumes(b) })
 	return &Handoff{c: c, partitions: partitions, waiting: waiting}
+}
+
+// consumes returns 1 if the claim consumes what it delivers, else 0.
+func consumes(h queue.Handoff) int {
+	if h.Request.AutoAck {
+		return 1
+	}
+	return 0
 }
 
 // Queue adds the wake and the claims to b.
