@@ -73,8 +73,8 @@ func TestAPayloadIsShownExactly(t *testing.T) {
 	require.Equal(t, 1, strings.Count(page, `value="retry-message"`), "only for the group that has it as a dead letter")
 }
 
-// The timeline of a message has what is stored of each group: instants in their order, counts whose instants are not stored, and
-// what comes next. Changes of other messages are in no timeline.
+// The timeline of a message shows the stored facts of each group: first the steps with an instant, then counts without one, then
+// the next step. It shows no change of another message.
 func TestTheTimelineOfAMessage(t *testing.T) {
 	t.Parallel()
 	api := messageOf(`1`)

@@ -63,6 +63,6 @@ type Attempts struct {
 	// Deliveries and Failures count since the message was stored.
 	Deliveries, Failures int64
 	// LeasedUntil is the end of the lease that covers the message, RetryAt the instant before which it is not
-	// delivered after a failure, and RedrivenAt the instant of its redrive. Zero: there is none.
+	// delivered after a failure, and RedrivenAt the instant of its redrive. Zero: not set.
 	LeasedUntil, RetryAt, RedrivenAt time.Time
 }

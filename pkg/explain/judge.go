@@ -57,8 +57,8 @@ func (j *judge) answer() Answer {
 	return a
 }
 
-// attemptsOf returns what is stored of the attempts to deliver the message of the question. The cursor
-// counts those of the first message after it. A redriven message has a row of its own. Of a message further
+// attemptsOf returns the stored attempts to deliver the message of the question. The cursor counts the
+// attempts of the first message after it. A redriven message has a row of its own. Of a message further
 // back, only the lease is known.
 func (j *judge) attemptsOf() *Attempts {
 	var a Attempts

@@ -15,7 +15,7 @@ import (
 )
 
 // What happens first after a quiet time reaches the watchers of all instances at once. The notifications of a busy
-// instance stay at least a second apart. The rates are those of a whole second.
+// instance stay at least a second apart. The rates cover a whole second.
 func TestWhatHappensAfterAQuietTimeArrivesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -27,8 +27,8 @@ type messageData struct {
 	More int
 	// Givers are the groups for which the caller may make it a dead letter.
 	Givers []string
-	// Steps are what is known to have happened, in its order. Undated are those whose instant is not stored, and
-	// Next is what happens by itself.
+	// Steps happened at a stored instant, in this order. The instants of Undated are not stored. Next happens by
+	// itself.
 	Steps, Undated, Next []step
 }
 

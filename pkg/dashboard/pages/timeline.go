@@ -9,8 +9,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// tell makes the timeline of a message across its groups, from what is stored. changes is nil for a caller who
-// may not see them.
+// tell makes the timeline of a message across its groups from the stored facts. changes is nil if the caller may
+// not see changes.
 func (d *messageData) tell(dead []source.DeadLetter, traces []source.Trace, changes *source.Audit) {
 	stored := step{At: d.CreatedAt, Level: "good", What: "Stored"}
 	if by := page.Optional(d.ProducerSub); by != "" {

@@ -17,7 +17,7 @@ type zoom struct {
 	From, To time.Time
 	// Chosen says that the URL names them. Otherwise To is now.
 	Chosen bool
-	// Base is the page without a chosen time. The others are the page with another time; empty: there is none.
+	// Base is the page without a chosen time. The others are the page with another time. Empty: not offered.
 	Base, Earlier, Later, In, Out template.URL
 }
 
