@@ -55,7 +55,7 @@ type GroupFigures struct {
 	// AtLeast: the group has more cursors than were examined, so that each number is a lower bound.
 	AtLeast bool
 	// Due, Leased and Resting count partitions: with a message for the next pop, with a live lease, and
-	// with messages that wait for an instant. Failing counts those whose first message has failed.
+	// with messages that wait for an instant. In a failing partition the first message has failed.
 	Due, Leased, Resting, Failing int64
 	// Held counts the messages under live leases.
 	Held int64
@@ -75,7 +75,7 @@ type QueueGroups struct {
 	Size
 	Paused bool
 	Groups []GroupFigures
-	// Next is the name of the last examined group if there may be more. Nil: there is none.
+	// Next is the name of the last examined group if there may be more. Nil: there are no others.
 	Next *string
 }
 
@@ -161,7 +161,7 @@ type Heat struct {
 	DeadAtLeast bool
 }
 
-// Heat returns partitions of a queue with what is left in them. Next is the last name of a list by name, if there may
+// Heat returns partitions of a queue with their unfinished messages. Next is the last name of a list by name, if there may
 // be more; nil: the end. The cost does not grow with the partitions or the messages of the queue. Errors:
 // CodeNotFound, CodeUnavailable.
 func (g *Groups) Heat(ctx context.Context, queueName string, f HeatFilter) (found []Heat, next *string, err error) {

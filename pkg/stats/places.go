@@ -76,7 +76,7 @@ type Place struct {
 	Lease                queue.ID
 	LeaseUntil, LeasedAt time.Time
 	Held                 int64
-	// Deliveries and Failures are those of the first unfinished message.
+	// Deliveries and Failures count for the first unfinished message.
 	Deliveries, Failures int64
 	Consumed, Expired    int64
 	ConsumedAt           time.Time
@@ -248,7 +248,7 @@ type SeekPreview struct {
 	// Cursors counts the examined places, and Leases their live leases, which end.
 	Cursors, Leases int64
 	// Again counts the messages that the group has finished or parked, and receives again. Skipped counts
-	// those that it has not finished, and does not receive.
+	// the unfinished messages that it does not receive.
 	Again, Skipped int64
 	// AtLeast: there are more partitions or messages than were examined.
 	AtLeast bool

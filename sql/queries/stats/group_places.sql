@@ -1,11 +1,10 @@
--- Lists cursors of group $1 by ready_at. $2: due lists those that have been due the longest. leased and
--- resting list those whose lease, or whose delay, ends first. $3 and $4: from this instant on, without the
--- first $4 cursors of exactly this instant (NULL: from the first one). $5 at most. It examines at most $6
--- cursors. last_at, last_tie and examined describe the last examined cursor, also if no row is listed. So
--- there is always a row, and one without a name is no cursor. tie counts the cursors of the same instant,
--- up to the row.
+-- Lists cursors of group $1 by ready_at, the earliest first. $2 is the list. The list due has cursors that are due. The list
+-- leased has cursors with a live lease. The list resting has the other cursors that are due later. $3: the first instant
+-- (NULL: none). $4: leave out so many cursors of exactly this instant. $5: cursors at most. $6: examine so many at most.
 --
--- cause says why a resting cursor rests; it is NULL if that cannot be told from what is stored.
+-- There is always a row. A row without a name is no cursor. last_at, last_tie and examined describe the last examined cursor.
+-- tie numbers the cursors of the same instant. cause says why a resting cursor rests. It is NULL if the stored facts do
+-- not say it.
 WITH examined AS MATERIALIZED (
     SELECT c.partition_id, c.committed, c.skip, c.redrives, c.ready_at, c.retry_at, c.lease_id, c.lease_until, c.lease_end, c.attempts,
            c.failures, c.consumed, c.consumed_at, c.expired, coalesce(c.lease_until > statement_timestamp(), false) AS live,

@@ -1,8 +1,9 @@
--- Lists groups of queue $1 by name, from the name $2 on, $4 at most. $3: the
--- group $2 itself is not listed. The figures of a group are sums over at most $5 of its cursors, those
--- that have been due the longest and then those that are due next, and over at most $5 paused partitions.
--- more: there may be others. dead counts at most $6 dead letters. lives is false for the kept
--- subscription of a deleted group. The cost does not grow with the partitions.
+-- Lists groups of queue $1 by name. $2: the first name. $3: leave out the group $2 itself. $4: groups at most. $5: cursors
+-- of each group at most. $6: dead letters of each group at most.
+--
+-- The figures of a group are sums over $5 cursors by ready_at, the earliest first, and over $5 paused partitions. more: the
+-- group may have other cursors with messages left. lives: the group exists. A kept subscription of a deleted group does
+-- not live. The cost does not grow with the partitions.
 SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joining,
        NOT g.kept OR n.examined > 0 OR coalesce((
             SELECT true

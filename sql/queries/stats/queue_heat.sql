@@ -1,11 +1,12 @@
--- Lists partitions of queue $1 with what its groups have left there. $2: the worst ones, otherwise by
--- name from the name $3 on. $4: the partition $3 itself is not listed. $5 at most.
--- $6: only the group of this name (NULL: any), $7 groups at most.
+-- Lists partitions of queue $1 with the unfinished messages of its groups. $2: list the worst ones. Otherwise the list is by
+-- name, and $3 is its first name. $4: leave out the partition $3 itself. $5: partitions at most. $6: only the group of this
+-- name (NULL: any). $7: groups at most. $8: dead letters of each partition at most.
 --
--- The worst ones are among the partitions that have been due the longest for each group, and those
--- that are due next, because a lease or the delay of a retry ends. The oldest unfinished message comes
--- first. lag, age, failures, leased and resting are the largest of the groups, and group_name is the group
--- with the oldest one. Without a cursor, all stored messages are left. dead counts at most $8 dead letters.
+-- To find the worst partitions, it examines for each group the cursors that are due, the earliest first. It also examines
+-- the cursors that are due later: a lease or the delay of a retry may end soon. The oldest unfinished message comes first.
+--
+-- lag, age, failures, leased and resting are the largest of the groups. group_name is the group with the oldest
+-- message. Without a cursor, every stored message is unfinished.
 WITH reader AS MATERIALIZED (
     SELECT g.id, g.name
       FROM belfry.consumer_group g

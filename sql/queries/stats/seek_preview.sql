@@ -1,10 +1,10 @@
--- Counts what a seek of group $2 in queue $1 to the instant $3 would do; see belfry.seek_cursors for the
--- instant. $4: in the partition of this name (NULL: in all). It examines at most $5 partitions by name and
--- $5 due ones, and counts at most $6 messages of a partition that has gaps. more: there may be more
--- partitions. capped: a partition has more messages.
+-- Counts the effects of a seek of group $2 in queue $1 to the instant $3. belfry.seek_cursors describes the instant. $4: only
+-- in the partition of this name (NULL: in all). $5: examine so many partitions by name at most, and so many by ready_at.
+-- $6: count so many messages at most in a partition that has gaps.
 --
--- again counts the stored messages that the group has finished or parked, and receives again. skipped
--- counts those that it has not finished, and does not receive. leases counts the live leases that end.
+-- again counts finished and dead-lettered messages that the group receives again. skipped counts unfinished messages that
+-- the group does not receive. leases counts the live leases that the seek ends. more: there may be more partitions.
+-- capped: a partition has more messages.
 WITH chosen AS MATERIALIZED (
     SELECT p.id
       FROM (SELECT p.id FROM belfry.partition p
