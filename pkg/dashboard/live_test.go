@@ -32,7 +32,7 @@ func (a *slowAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	<-time.After(a.takes)
 	a.api.ServeHTTP(w, r)
-	if r.URL.Path == "/api/v1/problems" {
+	if r.URL.Path == "/api/v1/streams" {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.reads = append(a.reads, began)
@@ -83,14 +83,14 @@ func keepCurrent(ctx context.Context, d http.Handler, since string) {
 		}
 	}()
 	for id := range ids {
-		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/ui/", http.NoBody)
+		r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/ui/streams", http.NoBody)
 		r.Header.Set("X-Live", id)
 		d.ServeHTTP(httptest.NewRecorder(), r)
 	}
 }
 
-// An open page has read each change within a second, and a single change in a quiet time within 250 ms. The page makes four
-// reads, of 20 ms each.
+// An open page has read each change within a second, and a single change in a quiet time within 250 ms. The page makes one
+// read of 100 ms.
 func TestAnOpenPageIsCurrentWithinASecond(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]struct{ between, took time.Duration }{
@@ -99,7 +99,7 @@ func TestAnOpenPageIsCurrentWithinASecond(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				served, changes := &slowAPI{takes: 20 * time.Millisecond}, &source.Changes{}
+				served, changes := &slowAPI{takes: 100 * time.Millisecond}, &source.Changes{}
 				d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: served, Changes: changes, Log: zap.NewNop()})
 				require.NoError(t, err)
 				var pages sync.WaitGroup
@@ -114,7 +114,7 @@ func TestAnOpenPageIsCurrentWithinASecond(t *testing.T) {
 					at := time.Now()
 					changes.Changed()
 					waiting.Go(func() {
-						for !served.hasRead(at) {
+						for !served.hasRead(at) && time.Since(at) < time.Minute {
 							<-time.After(5 * time.Millisecond)
 						}
 						served.mu.Lock()
