@@ -5,6 +5,7 @@ import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
 import * as aside from "./aside.mjs";
+import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as system from "./system.mjs";
 
@@ -288,6 +289,20 @@ const tests = {
     const audited = (await open.get("/api/v1/audit?limit=100")).entries.map((one) => one.action);
     assert.ok(audited.length >= 10, `the audit has ${audited}`);
     await page.close();
+  },
+
+  async "nothing moves under the pointer of a person"() { await person.aims(browser, open); },
+
+  async "what a person types stays"() { await person.types(browser, open); },
+
+  async "a page of what does not exist comes back with it"() { await person.waits(browser, open); },
+
+  async "a button that is pressed twice acts once"() { await person.pressesTwice(browser, open); },
+
+  async "an edit keeps what another person has changed, also behind a proxy"() {
+    const proxy = await under("/ops/belfry", open.url);
+    await person.edits(browser, open, proxy.url);
+    proxy.close();
   },
 
   async "every action on dead letters does what it says"() { await aside.pressDead(browser, open, patience); },

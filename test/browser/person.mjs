@@ -1,0 +1,87 @@
+// A page changes by itself while a person uses it. These tests press what moves, vanishes or comes back.
+import assert from "node:assert/strict";
+
+// links do not move under the pointer, and the list is current when the pointer has left it.
+export async function aims(browser, open) {
+  const page = await browser.newPage();
+  await open.push("person.rows", "a", [1]);
+  await page.goto(`${open.url}/ui/messages?q=person.rows`);
+  await page.locator("[data-live-switch][data-open]").waitFor();
+  const first = page.locator("[data-live=messages] tbody th a").first();
+  const before = await first.getAttribute("href");
+  await first.hover();
+  await open.push("person.rows", "a", [2]);
+  await page.locator("[data-live=messages][data-held]").waitFor();
+  assert.equal(await first.getAttribute("href"), before);
+  await page.mouse.move(5, 5);
+  await page.waitForFunction((old) => document.querySelector("[data-live=messages] tbody th a").getAttribute("href") !== old, before);
+  assert.equal(await page.locator("[data-live=messages] tbody tr").count(), 2);
+  assert.equal(await page.locator("[data-held]").count(), 0);
+  await page.close();
+}
+
+// a part that is current again is the same element: a fold stays open, and the word that is being typed stays.
+export async function types(browser, open) {
+  const page = await browser.newPage();
+  await page.goto(`${open.url}/ui/maintenance`);
+  await page.locator("[data-live-switch][data-open]").waitFor();
+  await page.getByText("Begin push maintenance").first().click();
+  const word = page.getByLabel('Type "maintenance"').first();
+  await word.pressSequentially("mainten");
+  const read = page.waitForResponse((answer) => answer.url().endsWith("/ui/maintenance"));
+  await open.push("person.rows", "a", [3]);
+  await read;
+  await word.pressSequentially("ance");
+  assert.equal(await word.inputValue(), "maintenance");
+  await page.close();
+}
+
+// a page of what does not exist comes back when it does, and says so when it is deleted.
+export async function waits(browser, open) {
+  const page = await browser.newPage();
+  await page.goto(`${open.url}/ui/queue?q=person.later`);
+  await page.getByRole("heading", { name: "It does not exist" }).waitFor();
+  await open.push("person.later", "a", [1]);
+  await page.getByRole("heading", { name: "person.later" }).waitFor();
+  await page.locator("[data-live-switch][data-open]").waitFor();
+  await open.send("DELETE", "/api/v1/resources/queues/person.later");
+  await page.getByRole("heading", { name: "It does not exist" }).waitFor();
+  await page.close();
+}
+
+// a button that is pressed twice acts once.
+export async function pressesTwice(browser, open) {
+  const page = await browser.newPage();
+  await open.push("person.twice", "a", [1]);
+  await page.goto(`${open.url}/ui/queue?q=person.twice`);
+  await page.getByText("Push a test message").click();
+  let sent = 0, answer;
+  const pressed = new Promise((done) => { answer = done; });
+  await page.route("**/ui/do", async (route) => { sent++; await pressed; await route.continue(); });
+  const button = page.getByRole("button", { name: "Push", exact: true });
+  await button.click({ noWaitAfter: true });
+  await button.click({ noWaitAfter: true });
+  answer();
+  await page.getByText("The message is stored.").waitFor();
+  assert.equal(sent, 1);
+  assert.equal((await open.get("/api/v1/status/queues/person.twice")).totals.total, 2);
+  await page.close();
+}
+
+// a copied command works behind a proxy, and another person's change is kept.
+export async function edits(browser, open, proxied) {
+  const page = await browser.newPage();
+  await open.post("/api/v1/configure", { queue: "person.edited", options: { leaseTime: 300, retryLimit: 3 } });
+  await page.goto(`${proxied}/ui/options?q=person.edited`);
+  await page.getByLabel("leaseTime").fill("111");
+  await page.getByRole("button", { name: "Show what changes" }).click();
+  await page.getByText("Copy as command").click();
+  assert.match(await page.locator("#commands code").last().textContent(), new RegExp(`${proxied}/api/v1/configure`));
+  await open.post("/api/v1/configure", { queue: "person.edited", options: { leaseTime: 300, retryLimit: 9 } });
+  await page.getByRole("button", { name: "Change the options" }).click();
+  await page.getByText("are in force").waitFor();
+  const { options } = (await open.get("/api/v1/status/queues/person.edited")).queue;
+  assert.equal(options.leaseTime, 111);
+  assert.equal(options.retryLimit, 9);
+  await page.close();
+}
