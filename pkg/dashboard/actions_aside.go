@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// rows returns the rejected rows that an action selects: one by its id, those of a filter, or all.
+// rows returns the rejected rows that an action selects: one by its id, all of a filter, or all.
 func (f form) rows() map[string]string {
 	selected := map[string]string{}
 	for _, name := range []string{"id", "queue", "code"} {

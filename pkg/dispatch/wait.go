@@ -33,7 +33,7 @@ type intent struct {
 	target queue.Target
 	// ticket wakes the intent.
 	ticket *readiness.Ticket
-	// owed is a wake that no other request got. Without keys it is none. The intent passes it on if it
+	// owed is a wake that no other request got. It has no keys if there is no such wake. The intent passes it on if it
 	// cannot use it, after passAfter.
 	owed      readiness.Wake
 	passAfter time.Duration

@@ -39,7 +39,7 @@
 //     the Sender stops.
 //
 // The lock of the Sender orders 2 and 3: a hint is withheld before the resync is queued, or it is sent.
-// A goodbye alone makes no instance alone, because every role can forge one: peer_timeout starts anew.
+// After a goodbye, an instance waits for peer_timeout again before it is alone, because every role can forge one.
 //
 // Listener and Sender have connections of their own, never of a pool, and open no transactions.
 // Encode describes the text of a notification.

@@ -25,7 +25,7 @@
 //
 // # One for each
 //
-// Of 10,000 waiters that all wake for one message, 9,999 look in vain. So a waiter that takes what it
+// If 10,000 waiters wake for one message, 9,999 find nothing. So a waiter that takes what it
 // finds stands in line for its keys (Line), and Signal wakes the first in line alone:
 //
 //	ticket := notifier.Line(deadline, key) // instead of Ticket

@@ -140,7 +140,7 @@ type HeatFilter struct {
 	Limit int
 }
 
-// Heat is a partition with what is left in it.
+// Heat is a partition with its unfinished messages.
 type Heat struct {
 	ID     queue.ID
 	Name   string

@@ -28,7 +28,7 @@ func (r *Reader) Leases(ctx context.Context, allowed []string) (found Leases, er
 	return found, postgres.Wrapf(err, "counting the leases")
 }
 
-// Table is a table of the schema, with what Postgres counts of it.
+// Table is a table of the schema, with its statistics in Postgres.
 type Table struct {
 	Name                                   string
 	TotalBytes, TableBytes, IndexBytes     int64

@@ -60,7 +60,7 @@ func serverProblems(d *source.Dispatcher) (found []Problem) {
 	return found
 }
 
-// listedProblems are those of queues and groups, and held snapshots.
+// listedProblems are problems of queues and groups, and held snapshots.
 func listedProblems(all []source.Problem) (found []Problem) {
 	for i := range all {
 		found = append(found, listedProblem(&all[i]))

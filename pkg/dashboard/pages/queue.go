@@ -21,7 +21,7 @@ type queueData struct {
 	*source.QueueStatus
 	*heatMap
 	Name string
-	// Groups are a page of the groups. Lag and Oldest are those of the group that is the furthest behind, and Held
+	// Groups are a page of the groups. Lag and Oldest are the largest of a group, and Held
 	// and Dead the sums of all on the page.
 	Groups                   *source.QueueGroups
 	Lag, Held, Dead          string

@@ -143,7 +143,7 @@ func (d *queuesData) list(r *page.Request, found *source.Queues) {
 // maxNames is how many namespaces or tasks a list offers.
 const maxNames = 200
 
-// tags sets the namespaces and tasks that the filters offer. A token with grants is offered those of the rows.
+// tags sets the namespaces and tasks that the filters offer. A token with grants is offered the tags of the rows.
 func (d *queuesData) tags(r *page.Request) error {
 	found, err := source.Read[source.Tags](r.Ctx, r.Client, r.Caller, "/api/v1/tags?limit=300")
 	switch {

@@ -29,7 +29,7 @@ type QueueGroups struct {
 	Pagination           Next
 }
 
-// Heat is a partition with what is left in it.
+// Heat is a partition with its unfinished messages.
 type Heat struct {
 	ID, Name              string
 	Paused                bool

@@ -41,7 +41,7 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 	}, err
 }
 
-// countRow is a count with what it counts.
+// countRow is a value and how often it occurs.
 func countRow(c *deadletter.Count, of ...any) wire.Fields {
 	row := append(wire.Fields{"queue", c.Queue, "consumerGroup", c.Group}, of...)
 	return append(row, "count", c.N, "oldest", c.Oldest, "newest", c.Newest)

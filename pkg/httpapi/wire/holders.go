@@ -30,7 +30,7 @@ type Holders struct {
 	at     int
 }
 
-// Took notes that the sender of a request took a lease. The zero id is none.
+// Took notes that the sender of a request took a lease. The zero id is not kept.
 func (h *Holders) Took(c echo.Context, lease queue.ID) {
 	if lease.IsZero() {
 		return

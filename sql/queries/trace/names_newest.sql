@@ -1,5 +1,5 @@
 -- Lists the names of the newest $4 traces, the latest seen first, with their numbers of traces and messages among these traces. $1:
--- how many. $2: how many to skip. $3: LIKE patterns of names of queues (NULL: any). The columns are those of trace/names.sql. The
+-- how many. $2: how many to skip. $3: LIKE patterns of names of queues (NULL: any). It has the columns of trace/names.sql. The
 -- ids of traces ascend with time. The cost grows with $4 alone.
 WITH named AS MATERIALIZED (
     SELECT n.name COLLATE "C" AS name, max(t.created_at) AS last_seen, count(*) AS traces, count(DISTINCT (t.partition_id, t.seq)) AS messages
