@@ -218,6 +218,7 @@ const stateOf = `SELECT md5(concat_ws('|',
 	(SELECT string_agg(p.name, ';' ORDER BY p.id) FROM belfry.partition p WHERE p.paused),
 	(SELECT string_agg(d.id::text, ';' ORDER BY d.id) FROM belfry.dead_letter d),
 	(SELECT string_agg(m.id::text, ';' ORDER BY m.partition_id, m.seq) FROM belfry.message m),
+	(SELECT string_agg(r.id::text, ';' ORDER BY r.id) FROM belfry.inbox_rejected r),
 	(SELECT string_agg(concat_ws(',', s.name, s.enabled), ';' ORDER BY s.name) FROM belfry.setting s)))`
 
 // A change and its entry are in one transaction: if one of the two fails, neither is stored.
@@ -250,7 +251,7 @@ func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	refuseAll(0)
 	c.exec(`DROP TRIGGER refuse ON belfry.audit`)
 
-	for _, table := range []string{"queue", "consumer_group", "partition", "cursor", "dead_letter", "message", "setting"} { // fails at the COMMIT
+	for _, table := range []string{"queue", "consumer_group", "partition", "cursor", "dead_letter", "message", "setting", "inbox_rejected"} { // fails at the COMMIT
 		c.exec(`CREATE CONSTRAINT TRIGGER refuse AFTER INSERT OR UPDATE OR DELETE ON belfry.` + table +
 			` DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.refuse()`)
 	}
