@@ -200,3 +200,18 @@ func TestCommandsQuoteNames(t *testing.T) {
 	require.Contains(t, page, `belfry queue get &#39;it&#39;\&#39;&#39;s/a $queue&#39;`)
 	require.Contains(t, page, `http://example.com/api/v1/status/queues/it%27s%2Fa%20$queue`)
 }
+
+// A place that rests says why, and one whose partition is paused rests without a cause.
+func TestAPlaceThatRestsSaysWhy(t *testing.T) {
+	t.Parallel()
+	resting := []any{}
+	for _, cause := range []any{"retry", "delay", "window", nil} {
+		resting = append(resting, map[string]any{"partition": "p", "cause": cause, "readyAt": time.Now()})
+	}
+	s := startOn(t, answers{"/api/v1/consumer-groups/g/queues/q": map[string]any{"places": map[string]any{"resting": map[string]any{"partitions": resting}}}})
+	w := s.send(t, http.MethodGet, "/ui/group?q=q&g=g", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	for _, text := range []string{"<td>a failure: retryDelay</td>", "<td>a delay</td>", "<td>windowBuffer</td>", "<td>–</td>"} {
+		require.Contains(t, w.Body.String(), text)
+	}
+}

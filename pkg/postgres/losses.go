@@ -75,11 +75,7 @@ func (p *Pool) isDemoted(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
 	return true
 }
 
-// retireOwn makes this pool stop using the connections that exist now. Work that is
-// under way over such a connection continues.
-func (p *Pool) retireOwn() { p.retired.Store(int64(p.now())) }
-
-// isRetired reports whether conn was made before the latest call of retireOwn or RetireConnections.
+// isRetired reports whether conn was made before the latest call of RetireConnections.
 func (p *Pool) isRetired(conn *pgx.Conn) bool {
-	return int64(connectedAt(conn.PgConn())) < max(p.retired.Load(), p.allRetired.Load())
+	return int64(connectedAt(conn.PgConn())) < p.allRetired.Load()
 }

@@ -25,7 +25,6 @@ type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
 	*losses
-	retired atomic.Int64 // the time of the latest call of retireOwn
 
 	// transactionPooled: see TransactionPooled. It is known once detected is true.
 	transactionPooled atomic.Bool
@@ -102,7 +101,7 @@ func (p *Pool) beforeClose(conn *pgx.Conn) {
 	switch {
 	case conn.IsClosed():
 		p.ReportBrokenConnection()
-		p.retireOwn()
+		p.RetireConnections() // also those of the other pool: they lead to the same database
 		// If the connection is silent, pgx takes up to 15 s to close it, and the
 		// connection keeps its place in the pool meanwhile.
 		time.AfterFunc(closeTimeout, func() { _ = conn.PgConn().Conn().Close() })
