@@ -55,6 +55,11 @@ var lossyQueues = []lossyQueue{
 // lossyGroups read the lossy queues.
 var lossyGroups = []string{"billing", "audit"}
 
+// isLossy reports whether the queue loses messages.
+func isLossy(name string) bool {
+	return slices.ContainsFunc(lossyQueues, func(a lossyQueue) bool { return a.queue == name })
+}
+
 // groups returns the groups that read the queue.
 func (a lossyQueue) groups() []string {
 	if a.unread {

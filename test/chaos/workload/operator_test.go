@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -121,6 +122,31 @@ func TestATransactionOfAcksHasOneOutcome(t *testing.T) {
 			}
 		}
 		require.Equal(t, outcome == history.Unknown, len(clients.Complaints()) > 0)
+	}
+}
+
+// An applied transaction is not refused when it is sent again, unless its messages may be deleted.
+func TestAnAppliedTransactionIsNotRefusedWhenSentAgain(t *testing.T) {
+	t.Parallel()
+	const gone, other = "ACK operation failed: Message not found", "ACK operation failed: the lease is over"
+	for _, c := range []struct {
+		queue, err string
+		complaint  bool
+	}{{"chaos.0", gone, true}, {goneQueue, other, true}, {goneQueue, gone, false}} {
+		sent := 0
+		clients, _ := clientsOn(t, func(w http.ResponseWriter, _ *http.Request) {
+			if sent++; sent%2 == 1 {
+				_, _ = fmt.Fprint(w, `{"success":true,"results":[{"messageId":"1"}]}`)
+			} else {
+				_, _ = fmt.Fprintf(w, `{"success":false,"error":%q}`, c.err)
+			}
+		})
+		one := clients.client("one")
+		for sent%2 == 1 || sent == 0 { // sends again by chance
+			sent = 0
+			one.transact(t.Context(), transaction{name: "t", of: delivery{popRequest: popRequest{queue: c.queue}}, items: []pushItem{{Queue: "q"}}})
+		}
+		require.Equal(t, c.complaint, len(clients.Complaints()) > 0, "%+v", c)
 	}
 }
 

@@ -74,11 +74,16 @@ func (c *client) transact(ctx context.Context, t transaction) {
 	}
 	if result.Outcome == history.Done && c.chance(needless) {
 		result = c.transactOnce(ctx, t)
-		// A 503 does not consider the transaction.
-		if result.Outcome == history.Refused && !strings.HasPrefix(result.Error, "503 ") {
+		if result.Outcome == history.Refused && !refusesRepeat(t, result.Error) {
 			c.clients.complain("%s: transaction %s was applied, and refused when it was sent again", c.name, t.name)
 		}
 	}
+}
+
+// refusesRepeat reports whether the error may answer an applied transaction that is sent again: a 503 does not consider
+// it, and the messages of a lossy queue may be deleted by then.
+func refusesRepeat(t transaction, err string) bool {
+	return strings.HasPrefix(err, "503 ") || isLossy(t.of.queue) && strings.HasSuffix(err, "Message not found")
 }
 
 // transactOnce sends a transaction, records its two parts and returns the push.
