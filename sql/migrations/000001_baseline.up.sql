@@ -189,6 +189,7 @@ CREATE TABLE belfry.cursor (
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
 CREATE INDEX cursor_ready ON belfry.cursor (group_id, ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX cursor_asleep ON belfry.cursor (partition_id, group_id) WHERE ready_at IS NULL OR redrives > 0; -- for wake_partitions
 CREATE INDEX cursor_lease ON belfry.cursor (lease_id) WHERE lease_id IS NOT NULL;
 -- A publication FOR ALL TABLES needs a replica identity for updates.
 ALTER TABLE belfry.cursor REPLICA IDENTITY FULL;
@@ -808,8 +809,7 @@ CREATE FUNCTION belfry.due_at(
                          CASE WHEN delay_seconds > 0 THEN m.created_at + make_interval(secs => delay_seconds) END)
            FROM belfry.message m
           WHERE m.partition_id = due_at.partition_id AND m.seq > due_at.committed
-          ORDER BY m.seq
-          LIMIT 1))
+          ORDER BY m.seq LIMIT 1))
 $$;
 
 -- From sql/functions/claim/redrives_ready_at.sql.
@@ -820,8 +820,7 @@ CREATE FUNCTION belfry.redrives_ready_at(p_partition bigint, p_group bigint) RET
     SELECT greatest(statement_timestamp(), (
         SELECT r.retry_at FROM belfry.redrive r
          WHERE r.partition_id = p_partition AND r.group_id = p_group
-         ORDER BY r.seq
-         LIMIT 1))
+         ORDER BY r.seq LIMIT 1))
 $$;
 
 -- From sql/functions/claim/ready_at.sql.
@@ -1748,8 +1747,7 @@ DECLARE
           FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
                   FROM belfry.cursor c
                  WHERE p_partition IS NULL AND c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
-                 ORDER BY c.ready_at
-                 LIMIT p_partitions
+                 ORDER BY c.ready_at LIMIT p_partitions
                    FOR NO KEY UPDATE SKIP LOCKED) AS a
         UNION ALL
         SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at
@@ -1888,8 +1886,7 @@ BEGIN
               FROM (SELECT m.seq, m.created_at, m.visible_at
                       FROM belfry.message m
                      WHERE m.partition_id = k.partition_id AND m.seq > k.committed
-                     ORDER BY m.seq
-                     LIMIT v_limit) AS v
+                     ORDER BY m.seq LIMIT v_limit) AS v
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
         SELECT count(*), max(s.seq), sum(s.bytes) INTO v_taken, v_upto, v_bytes
@@ -1969,8 +1966,7 @@ BEGIN
         SELECT c.ready_at INTO v_due
           FROM belfry.cursor c
          WHERE c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
-         ORDER BY c.ready_at
-         LIMIT 1;
+         ORDER BY c.ready_at LIMIT 1;
     END IF;
     r := NULL;
     r.item := 3;
@@ -1996,8 +1992,7 @@ BEGIN
             SELECT c.ready_at INTO r.next_ready_at
               FROM belfry.cursor c
              WHERE c.group_id = p_group AND c.ready_at > v_now AND c.ready_at >= coalesce(p_next_floor, '-infinity')
-             ORDER BY c.ready_at
-             LIMIT 1;
+             ORDER BY c.ready_at LIMIT 1;
         END IF;
         IF r.was_due THEN
             r.next_ready_at := NULL;
@@ -2055,8 +2050,7 @@ BEGIN
                   FROM belfry.message m
                  WHERE m.partition_id = d.partition_id AND m.seq = d.seq OFFSET 0) AS m
          WHERE d.partition_id = p_partition AND d.group_id = p_group
-         ORDER BY d.seq
-         LIMIT p_batch
+         ORDER BY d.seq LIMIT p_batch
     LOOP
         IF one.retry_at > p_now THEN
             v_waiting_seq := one.seq;
@@ -2180,8 +2174,7 @@ BEGIN
         SELECT m.seq, m.created_at INTO found_seq, found_at
           FROM belfry.message m
          WHERE m.partition_id = p_partition AND m.seq > lo AND m.seq <= mid
-         ORDER BY m.seq DESC
-         LIMIT 1;
+         ORDER BY m.seq DESC LIMIT 1;
         IF found_seq IS NULL OR found_at <= p_instant THEN
             lo := mid;
         ELSE
@@ -2229,8 +2222,7 @@ BEGIN
     IF p_expire_after > 0 AND (
         SELECT m.created_at FROM belfry.message m
          WHERE m.partition_id = p_partition AND m.seq > c.committed
-         ORDER BY m.seq
-         LIMIT 1) <= p_now - make_interval(secs => p_expire_after)
+         ORDER BY m.seq LIMIT 1) <= p_now - make_interval(secs => p_expire_after)
     THEN
         v_upto := belfry.seq_at(p_partition, p_now - make_interval(secs => p_expire_after));
         IF p_dead_letter_expired THEN
@@ -2252,8 +2244,7 @@ BEGIN
         SELECT m.seq INTO v_head
           FROM belfry.message m
          WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <> ALL (c.skip)
-         ORDER BY m.seq
-         LIMIT 1;
+         ORDER BY m.seq LIMIT 1;
         IF v_head IS NOT NULL THEN
             PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
                                 convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));
@@ -2850,8 +2841,7 @@ CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_s
                  CROSS JOIN LATERAL (
                         SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, p.trimmed FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
-                         ORDER BY p.id DESC
-                         LIMIT 1) AS p
+                         ORDER BY p.id DESC LIMIT 1) AS p
                  WHERE (SELECT c.group_id FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = p_group) IS NULL
                 OFFSET 0) AS s
         RETURNING partition_id, ready_at
@@ -3752,8 +3742,7 @@ LANGUAGE sql STABLE AS $$
               FROM (SELECT CASE WHEN k.redriven > 0 THEN least(k.place, (
                                 SELECT r.seq - 1 FROM belfry.redrive r
                                  WHERE r.partition_id = p_partition AND r.group_id = k.group_id
-                                 ORDER BY r.seq
-                                 LIMIT 1)) ELSE k.place END AS done,
+                                 ORDER BY r.seq LIMIT 1)) ELSE k.place END AS done,
                            p_last_seq - k.place + k.redriven
                            - CASE WHEN k.nothing_gone THEN 0 ELSE
                              (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.place) END AS remaining,
@@ -3946,8 +3935,7 @@ BEGIN
                         SELECT 1 FROM belfry.cursor c
                          WHERE c.partition_id = p_partition AND c.lease_until > v_now
                            AND m.seq > c.committed AND m.seq <= c.lease_end))
-                 ORDER BY m.seq
-                 LIMIT v_room) AS s;
+                 ORDER BY m.seq LIMIT v_room) AS s;
         IF p_above IS NOT NULL AND v_n = p_limit THEN
             seen := least(seen, v_seen);
         END IF;
@@ -4030,8 +4018,7 @@ BEGIN
     SELECT m.seq - 1 INTO v_trimmed
       FROM belfry.message m
      WHERE m.partition_id = p_partition AND m.seq > p.trimmed
-     ORDER BY m.seq
-     LIMIT 1;
+     ORDER BY m.seq LIMIT 1;
     v_trimmed := coalesce(v_trimmed, p.last_seq);
     v_swept := greatest(v_swept, v_trimmed);
     -- Without progress all that is left must stay, and another step would find nothing.
@@ -4146,8 +4133,9 @@ $$;
 -- From sql/functions/wake/settle_drained.sql.
 
 -- Sets ready_at to NULL for cursors that are marked ready although nothing is left, or although the
--- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by (partition, group). Returns the
--- number of settled cursors. A wake of the partitions must follow the commit.
+-- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by
+-- (partition, group). Returns the number of settled cursors. A wake of the partitions must follow
+-- the commit.
 --
 -- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
 -- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a
@@ -4217,6 +4205,10 @@ END $$;
 -- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
 -- messages before that instant. start_at is cleared at the first message after it.
 --
+-- It looks at the newest version of the cursor of each group. In a queue with more than 64 groups it
+-- looks only at cursors in the index cursor_asleep: most cursors of many groups are ready. It also
+-- reads old versions there, which a held snapshot keeps.
+--
 -- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
 -- commit does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
@@ -4230,22 +4222,27 @@ BEGIN
     FOR h IN
         SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id, k.group_id, k.partition_id,
                k.last_seq, k.last_push_at, k.visible_until, k.delayed_processing, k.window_buffer
-          FROM (SELECT w.id AS partition_id, g.id AS group_id, p.last_seq, p.last_push_at, p.visible_until,
+          FROM (SELECT w.id AS partition_id, c.id AS group_id, p.last_seq, p.last_push_at, p.visible_until,
                        q.delayed_processing, q.window_buffer
                   FROM unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
                         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
                          ORDER BY p.id DESC LIMIT 1) AS p
+                 CROSS JOIN LATERAL (SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
-                        SELECT q.delayed_processing, q.window_buffer
-                          FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+                        SELECT count(*) > 64 AS many FROM (SELECT FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id LIMIT 65) AS g) AS n
                  CROSS JOIN LATERAL (
-                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id OFFSET 0) AS g
-                 CROSS JOIN LATERAL (
-                        SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
-                         WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
-                         ORDER BY c.group_id DESC LIMIT 1) AS c
+                        SELECT g.id, c.ready_at, c.committed, c.redrives, c.lease_id
+                          FROM (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT n.many OFFSET 0) AS g
+                         CROSS JOIN LATERAL (
+                                SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
+                                 WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
+                                 ORDER BY c.group_id DESC LIMIT 1) AS c
+                        UNION ALL
+                        SELECT c.group_id, c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
+                         WHERE n.many AND c.partition_id = w.id AND (c.ready_at IS NULL OR c.redrives > 0)
+                           AND EXISTS (SELECT FROM belfry.consumer_group g WHERE g.id = c.group_id AND g.queue_id = p.queue_id)) AS c
                  WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
@@ -4311,4 +4308,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '4cc0e6339fc6d180c0a90b1c48e928d1a0c248979594cd055788034ec265a690';
+COMMENT ON FUNCTION belfry.baseline() IS 'ee8eeab6beea6ff756596661ea78223cb1c24dd74729b00ae1f1cd23ae9e3336';

@@ -45,8 +45,7 @@ DECLARE
           FROM (SELECT c.ctid, c.partition_id, c.committed, c.skip, c.redrives, c.retry_at, c.failures, c.attempts, c.start_at
                   FROM belfry.cursor c
                  WHERE p_partition IS NULL AND c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
-                 ORDER BY c.ready_at
-                 LIMIT p_partitions
+                 ORDER BY c.ready_at LIMIT p_partitions
                    FOR NO KEY UPDATE SKIP LOCKED) AS a
         UNION ALL
         SELECT o.ctid, o.partition_id, o.committed, o.skip, o.redrives, o.retry_at, o.failures, o.attempts, o.start_at
@@ -185,8 +184,7 @@ BEGIN
               FROM (SELECT m.seq, m.created_at, m.visible_at
                       FROM belfry.message m
                      WHERE m.partition_id = k.partition_id AND m.seq > k.committed
-                     ORDER BY m.seq
-                     LIMIT v_limit) AS v
+                     ORDER BY m.seq LIMIT v_limit) AS v
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
         SELECT count(*), max(s.seq), sum(s.bytes) INTO v_taken, v_upto, v_bytes
@@ -266,8 +264,7 @@ BEGIN
         SELECT c.ready_at INTO v_due
           FROM belfry.cursor c
          WHERE c.group_id = p_group AND c.ready_at >= v_floor AND c.ready_at <= v_now
-         ORDER BY c.ready_at
-         LIMIT 1;
+         ORDER BY c.ready_at LIMIT 1;
     END IF;
     r := NULL;
     r.item := 3;
@@ -293,8 +290,7 @@ BEGIN
             SELECT c.ready_at INTO r.next_ready_at
               FROM belfry.cursor c
              WHERE c.group_id = p_group AND c.ready_at > v_now AND c.ready_at >= coalesce(p_next_floor, '-infinity')
-             ORDER BY c.ready_at
-             LIMIT 1;
+             ORDER BY c.ready_at LIMIT 1;
         END IF;
         IF r.was_due THEN
             r.next_ready_at := NULL;

@@ -11,6 +11,5 @@ CREATE FUNCTION belfry.due_at(
                          CASE WHEN delay_seconds > 0 THEN m.created_at + make_interval(secs => delay_seconds) END)
            FROM belfry.message m
           WHERE m.partition_id = due_at.partition_id AND m.seq > due_at.committed
-          ORDER BY m.seq
-          LIMIT 1))
+          ORDER BY m.seq LIMIT 1))
 $$;

@@ -38,8 +38,7 @@ BEGIN
                   FROM belfry.message m
                  WHERE m.partition_id = d.partition_id AND m.seq = d.seq OFFSET 0) AS m
          WHERE d.partition_id = p_partition AND d.group_id = p_group
-         ORDER BY d.seq
-         LIMIT p_batch
+         ORDER BY d.seq LIMIT p_batch
     LOOP
         IF one.retry_at > p_now THEN
             v_waiting_seq := one.seq;

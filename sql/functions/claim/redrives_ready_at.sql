@@ -4,6 +4,5 @@ CREATE FUNCTION belfry.redrives_ready_at(p_partition bigint, p_group bigint) RET
     SELECT greatest(statement_timestamp(), (
         SELECT r.retry_at FROM belfry.redrive r
          WHERE r.partition_id = p_partition AND r.group_id = p_group
-         ORDER BY r.seq
-         LIMIT 1))
+         ORDER BY r.seq LIMIT 1))
 $$;

@@ -17,8 +17,7 @@ BEGIN
         SELECT m.seq, m.created_at INTO found_seq, found_at
           FROM belfry.message m
          WHERE m.partition_id = p_partition AND m.seq > lo AND m.seq <= mid
-         ORDER BY m.seq DESC
-         LIMIT 1;
+         ORDER BY m.seq DESC LIMIT 1;
         IF found_seq IS NULL OR found_at <= p_instant THEN
             lo := mid;
         ELSE

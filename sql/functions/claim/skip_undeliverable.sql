@@ -34,8 +34,7 @@ BEGIN
     IF p_expire_after > 0 AND (
         SELECT m.created_at FROM belfry.message m
          WHERE m.partition_id = p_partition AND m.seq > c.committed
-         ORDER BY m.seq
-         LIMIT 1) <= p_now - make_interval(secs => p_expire_after)
+         ORDER BY m.seq LIMIT 1) <= p_now - make_interval(secs => p_expire_after)
     THEN
         v_upto := belfry.seq_at(p_partition, p_now - make_interval(secs => p_expire_after));
         IF p_dead_letter_expired THEN
@@ -57,8 +56,7 @@ BEGIN
         SELECT m.seq INTO v_head
           FROM belfry.message m
          WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <> ALL (c.skip)
-         ORDER BY m.seq
-         LIMIT 1;
+         ORDER BY m.seq LIMIT 1;
         IF v_head IS NOT NULL THEN
             PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
                                 convert_to('delivered ' || c.attempts || ' times without success (maxDeliveries)', 'UTF8'));

@@ -22,8 +22,7 @@ CREATE FUNCTION belfry.create_cursors(p_group bigint, p_partitions bigint[], p_s
                  CROSS JOIN LATERAL (
                         SELECT p.id, p.last_seq, p.last_push_at, p.visible_until, p.trimmed FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
-                         ORDER BY p.id DESC
-                         LIMIT 1) AS p
+                         ORDER BY p.id DESC LIMIT 1) AS p
                  WHERE (SELECT c.group_id FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = p_group) IS NULL
                 OFFSET 0) AS s
         RETURNING partition_id, ready_at

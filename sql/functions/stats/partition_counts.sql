@@ -32,8 +32,7 @@ LANGUAGE sql STABLE AS $$
               FROM (SELECT CASE WHEN k.redriven > 0 THEN least(k.place, (
                                 SELECT r.seq - 1 FROM belfry.redrive r
                                  WHERE r.partition_id = p_partition AND r.group_id = k.group_id
-                                 ORDER BY r.seq
-                                 LIMIT 1)) ELSE k.place END AS done,
+                                 ORDER BY r.seq LIMIT 1)) ELSE k.place END AS done,
                            p_last_seq - k.place + k.redriven
                            - CASE WHEN k.nothing_gone THEN 0 ELSE
                              (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.place) END AS remaining,

@@ -132,8 +132,7 @@ BEGIN
                         SELECT 1 FROM belfry.cursor c
                          WHERE c.partition_id = p_partition AND c.lease_until > v_now
                            AND m.seq > c.committed AND m.seq <= c.lease_end))
-                 ORDER BY m.seq
-                 LIMIT v_room) AS s;
+                 ORDER BY m.seq LIMIT v_room) AS s;
         IF p_above IS NOT NULL AND v_n = p_limit THEN
             seen := least(seen, v_seen);
         END IF;
@@ -216,8 +215,7 @@ BEGIN
     SELECT m.seq - 1 INTO v_trimmed
       FROM belfry.message m
      WHERE m.partition_id = p_partition AND m.seq > p.trimmed
-     ORDER BY m.seq
-     LIMIT 1;
+     ORDER BY m.seq LIMIT 1;
     v_trimmed := coalesce(v_trimmed, p.last_seq);
     v_swept := greatest(v_swept, v_trimmed);
     -- Without progress all that is left must stay, and another step would find nothing.

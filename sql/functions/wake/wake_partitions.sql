@@ -2,6 +2,10 @@
 -- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
 -- messages before that instant. start_at is cleared at the first message after it.
 --
+-- It looks at the newest version of the cursor of each group. In a queue with more than 64 groups it
+-- looks only at cursors in the index cursor_asleep: most cursors of many groups are ready. It also
+-- reads old versions there, which a held snapshot keeps.
+--
 -- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
 -- commit does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
@@ -15,22 +19,27 @@ BEGIN
     FOR h IN
         SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id, k.group_id, k.partition_id,
                k.last_seq, k.last_push_at, k.visible_until, k.delayed_processing, k.window_buffer
-          FROM (SELECT w.id AS partition_id, g.id AS group_id, p.last_seq, p.last_push_at, p.visible_until,
+          FROM (SELECT w.id AS partition_id, c.id AS group_id, p.last_seq, p.last_push_at, p.visible_until,
                        q.delayed_processing, q.window_buffer
                   FROM unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
                         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
                          WHERE p.id >= w.id AND p.id <= w.id
                          ORDER BY p.id DESC LIMIT 1) AS p
+                 CROSS JOIN LATERAL (SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
-                        SELECT q.delayed_processing, q.window_buffer
-                          FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
+                        SELECT count(*) > 64 AS many FROM (SELECT FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id LIMIT 65) AS g) AS n
                  CROSS JOIN LATERAL (
-                        SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id OFFSET 0) AS g
-                 CROSS JOIN LATERAL (
-                        SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
-                         WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
-                         ORDER BY c.group_id DESC LIMIT 1) AS c
+                        SELECT g.id, c.ready_at, c.committed, c.redrives, c.lease_id
+                          FROM (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT n.many OFFSET 0) AS g
+                         CROSS JOIN LATERAL (
+                                SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
+                                 WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
+                                 ORDER BY c.group_id DESC LIMIT 1) AS c
+                        UNION ALL
+                        SELECT c.group_id, c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
+                         WHERE n.many AND c.partition_id = w.id AND (c.ready_at IS NULL OR c.redrives > 0)
+                           AND EXISTS (SELECT FROM belfry.consumer_group g WHERE g.id = c.group_id AND g.queue_id = p.queue_id)) AS c
                  WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
