@@ -980,7 +980,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 --      and stays where it is for the messages before it.
 --   5. The lease ends when the cursor reaches its end.
 --   6. A redriven message counts alone and does not move the cursor. The lease of a redelivery ends
---      when all its messages are settled, or with the first failed ack or retry.
+--      when all its messages are settled, or with the first failed ack or retry. An ack without a
+--      lease is for the redriven message if the cursor had passed the message before the call.
 --
 -- Locks the cursors in (partition, group) order. Rows are reached by their newest version; see
 -- sql/schema/partition.sql.
@@ -1015,6 +1016,7 @@ DECLARE
     -- The call.
     v_call integer;
     v_committed_before bigint;
+    v_skip_before bigint[];
     v_touched boolean; -- it changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- a failed ack counts
@@ -1067,6 +1069,7 @@ BEGIN
             IF p_calls[i] <> v_call THEN
                 v_call := p_calls[i];
                 v_committed_before := v_committed;
+                v_skip_before := v_skip;
                 v_touched := false;
                 v_stopped := false;
                 v_failed := false;
@@ -1086,7 +1089,8 @@ BEGIN
                 v_verdict := 1; -- rule 1
             ELSIF v_status = 0 OR v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
                 NULL; -- no effect, or settled before
-            ELSIF v_redelivered OR v_redelivered IS NOT NULL AND p_leases[i] = c_unfenced AND (v_seq <= v_committed OR v_seq = ANY (v_skip)) THEN
+            ELSIF v_redelivered OR v_redelivered IS NOT NULL AND p_leases[i] = c_unfenced
+                AND (v_seq <= v_committed_before OR v_seq = ANY (v_skip_before)) THEN
                 -- A redriven message (rule 6).
                 IF v_status IN (c_completed, c_dlq) OR v_status = c_failed AND v_redrive_failures >= k.retry_limit THEN
                     v_settled := array_append(v_settled, v_seq);
@@ -4308,4 +4312,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'ee8eeab6beea6ff756596661ea78223cb1c24dd74729b00ae1f1cd23ae9e3336';
+COMMENT ON FUNCTION belfry.baseline() IS '74b22053396a4480a7ba2dea7822a5b363e1932cb15654a4decb6a5b566d54c6';
