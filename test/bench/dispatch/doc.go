@@ -25,6 +25,8 @@
 //	herd       1,000 waiting requests of one group, one message: statements
 //	many       5,000 waiting requests of 2,000 groups, 200 pushes a second;
 //	           memory for each request
+//	groups     10,000 groups of one queue, a waiting request of 100 of them at
+//	           another instance than 200 pushes a second: resyncs
 //	timers     delays, windows and leases end: lateness, and statements meanwhile
 //	mix        two instances, producers and consumers on both: exactly once, in
 //	           order

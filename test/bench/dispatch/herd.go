@@ -37,7 +37,7 @@ func measureHerd(ctx context.Context, r *suite, out *report) (err error) {
 	if err := enoughFiles(herdWaiting); err != nil {
 		return err
 	}
-	t, err := r.start(ctx, 1, "g", lanes(herdQueue))
+	t, err := r.start(ctx, 1, []string{"g"}, lanes(herdQueue))
 	if err != nil {
 		return err
 	}

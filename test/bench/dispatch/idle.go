@@ -37,7 +37,7 @@ func measureIdle(ctx context.Context, r *suite, out *report) error {
 // measureIdleQueues spreads the waiting requests over n queues. A second HTTP server, which does nothing
 // but hold requests, holds as many at the same time. The difference is the cost of Belfry.
 func (r *suite) measureIdleQueues(ctx context.Context, out *report, n int) (err error) {
-	t, err := r.start(ctx, 1, "", lanes(queueNames("idle", n)...))
+	t, err := r.start(ctx, 1, []string{""}, lanes(queueNames("idle", n)...))
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ type settings struct {
 	idleFor     time.Duration
 	herdRounds  int
 	manyFor     time.Duration
+	groupsFor   time.Duration
 	timerRounds int
 	mixFor      time.Duration
 }
@@ -40,6 +41,7 @@ var measures = []measure{
 	{"idle", measureIdle},
 	{"herd", measureHerd},
 	{"many", measureMany},
+	{"groups", measureGroups},
 	{"timers", measureTimers},
 	{"mix", measureMix},
 }
@@ -54,6 +56,7 @@ func main() {
 	flag.DurationVar(&s.idleFor, "idle", time.Minute, "length of each half of idle")
 	flag.IntVar(&s.herdRounds, "herd-rounds", 20, "messages of herd")
 	flag.DurationVar(&s.manyFor, "many", 30*time.Second, "length of many")
+	flag.DurationVar(&s.groupsFor, "groups", 20*time.Second, "length of groups")
 	flag.IntVar(&s.timerRounds, "timer-rounds", 5, "rounds of timers, ten instants of each kind in a round")
 	flag.DurationVar(&s.mixFor, "mix", time.Minute, "length of mix")
 	flag.Parse()

@@ -24,7 +24,7 @@ func measureMany(ctx context.Context, r *suite, out *report) (err error) {
 	if err := enoughFiles(manyWaiting); err != nil {
 		return err
 	}
-	t, err := r.start(ctx, 1, "g", lanes(queueNames("many", manyQueues)...))
+	t, err := r.start(ctx, 1, []string{"g"}, lanes(queueNames("many", manyQueues)...))
 	if err != nil {
 		return err
 	}

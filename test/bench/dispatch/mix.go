@@ -34,7 +34,7 @@ func measureMix(ctx context.Context, r *suite, out *report) (err error) {
 			all = append(all, load.Lane{Queue: queue, Partition: fmt.Sprintf("p%d", p)})
 		}
 	}
-	t, err := r.start(ctx, mixInstances, "g", all)
+	t, err := r.start(ctx, mixInstances, []string{"g"}, all)
 	if err != nil {
 		return err
 	}

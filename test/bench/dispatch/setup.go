@@ -117,9 +117,9 @@ func queueNames(prefix string, n int) []string {
 	return all
 }
 
-// start starts n servers on a new database and creates the queues of the lanes. The consumers
-// are in one group; "" is queue mode. The caller must stop the trial.
-func (r *suite) start(ctx context.Context, n int, group string, lanes []load.Lane) (*trial, error) {
+// start starts n servers on a new database and creates the queues of the lanes. "" among
+// the groups of the consumers is queue mode. The caller must stop the trial.
+func (r *suite) start(ctx context.Context, n int, groups []string, lanes []load.Lane) (*trial, error) {
 	r.databases++
 	t := &trial{suite: r, database: fmt.Sprintf("bench_%d", r.databases)}
 	if err := r.cluster.CreateDatabase(ctx, t.database); err != nil {
@@ -133,8 +133,8 @@ func (r *suite) start(ctx context.Context, n int, group string, lanes []load.Lan
 	meter := load.NewMeter()
 	meter.Measure(time.Now(), time.Time{})
 	t.Traffic = &load.Traffic{
-		Client: t.servers[0].Client, Meter: meter, Groups: []string{group},
-		Ledger: load.NewLedger(load.LedgerConfig{Lanes: lanes, Groups: 1, Lease: defaultLease, StuckAfter: stuckAfter, Meter: meter}),
+		Client: t.servers[0].Client, Meter: meter, Groups: groups,
+		Ledger: load.NewLedger(load.LedgerConfig{Lanes: lanes, Groups: len(groups), Lease: defaultLease, StuckAfter: stuckAfter, Meter: meter}),
 	}
 	for _, lane := range lanes {
 		if !slices.Contains(t.queues, lane.Queue) {

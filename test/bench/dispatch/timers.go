@@ -77,7 +77,7 @@ func (t *timedDelivery) due(k timerKind) (due, earliest time.Time) {
 
 // measureTimers: messages become due because time passes.
 func measureTimers(ctx context.Context, r *suite, out *report) (err error) {
-	t, err := r.start(ctx, 1, "", nil)
+	t, err := r.start(ctx, 1, []string{""}, nil)
 	if err != nil {
 		return err
 	}

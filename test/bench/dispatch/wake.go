@@ -25,7 +25,7 @@ const (
 )
 
 // measureWake: one waiting consumer, and a message now and then. The targets are for a consumer
-// with a lease. With autoAck the claim is the ack: it waits for the disk, and is never handed over.
+// with a lease. With autoAck the claim is the ack, so the delivery waits for the disk.
 func measureWake(ctx context.Context, r *suite, out *report) error {
 	m, err := r.wakes(ctx, out, "leased, ", 1, false)
 	if err != nil {
@@ -59,7 +59,7 @@ func measureInstances(ctx context.Context, r *suite, out *report) error {
 
 // wakes pushes to the first of n instances and pops at the last.
 func (r *suite) wakes(ctx context.Context, out *report, how string, n int, autoAck bool) (m *load.Meter, err error) {
-	t, err := r.start(ctx, n, "", lanes("wake"))
+	t, err := r.start(ctx, n, []string{""}, lanes("wake"))
 	if err != nil {
 		return nil, err
 	}

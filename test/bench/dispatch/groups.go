@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/bench/load"
+)
+
+const (
+	groupsQueue      = "groups"
+	groupsAll        = 10_000
+	groupsWaiting    = 100
+	groupsPartitions = 16
+	groupsRate       = 200 // pushes a second
+	// sweptRequests counts the requests that a resync woke.
+	sweptRequests = `belfry_dispatch_woken_total{source="sweep"}`
+)
+
+// measureGroups: a queue has many groups, and a request of some of them waits at another instance than the
+// pushes.
+func measureGroups(ctx context.Context, r *suite, out *report) (err error) {
+	names := make([]string, groupsWaiting)
+	for i := range names {
+		names[i] = fmt.Sprintf("g%d", i)
+	}
+	all := make([]load.Lane, groupsPartitions)
+	for p := range all {
+		all[p] = load.Lane{Queue: groupsQueue, Partition: fmt.Sprintf("p%d", p)}
+	}
+	t, err := r.start(ctx, 2, names, all)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.stop()) }()
+	if err := t.makeGroups(ctx); err != nil {
+		return err
+	}
+	second := t.servers[1]
+	consumers := load.NewWorkers(ctx)
+	for i := range names {
+		consumers.Go(t.NewConsumer(load.PopOptions{
+			Client: second.Client, Queue: groupsQueue, Group: i, Batch: 100, Partitions: groupsPartitions, AutoAck: true, Wait: longWait,
+		}).Loop)
+	}
+	var before, after float64
+	if err = t.waitArrived(consumers.Context, second, groupsWaiting); err == nil {
+		before, err = metric(ctx, second.Client, sweptRequests)
+	}
+	if err == nil {
+		err = t.groupsPushes(consumers.Context)
+	}
+	if err == nil {
+		after, err = metric(ctx, second.Client, sweptRequests)
+	}
+	counts, err := t.finish(ctx, err, consumers)
+	if err != nil {
+		return err
+	}
+	out.promises("", counts, false) // pushes overlap, so the order is unknown
+	out.count("requests that a resync woke at the second instance", int(after-before), 0)
+	times := t.Meter.Times[load.TimeFromAnswer]
+	out.noteTime(fmt.Sprintf("%d deliveries to %d of %d groups, p50", times.Count(), groupsWaiting, groupsAll), times, 0.5)
+	out.noteTime(fromAnswer+"p99", times, 0.99)
+	asked, err := t.statements(ctx)
+	if err != nil {
+		return err
+	}
+	out.remark("statements for each message (mean time)", describe(withoutCanaries(asked), int(t.Meter.Pushed.Within.Load())))
+	return nil
+}
+
+// makeGroups makes the partitions and all groups. The groups without a request are ready, like groups that
+// nobody has read for a while.
+func (t *trial) makeGroups(ctx context.Context) (err error) {
+	conn, err := pgx.Connect(ctx, t.cluster.URL(t.database))
+	if err != nil {
+		return fmt.Errorf("connecting to the database: %w", err)
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	for _, query := range []string{
+		fmt.Sprintf(`INSERT INTO belfry.partition (queue_id, name)
+			SELECT q.id, 'p' || i FROM belfry.queue q, generate_series(0, %d) AS i WHERE q.name = '%s'`, groupsPartitions-1, groupsQueue),
+		fmt.Sprintf(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue)
+			SELECT q.id, 'g' || i, true FROM belfry.queue q, generate_series(0, %d) AS i WHERE q.name = '%s'`, groupsAll-1, groupsQueue),
+		fmt.Sprintf(`INSERT INTO belfry.cursor (partition_id, group_id, ready_at)
+			SELECT p.id, g.id, CASE WHEN substr(g.name, 2)::int >= %d THEN now() END
+			  FROM belfry.partition p JOIN belfry.consumer_group g ON g.queue_id = p.queue_id`, groupsWaiting),
+		`VACUUM ANALYZE belfry.cursor, belfry.consumer_group`,
+	} {
+		if _, err := conn.Exec(ctx, query); err != nil {
+			return fmt.Errorf("making groups: %w", err)
+		}
+	}
+	return nil
+}
+
+// groupsPushes pushes to random partitions and waits until every group has every message.
+func (t *trial) groupsPushes(ctx context.Context) error {
+	if err := t.startMeasuring(ctx); err != nil {
+		return err
+	}
+	now := time.Now()
+	pacer := load.NewPacer(now, now.Add(t.groupsFor), groupsRate, 1)
+	pushes := load.NewWorkers(ctx)
+	for {
+		start, ok := pacer.Next(pushes.Context)
+		if !ok {
+			break
+		}
+		pushes.Go(func(ctx context.Context) error {
+			_, err := t.NewProducer(rand.IntN(groupsPartitions)).Push(ctx, start)
+			return err
+		})
+	}
+	if err := pushes.Wait(); err != nil {
+		return err
+	}
+	_, err := t.Ledger.WaitDrained(ctx, drainPatience)
+	return err
+}
