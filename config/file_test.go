@@ -125,3 +125,10 @@ func TestFileMistakes(t *testing.T) {
 		require.Contains(t, lines[0], replaceFile(want, file), "%q", content)
 	}
 }
+
+// As many pops as may wait leave connections for pushes.
+func TestWaitingPopsLeaveConnectionsForPushes(t *testing.T) {
+	t.Parallel()
+	d := Default()
+	require.GreaterOrEqual(t, d.HTTP.MaxConnections, d.Dispatch.MaxIntentions+1000)
+}
