@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,50 @@ func TestAConsumptionAfterAWakeWaitsForTheDisk(t *testing.T) {
 		var durable string
 		require.NoError(t, tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&durable))
 		require.Equal(t, step.want, durable, step.statement)
+	}
+}
+
+// offers offers several waiting requests.
+type offers struct {
+	receiver
+	all []queue.Handoff
+}
+
+func (o *offers) Handoffs(string, string) []queue.Handoff { return o.all }
+
+// A push hands its message to a request that consumes it and to one that leases it. The commit of both waits
+// for the disk, in whatever order the requests are offered.
+func TestAHandoffThatConsumesWaitsForTheDisk(t *testing.T) {
+	t.Parallel()
+	for _, consumesFirst := range []bool{true, false} {
+		b := newBench(t)
+		b.register("consuming", "leasing")
+		o := &offers{}
+		for _, group := range []string{"consuming", "leasing"} {
+			req := request(group, 1)
+			req.AutoAck = group == "consuming"
+			target, ok, err := b.Resolve(t.Context(), req)
+			require.NoError(t, err)
+			require.True(t, ok)
+			o.all = append(o.all, queue.Handoff{
+				Assignment: queue.Assignment{Request: req, Target: target}, Take: func(d queue.Delivery) bool { return len(d.Messages) > 0 },
+			})
+		}
+		if !consumesFirst {
+			slices.Reverse(o.all)
+		}
+		b.Observe(o)
+		b.push("p", "1") // makes the cursors
+		b.exec(`UPDATE belfry.cursor c SET committed = p.last_seq, ready_at = NULL, lease_id = NULL, lease_until = NULL FROM belfry.partition p`)
+		b.exec(`CREATE TABLE belfry.committed (durable text)`)
+		b.exec(`CREATE FUNCTION belfry.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO belfry.committed VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`)
+		b.exec(`CREATE CONSTRAINT TRIGGER note AFTER UPDATE ON belfry.cursor DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW WHEN (NEW.committed > OLD.committed) EXECUTE FUNCTION belfry.note()`)
+		b.push("p", "2")
+		var durable []string
+		b.scan(`SELECT array_agg(durable) FROM belfry.committed`, nil, &durable)
+		require.Equal(t, []string{"on"}, durable, "the consuming request first: %t", consumesFirst)
 	}
 }
 
