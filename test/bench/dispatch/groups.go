@@ -62,8 +62,10 @@ func measureGroups(ctx context.Context, r *suite, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.promises("", counts, false) // pushes overlap, so the order is unknown
+	out.promises("", counts, true)
 	out.count("requests that a resync woke at the second instance", int(after-before), 0)
+	pushed := int(t.Meter.Pushed.Within.Load())
+	out.note("messages pushed", fmt.Sprintf("%d, %.0f a second", pushed, float64(pushed)/t.groupsFor.Seconds()))
 	times := t.Meter.Times[load.TimeFromAnswer]
 	out.noteTime(fmt.Sprintf("%d deliveries to %d of %d groups, p50", times.Count(), groupsWaiting, groupsAll), times, 0.5)
 	out.noteTime(fromAnswer+"p99", times, 0.99)
@@ -71,7 +73,7 @@ func measureGroups(ctx context.Context, r *suite, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.remark("statements for each message (mean time)", describe(withoutCanaries(asked), int(t.Meter.Pushed.Within.Load())))
+	out.remark("statements for each message (mean time)", describe(withoutCanaries(asked), pushed))
 	return nil
 }
 
@@ -100,25 +102,29 @@ func (t *trial) makeGroups(ctx context.Context) (err error) {
 	return nil
 }
 
-// groupsPushes pushes to random partitions and waits until every group has every message.
+// groupsPushes pushes to every partition at random instants and waits until every group has every message. The
+// next push to a partition follows the answer of the last one, so the order is known.
 func (t *trial) groupsPushes(ctx context.Context) error {
 	if err := t.startMeasuring(ctx); err != nil {
 		return err
 	}
-	now := time.Now()
-	pacer := load.NewPacer(now, now.Add(t.groupsFor), groupsRate, 1)
-	pushes := load.NewWorkers(ctx)
-	for {
-		start, ok := pacer.Next(pushes.Context)
-		if !ok {
-			break
-		}
-		pushes.Go(func(ctx context.Context) error {
-			_, err := t.NewProducer(rand.IntN(groupsPartitions)).Push(ctx, start)
-			return err
+	end := time.Now().Add(t.groupsFor)
+	producers := load.NewWorkers(ctx)
+	for lane := range groupsPartitions {
+		producers.Go(func(ctx context.Context) error {
+			producer := t.NewProducer(lane)
+			for next := time.Now(); next.Before(end); next = next.Add(rand.N(2 * groupsPartitions * time.Second / groupsRate)) {
+				if err := load.Pause(ctx, time.Until(next)); err != nil {
+					return err
+				}
+				if _, err := producer.Push(ctx, next); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
-	if err := pushes.Wait(); err != nil {
+	if err := producers.Wait(); err != nil {
 		return err
 	}
 	_, err := t.Ledger.WaitDrained(ctx, drainPatience)

@@ -132,15 +132,15 @@ func (h *herd) round(ctx context.Context) (round herdRound, err error) {
 
 // reportHerd reports the worst of the rounds.
 func reportHerd(out *report, rounds []herdRound) {
-	worst := herdRound{preflights: 1, claims: 1, waiting: herdWaiting - 1}
+	worst := herdRound{claims: 1, waiting: herdWaiting - 1}
 	for _, round := range rounds {
 		worst.took = max(worst.took, round.took)
-		worst.preflights = further(worst.preflights, round.preflights, 1)
+		worst.preflights = further(worst.preflights, round.preflights, 0)
 		worst.claims = further(worst.claims, round.claims, 1)
 		worst.waiting = further(worst.waiting, round.waiting, herdWaiting-1)
 	}
 	of := fmt.Sprintf(", worst of %d", len(rounds))
-	out.count("preflights"+of, worst.preflights, 1)
+	out.count("preflights"+of, worst.preflights, 0) // the push claims
 	out.count("claims"+of, worst.claims, 1)
 	out.count("still waiting"+of, worst.waiting, herdWaiting-1)
 	out.quick("answer of the push to answer of the pop"+of, worst.took, 25*time.Millisecond)
