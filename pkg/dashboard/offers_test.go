@@ -1,0 +1,55 @@
+package dashboard_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard"
+	"github.com/belfry-mq/belfry/pkg/identity"
+)
+
+// Maintenance is why nothing arrives, so Overview shows it first.
+func TestMaintenanceIsTheFirstProblem(t *testing.T) {
+	t.Parallel()
+	switches := map[string]any{"maintenanceMode": true, "popMaintenanceMode": true}
+	s := startOn(t, answers{
+		"/api/v1/system/maintenance": switches,
+		"/api/v1/status/dispatcher":  map[string]any{"listener": map[string]any{"state": "deaf"}},
+	})
+	require.Regexp(t, `(?s)Pushes are kept on the disks.*No consumer receives a message\..*<strong>deaf`, s.send(t, http.MethodGet, "/ui/", "").Body.String())
+	switches["maintenanceMode"], switches["popMaintenanceMode"] = false, false
+	page := startOn(t, answers{"/api/v1/system/maintenance": switches}).send(t, http.MethodGet, "/ui/", "").Body.String()
+	require.NotContains(t, page, "Pushes are kept")
+	require.NotContains(t, page, "No consumer receives a message")
+}
+
+// The commands of a page show what the page shows, with its filters.
+func TestCommandsHaveTheFiltersOfTheirPage(t *testing.T) {
+	t.Parallel()
+	s := startOn(t, answers{"/api/v1/analytics/queue-lag": []any{}})
+	for path, command := range map[string]string{
+		"/ui/history?queue=a&group=g":                  " --queue a --group g",
+		"/ui/messages?queue=a&partition=p&status=dead": "belfry messages list --queue a --partition p --status dead",
+		"/ui/audit?action=queue.delete&subject=ann":    "belfry audit --action queue.delete --subject ann",
+	} {
+		require.Contains(t, s.send(t, http.MethodGet, path, "").Body.String(), command, path)
+	}
+}
+
+// A caller with grants is not offered the pages that only show figures of all queues.
+func TestGrantsHidePagesOfAllQueues(t *testing.T) {
+	t.Parallel()
+	granted := &identity.Principal{Subject: "cid", Role: identity.ReadWrite, Grants: &identity.Grants{Read: []string{"a"}}}
+	s := start(t, dashboard.DefaultConfig(), tokens{"all": admin, "some": granted})
+	for token, offered := range map[string]bool{"all": true, "some": false} {
+		page := s.send(t, http.MethodGet, "/ui/queues", "", with(token)).Body.String()
+		require.Contains(t, page, `href="messages"`, token)
+		if offered {
+			require.Contains(t, page, `href="dispatcher"`)
+		} else {
+			require.NotContains(t, page, `href="dispatcher"`)
+		}
+	}
+}
