@@ -30,9 +30,9 @@ func TestCommandsHaveTheFiltersOfTheirPage(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, answers{"/api/v1/analytics/queue-lag": []any{}})
 	for path, command := range map[string]string{
-		"/ui/history?queue=a&group=g":                  " --queue a --group g",
-		"/ui/messages?queue=a&partition=p&status=dead": "belfry messages list --queue a --partition p --status dead",
-		"/ui/audit?action=queue.delete&subject=ann":    "belfry audit --action queue.delete --subject ann",
+		"/ui/history?q=a&g=g":                       " --queue a --group g",
+		"/ui/messages?q=a&p=p&status=pending":       "belfry messages list --queue a --partition p --status pending",
+		"/ui/audit?action=queue.delete&subject=ann": "belfry audit --action queue.delete --subject ann",
 	} {
 		require.Contains(t, s.send(t, http.MethodGet, path, "").Body.String(), command, path)
 	}
