@@ -86,7 +86,7 @@ var actions = map[string]func(f form) (change, error){
 	"discard-rows":        func(f form) (change, error) { return discardRows(f), f.confirmed("delete") },
 	"purge": func(f form) (change, error) {
 		query := url.Values{"queue": {f.queue()}}
-		for name, field := range map[string]string{"consumerGroup": "group", "partition": "partition", "error": "error"} {
+		for name, field := range map[string]string{"consumerGroup": "group", "partition": "partition", "error": "error", "from": "from", "to": "to"} {
 			if f.Get(field) != "" {
 				query.Set(name, f.Get(field))
 			}
@@ -139,7 +139,7 @@ func seek(f form) (change, error) {
 func redrive(f form) (change, error) {
 	body := map[string]any{"queue": f.queue(), "consumerGroup": f.Get("group")}
 	c := change{method: http.MethodPost, path: "/api/v1/dlq/redrive", body: body, done: "The dead letters are delivered again."}
-	for name, field := range map[string]string{"partition": "partition", "transactionId": "transaction", "error": "error"} {
+	for name, field := range map[string]string{"partition": "partition", "transactionId": "transaction", "error": "error", "from": "from", "to": "to"} {
 		if f.Get(field) != "" {
 			body[name] = f.Get(field)
 		}

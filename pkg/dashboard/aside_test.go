@@ -128,3 +128,38 @@ func TestActionsOnRejectedRows(t *testing.T) {
 		`DELETE /api/v1/inbox/rejected?id=5&queue=q `, `DELETE /api/v1/inbox/rejected?queue=a%26b `, `DELETE /api/v1/inbox/rejected?all=true `,
 	}, asked)
 }
+
+// The time of the failure limits the list, its links, its commands, its export and its actions.
+func TestDeadLettersOfATime(t *testing.T) {
+	t.Parallel()
+	var asked []url.Values
+	var bodies []string
+	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, _ := io.ReadAll(r.Body)
+		asked, bodies = append(asked, r.URL.Query()), append(bodies, string(sent))
+		_, _ = io.WriteString(w, `{"matched":1,"errors":[{"queue":"q","consumerGroup":"g","errorMessage":"no","count":1}],"messages":[{"queue":"q","consumerGroup":"g","partition":"p"}],"pagination":{}}`)
+	}))
+	page := s.send(t, http.MethodGet, "/ui/dead?q=q&g=g&from=2026-05-16T08:00:00Z&to=2026-05-16T09:00:00Z", "").Body.String()
+	const from, to = "2026-05-16T08:00:00Z", "2026-05-16T09:00:00Z"
+	for _, part := range []string{
+		`<input type="hidden" name="from" value="` + from + `"><input type="hidden" name="to" value="` + to + `">`,
+		`href="dead?e=no&amp;from=2026-05-16T08%3A00%3A00Z&amp;g=g&amp;q=q&amp;to=2026-05-16T09%3A00%3A00Z"`,
+		`belfry dlq list --queue q --group g --from ` + from + ` --to ` + to,
+		`belfry dlq redrive q --group g --from ` + from + ` --to ` + to,
+	} {
+		require.Contains(t, page, part)
+	}
+	sent := url.Values{"queue": {"q"}, "group": {"g"}, "from": {from}, "to": {to}, "confirm": {"q"}}
+	s.send(t, http.MethodGet, "/ui/export?q=q&from="+from+"&to="+to, "")
+	sent.Set("action", "purge")
+	s.send(t, http.MethodPost, "/ui/do", sent.Encode())
+	for i, query := range asked {
+		require.Equal(t, []string{from, to}, []string{query.Get("from"), query.Get("to")}, "request %d", i)
+	}
+	sent.Set("action", "redrive")
+	s.send(t, http.MethodPost, "/ui/do", sent.Encode())
+	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","from":"`+from+`","to":"`+to+`"}`, bodies[len(bodies)-1])
+	before := len(asked)
+	require.Contains(t, s.send(t, http.MethodGet, "/ui/dead?from=soon", "").Body.String(), "The instant cannot be read")
+	require.Len(t, asked, before)
+}
