@@ -16,10 +16,19 @@ const (
 	maxCounts = 20
 )
 
+// deadFilter are the filters: the last two are instants of the failure.
+type deadFilter struct {
+	Queue, Group, Partition, Error, From, To string
+}
+
+// link returns a page with the filters.
+func (f deadFilter) link(path string, more ...string) template.URL {
+	return page.Link(path, append([]string{"q", f.Queue, "g", f.Group, "p", f.Partition, "e", f.Error, "from", f.From, "to", f.To}, more...)...)
+}
+
 type deadData struct {
 	*source.DeadLetters
-	// Queue, Group, Partition, Error, and the instants From and To of the failure are the filters.
-	Queue, Group, Partition, Error, From, To string
+	deadFilter
 	// Wrong says why a filter cannot be used.
 	Wrong string
 	// Next is the next page of the list, and Further the page that examines older ones. Back is the first page.
@@ -37,31 +46,25 @@ func (d *deadData) Total() string {
 }
 
 // Filtered reports whether there is a filter.
-func (d *deadData) Filtered() bool { return d.Queue+d.Group+d.Partition+d.Error+d.From+d.To != "" }
-
-// link returns this page with another place in the list.
-func (d *deadData) link(after string) template.URL {
-	return d.to("dead", d.Queue, d.Group, d.Partition, d.Error, "after", after)
-}
+func (d *deadData) Filtered() bool { return d.deadFilter != deadFilter{} }
 
 // ByError and ByPartition return this page with the filters of a count.
 func (d *deadData) ByError(c *source.DeadLetterCount) template.URL {
-	return d.to("dead", c.Queue, c.ConsumerGroup, d.Partition, c.ErrorMessage)
+	f := d.deadFilter
+	f.Queue, f.Group, f.Error = c.Queue, c.ConsumerGroup, c.ErrorMessage
+	return f.link("dead")
 }
 
 // ByPartition is ByError for a partition.
 func (d *deadData) ByPartition(c *source.DeadLetterCount) template.URL {
-	return d.to("dead", c.Queue, c.ConsumerGroup, c.Partition, d.Error)
+	f := d.deadFilter
+	f.Queue, f.Group, f.Partition = c.Queue, c.ConsumerGroup, c.Partition
+	return f.link("dead")
 }
 
 // Of returns this page for a queue, and for a group and a partition if they are not empty.
 func (d *deadData) Of(queue, group, partition string) template.URL {
-	return d.to("dead", queue, group, partition, "")
-}
-
-// to is a link with filters and the time of the page.
-func (d *deadData) to(path, queue, group, partition, text string, more ...string) template.URL {
-	return page.Link(path, append([]string{"q", queue, "g", group, "p", partition, "e", text, "from", d.From, "to", d.To}, more...)...)
+	return deadFilter{Queue: queue, Group: group, Partition: partition, From: d.From, To: d.To}.link("dead")
 }
 
 // readTime reads an instant of the filter. It returns the text as the API reads it.
@@ -79,7 +82,9 @@ func (d *deadData) readTime(text string) string {
 
 func deadLetters(r *page.Request) (*page.Content, error) {
 	q := r.Query
-	d := &deadData{Queue: q.Get("q"), Group: q.Get("g"), Partition: q.Get("p"), Error: q.Get("e"), DeadLetters: &source.DeadLetters{}}
+	d := &deadData{
+		DeadLetters: &source.DeadLetters{}, deadFilter: deadFilter{Queue: q.Get("q"), Group: q.Get("g"), Partition: q.Get("p"), Error: q.Get("e")},
+	}
 	d.From, d.To = d.readTime(q.Get("from")), d.readTime(q.Get("to"))
 	if d.Wrong != "" {
 		return &page.Content{Title: "Dead letters", Data: d}, nil
@@ -98,15 +103,15 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	shown.Errors, shown.Partitions = found.Errors[:min(len(found.Errors), maxCounts)], found.Partitions[:min(len(found.Partitions), maxCounts)]
 	d.DeadLetters = &shown
 	if next := found.Pagination.Next; next != nil {
-		d.Next = d.link(*next)
+		d.Next = d.link("dead", "after", *next)
 	}
 	if next := found.Next; next != nil {
-		d.Further = d.link(*next)
+		d.Further = d.link("dead", "after", *next)
 	}
 	if q.Has("after") {
-		d.Back = d.link("")
+		d.Back = d.link("dead")
 	}
-	d.Export = d.to("export", d.Queue, d.Group, d.Partition, d.Error)
+	d.Export = d.link("export")
 	return &page.Content{Title: "Dead letters", Data: d, Commands: deadCommands(r, d, filters)}, nil
 }
 
