@@ -153,13 +153,20 @@ func TestDeadLettersOfATime(t *testing.T) {
 	s.send(t, http.MethodGet, "/ui/export?q=q&from="+from+"&to="+to, "")
 	sent.Set("action", "purge")
 	s.send(t, http.MethodPost, "/ui/do", sent.Encode())
+	require.Len(t, asked, 3)
 	for i, query := range asked {
 		require.Equal(t, []string{from, to}, []string{query.Get("from"), query.Get("to")}, "request %d", i)
 	}
 	sent.Set("action", "redrive")
 	s.send(t, http.MethodPost, "/ui/do", sent.Encode())
 	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","from":"`+from+`","to":"`+to+`"}`, bodies[len(bodies)-1])
+	s.send(t, http.MethodPost, "/ui/redrive", sent.Encode())
+	require.JSONEq(t, `{"queue":"q","consumerGroup":"g","from":"`+from+`","to":"`+to+`"}`, bodies[len(bodies)-1])
 	before := len(asked)
-	require.Contains(t, s.send(t, http.MethodGet, "/ui/dead?from=soon", "").Body.String(), "The instant cannot be read")
+	for query, wrong := range map[string]string{
+		"from=soon": "The instant &#34;soon&#34; cannot be read", "from=" + to + "&to=" + from: "The end is before the beginning",
+	} {
+		require.Contains(t, s.send(t, http.MethodGet, "/ui/dead?"+query, "").Body.String(), wrong)
+	}
 	require.Len(t, asked, before)
 }

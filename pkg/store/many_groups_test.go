@@ -14,7 +14,7 @@ import (
 // are messages, and those that wait only for a redriven message.
 func TestAWakeFindsTheSameCursorsAmongManyGroups(t *testing.T) {
 	t.Parallel()
-	for _, others := range []int{0, 500} {
+	for _, others := range []int{0, 1500} {
 		b := newBench(t)
 		b.push("p", "m1", "m2")
 		b.exec(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue)
@@ -64,11 +64,14 @@ func TestAWakeDoesNotReadReadyCursors(t *testing.T) {
 		SELECT q.id, 'g' || i, true FROM belfry.queue q, generate_series(1, 10000) AS i`)
 	b.exec(`INSERT INTO belfry.cursor (partition_id, group_id, ready_at)
 		SELECT p.id, g.id, now() FROM belfry.partition p JOIN belfry.consumer_group g ON g.queue_id = p.queue_id`)
+	// On average a queue has few groups.
+	b.exec(`INSERT INTO belfry.queue (name) SELECT 'one' || i FROM generate_series(1, 5000) AS i`)
+	b.exec(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue) SELECT q.id, 'g', true FROM belfry.queue q WHERE q.name LIKE 'one%'`)
 	for _, statistics := range []string{"none", "analyzed"} {
 		if statistics == "analyzed" {
 			b.exec(`ANALYZE`)
 		}
 		wake(partition) // reads the catalog again
-		require.Less(t, wake(partition), 150, "statistics %s", statistics)
+		require.Less(t, wake(partition), 400, "statistics %s", statistics) // it counts the groups up to 1,001
 	}
 }

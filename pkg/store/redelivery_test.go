@@ -246,12 +246,11 @@ func TestAMessageRedrivenTwiceIsRedeliveredOnce(t *testing.T) {
 	b.requireRedrives(1)
 }
 
-// A call acknowledges one message twice, without a lease. The group had sought back behind a redriven
-// message, so the first ack is for the log, and the second one is not for the redriven message: that would
-// depend on whether the instance sends both as one.
+// A call acknowledges one message twice, without a lease. The group had sought back to before a redriven
+// message, so both acks are for the log: the acks of a call are judged by where the cursor was before it.
 func TestASecondAckOfACallIsNotForTheRedrivenMessage(t *testing.T) {
 	t.Parallel()
-	for _, second := range []queue.AckStatus{queue.AckCompleted, queue.AckDead} {
+	for _, first := range []queue.AckStatus{queue.AckCompleted, queue.AckDead} {
 		b := newBench(t)
 		b.register("g")
 		b.push("p", "m1", "m2")
@@ -259,7 +258,7 @@ func TestASecondAckOfACallIsNotForTheRedrivenMessage(t *testing.T) {
 		require.True(t, b.ack(d, queue.AckDead, d.Messages...)[0].Success)
 		require.Equal(t, 2, b.redrive())
 		b.exec(`UPDATE belfry.cursor SET committed = 0`) // as a seek to the beginning
-		acks := append(unfenced(d, second, d.Messages[1]), unfenced(d, queue.AckCompleted, d.Messages[1])...)
+		acks := append(unfenced(d, first, d.Messages[1]), unfenced(d, queue.AckCompleted, d.Messages[1])...)
 		results, err := newStore(t, b.pool, prometheus.NewRegistry(), nil).Ack(t.Context(), acks)
 		require.NoError(t, err)
 		require.True(t, results[0].Success && results[1].Success)

@@ -981,7 +981,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 --   5. The lease ends when the cursor reaches its end.
 --   6. A redriven message counts alone and does not move the cursor. The lease of a redelivery ends
 --      when all its messages are settled, or with the first failed ack or retry. An ack without a
---      lease is for the redriven message if the cursor had passed the message before the call.
+--      lease is for the redriven message if the lease of the cursor redelivered it, or the cursor had
+--      passed or skipped it before the call.
 --
 -- Locks the cursors in (partition, group) order. Rows are reached by their newest version; see
 -- sql/schema/partition.sql.
@@ -4127,7 +4128,7 @@ END $$;
 -- From sql/functions/wake/needs_wake.sql.
 
 -- Reports whether a cursor may have ready messages although its row says otherwise. Its ready_at is
--- NULL, or it waits only for the retry delay of redriven messages.
+-- NULL, or it waits only for the retry delay of redriven messages. cursor_asleep must have all of them.
 CREATE FUNCTION belfry.needs_wake(ready_at timestamptz, committed bigint, last_seq bigint, redrives integer, lease_id uuid)
 RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN $1 IS NULL THEN $2 < $3 OR coalesce($4, 0) > 0
@@ -4138,8 +4139,7 @@ $$;
 
 -- Sets ready_at to NULL for cursors that are marked ready although nothing is left, or although the
 -- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by
--- (partition, group). Returns the number of settled cursors. A wake of the partitions must follow
--- the commit.
+-- (partition, group). Returns the number of settled cursors. A wake must follow the commit.
 --
 -- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
 -- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a
@@ -4209,9 +4209,9 @@ END $$;
 -- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
 -- messages before that instant. start_at is cleared at the first message after it.
 --
--- It looks at the newest version of the cursor of each group. In a queue with more than 64 groups it
--- looks only at cursors in the index cursor_asleep: most cursors of many groups are ready. It also
--- reads old versions there, which a held snapshot keeps.
+-- It looks at the newest version of the cursor of each group. In a queue with more than 1,000 groups it
+-- looks only at cursors in the index cursor_asleep, which has all that needs_wake can accept: most
+-- cursors of many groups are ready. It also reads old versions there, which a held snapshot keeps.
 --
 -- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
 -- commit does not wait for the disk.
@@ -4235,7 +4235,7 @@ BEGIN
                          ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
-                        SELECT count(*) > 64 AS many FROM (SELECT FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id LIMIT 65) AS g) AS n
+                        SELECT count(*) > 1000 AS many FROM (SELECT FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id LIMIT 1001) AS g) AS n
                  CROSS JOIN LATERAL (
                         SELECT g.id, c.ready_at, c.committed, c.redrives, c.lease_id
                           FROM (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT n.many OFFSET 0) AS g
@@ -4246,7 +4246,7 @@ BEGIN
                         UNION ALL
                         SELECT c.group_id, c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE n.many AND c.partition_id = w.id AND (c.ready_at IS NULL OR c.redrives > 0)
-                           AND EXISTS (SELECT FROM belfry.consumer_group g WHERE g.id = c.group_id AND g.queue_id = p.queue_id)) AS c
+                           AND EXISTS (SELECT FROM belfry.consumer_group g WHERE g.id = c.group_id AND g.queue_id = p.queue_id OFFSET 0)) AS c
                  WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (
@@ -4312,4 +4312,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '74b22053396a4480a7ba2dea7822a5b363e1932cb15654a4decb6a5b566d54c6';
+COMMENT ON FUNCTION belfry.baseline() IS 'f8f49c49398978f33268205c48a08b52959e769ed58c226ac40c655e4541b192';

@@ -16,7 +16,7 @@ const (
 	maxCounts = 20
 )
 
-// deadFilter are the filters: the last two are instants of the failure.
+// deadFilter are the filters. From and To bound the instant of the failure, both inclusive.
 type deadFilter struct {
 	Queue, Group, Partition, Error, From, To string
 }
@@ -62,9 +62,16 @@ func (d *deadData) ByPartition(c *source.DeadLetterCount) template.URL {
 	return f.link("dead")
 }
 
-// Of returns this page for a queue, and for a group and a partition if they are not empty.
+// Of returns this page for a queue, and for a group and a partition if they are not empty. The
+// time stays, the error does not.
 func (d *deadData) Of(queue, group, partition string) template.URL {
 	return deadFilter{Queue: queue, Group: group, Partition: partition, From: d.From, To: d.To}.link("dead")
+}
+
+// instant is parseInstant of a text that can be read.
+func instant(text string) time.Time {
+	at, _ := parseInstant(text)
+	return at
 }
 
 // readTime reads an instant of the filter. It returns the text as the API reads it.
@@ -74,7 +81,7 @@ func (d *deadData) readTime(text string) string {
 	case text == "":
 		return ""
 	case !ok:
-		d.Wrong = "The instant cannot be read: write it like 2026-05-16T08:41:27Z."
+		d.Wrong = "The instant " + page.Quoted(text) + " cannot be read: write it like 2026-05-16T08:41:27Z."
 		return text
 	}
 	return at.UTC().Format(time.RFC3339Nano)
@@ -86,6 +93,9 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 		DeadLetters: &source.DeadLetters{}, deadFilter: deadFilter{Queue: q.Get("q"), Group: q.Get("g"), Partition: q.Get("p"), Error: q.Get("e")},
 	}
 	d.From, d.To = d.readTime(q.Get("from")), d.readTime(q.Get("to"))
+	if d.Wrong == "" && d.From != "" && d.To != "" && instant(d.To).Before(instant(d.From)) {
+		d.Wrong = "The end is before the beginning: exchange them."
+	}
 	if d.Wrong != "" {
 		return &page.Content{Title: "Dead letters", Data: d}, nil
 	}
@@ -119,6 +129,9 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 func deadCommands(r *page.Request, d *deadData, filters []string) []page.Command {
 	failed := []string{"--from", d.From, "--to", d.To}
 	list := page.Flags([]string{"dlq", "list"}, append([]string{"--queue", d.Queue, "--group", d.Group, "--partition", d.Partition}, failed...)...)
+	if d.Error != "" {
+		list = nil // the command has no flag for an error
+	}
 	commands := []page.Command{
 		r.Get("List the dead letters", string(page.Link("/api/v1/dlq", filters...)), list...),
 		r.Get("Count them by error and by partition", string(page.Link("/api/v1/dlq/summary", filters...))),

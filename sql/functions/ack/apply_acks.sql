@@ -29,7 +29,8 @@
 --   5. The lease ends when the cursor reaches its end.
 --   6. A redriven message counts alone and does not move the cursor. The lease of a redelivery ends
 --      when all its messages are settled, or with the first failed ack or retry. An ack without a
---      lease is for the redriven message if the cursor had passed the message before the call.
+--      lease is for the redriven message if the lease of the cursor redelivered it, or the cursor had
+--      passed or skipped it before the call.
 --
 -- Locks the cursors in (partition, group) order. Rows are reached by their newest version; see
 -- sql/schema/partition.sql.

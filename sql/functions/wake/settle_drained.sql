@@ -1,7 +1,6 @@
 -- Sets ready_at to NULL for cursors that are marked ready although nothing is left, or although the
 -- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by
--- (partition, group). Returns the number of settled cursors. A wake of the partitions must follow
--- the commit.
+-- (partition, group). Returns the number of settled cursors. A wake must follow the commit.
 --
 -- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
 -- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a

@@ -2,9 +2,9 @@
 -- the seconds until they are ready. See store/wake. A cursor with a start_at moves over the
 -- messages before that instant. start_at is cleared at the first message after it.
 --
--- It looks at the newest version of the cursor of each group. In a queue with more than 64 groups it
--- looks only at cursors in the index cursor_asleep: most cursors of many groups are ready. It also
--- reads old versions there, which a held snapshot keeps.
+-- It looks at the newest version of the cursor of each group. In a queue with more than 1,000 groups it
+-- looks only at cursors in the index cursor_asleep, which has all that needs_wake can accept: most
+-- cursors of many groups are ready. It also reads old versions there, which a held snapshot keeps.
 --
 -- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its
 -- commit does not wait for the disk.
@@ -28,7 +28,7 @@ BEGIN
                          ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
-                        SELECT count(*) > 64 AS many FROM (SELECT FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id LIMIT 65) AS g) AS n
+                        SELECT count(*) > 1000 AS many FROM (SELECT FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id LIMIT 1001) AS g) AS n
                  CROSS JOIN LATERAL (
                         SELECT g.id, c.ready_at, c.committed, c.redrives, c.lease_id
                           FROM (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT n.many OFFSET 0) AS g
@@ -39,7 +39,7 @@ BEGIN
                         UNION ALL
                         SELECT c.group_id, c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE n.many AND c.partition_id = w.id AND (c.ready_at IS NULL OR c.redrives > 0)
-                           AND EXISTS (SELECT FROM belfry.consumer_group g WHERE g.id = c.group_id AND g.queue_id = p.queue_id)) AS c
+                           AND EXISTS (SELECT FROM belfry.consumer_group g WHERE g.id = c.group_id AND g.queue_id = p.queue_id OFFSET 0)) AS c
                  WHERE NOT p.paused AND belfry.needs_wake(c.ready_at, c.committed, p.last_seq, c.redrives, c.lease_id)
                  ORDER BY 1, 2) AS k
          CROSS JOIN LATERAL (

@@ -25,14 +25,14 @@
 //	herd       1,000 waiting requests of one group, one message: statements
 //	many       5,000 waiting requests of 2,000 groups, 200 pushes a second;
 //	           memory for each request
-//	groups     10,000 groups of one queue, a waiting request of 100 of them at
-//	           another instance than 200 pushes a second: resyncs
+//	groups     10,000 groups of one queue; 100 of them have a request that waits at
+//	           another instance than 200 pushes a second: requests that a resync woke
 //	timers     delays, windows and leases end: lateness, and statements meanwhile
 //	mix        two instances, producers and consumers on both: exactly once, in
 //	           order
 //
-// The first messages fill caches and have no times. The measure many has too many groups for
-// that. A time from the answer of a push can be negative: the server delivers the message when it
+// The first messages fill caches and have no times. The measures many and groups have too
+// many groups for that. A time from the answer of a push can be negative: the server delivers the message when it
 // is committed, before it answers the push.
 //
 // # Measured

@@ -77,7 +77,7 @@ func measureGroups(ctx context.Context, r *suite, out *report) (err error) {
 	return nil
 }
 
-// makeGroups makes the partitions and all groups. The groups without a request are ready, like groups that
+// makeGroups makes the partitions, all groups and their cursors. The groups without a request are ready, like groups that
 // nobody has read for a while.
 func (t *trial) makeGroups(ctx context.Context) (err error) {
 	conn, err := pgx.Connect(ctx, t.cluster.URL(t.database))

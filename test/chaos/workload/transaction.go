@@ -74,15 +74,15 @@ func (c *client) transact(ctx context.Context, t transaction) {
 	}
 	if result.Outcome == history.Done && c.chance(needless) {
 		result = c.transactOnce(ctx, t)
-		if result.Outcome == history.Refused && !refusesRepeat(t, result.Error) {
+		if result.Outcome == history.Refused && !mayRefuseRepeat(t, result.Error) {
 			c.clients.complain("%s: transaction %s was applied, and refused when it was sent again", c.name, t.name)
 		}
 	}
 }
 
-// refusesRepeat reports whether the error may answer an applied transaction that is sent again: a 503 does not consider
+// mayRefuseRepeat reports whether the error may answer an applied transaction that is sent again: a 503 does not consider
 // it, and the messages of a lossy queue may be deleted by then.
-func refusesRepeat(t transaction, err string) bool {
+func mayRefuseRepeat(t transaction, err string) bool {
 	return strings.HasPrefix(err, "503 ") || isLossy(t.of.queue) && strings.HasSuffix(err, "Message not found")
 }
 
