@@ -71,7 +71,7 @@ func TestAWakeDoesNotReadReadyCursors(t *testing.T) {
 		if statistics == "analyzed" {
 			b.exec(`ANALYZE`)
 		}
-		wake(partition) // reads the catalog again
+		wake(partition)                                                    // reads the catalog again
 		require.Less(t, wake(partition), 400, "statistics %s", statistics) // it counts the groups up to 1,001
 	}
 }
