@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// A wake finds the same cursors whether the queue has few groups or many: those that sleep although there
-// are messages, and those that wait only for a redriven message.
+// A wake finds the same cursors among few groups and among many. Some are not ready although they have
+// messages. Others wait only for a redriven message.
 func TestAWakeFindsTheSameCursorsAmongManyGroups(t *testing.T) {
 	t.Parallel()
 	for _, others := range []int{0, 1500} {

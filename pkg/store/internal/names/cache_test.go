@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A group stays known to its queue when the table begins anew, because a waiter may just have looked it up,
-// until it begins anew once more.
+// When the table begins anew, a group stays known to its queue: a request may have just looked it up. The
+// next new beginning forgets the group.
 func TestAFullTableOfGroupsBeginsAnew(t *testing.T) {
 	t.Parallel()
 	c := newCache()
