@@ -207,7 +207,9 @@ func (d *Dashboard) cameFrom(r *http.Request) string {
 	return "./"
 }
 
-// do serves POST do: it takes an action through the API, and sends the browser back.
+// do serves POST do: it takes an action through the API, and sends the browser back. A script that sends a form
+// has the header X-Form. Its answer has the page where the browser goes in Location, or the reason of a refusal,
+// so that the form stays as it is.
 func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	parsed := r.ParseForm()
@@ -215,7 +217,7 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	caller, err := d.caller(r)
 	if err != nil {
 		setNotice(w, r, "Nothing was changed: "+errorText(err)+".", true)
-		redirect(w, "sign-in?"+url.Values{"next": {back}}.Encode())
+		leave(w, r, "sign-in?"+url.Values{"next": {back}}.Encode())
 		return
 	}
 	var text, to string
@@ -225,18 +227,32 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 		text, to, err = d.take(caller, form{lines(r.PostForm)})
 	}
 	var told toldError
-	switch {
-	case errors.As(err, &told):
-		setNotice(w, r, string(told), true)
-	case err != nil:
-		setNotice(w, r, "Nothing was changed: "+errorText(err)+".", true)
-	default:
-		setNotice(w, r, text, false)
+	if err != nil && !errors.As(err, &told) {
+		told = toldError("Nothing was changed: " + errorText(err) + ".")
 	}
+	if told != "" && r.Header.Get(byScript) != "" {
+		http.Error(w, string(told), http.StatusUnprocessableEntity)
+		return
+	}
+	setNotice(w, r, text+string(told), told != "")
 	if to != "" {
 		back = to
 	}
-	redirect(w, back)
+	leave(w, r, back)
+}
+
+// byScript is the header of a form that a script sends.
+const byScript = "X-Form"
+
+// leave sends the browser to a page, or tells a script to do so. A script would follow a redirect itself and so
+// read the text that is kept for the page.
+func leave(w http.ResponseWriter, r *http.Request, to string) {
+	if r.Header.Get(byScript) == "" {
+		redirect(w, to)
+		return
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // counted says how many an action has changed, if its answer has numbers.

@@ -132,6 +132,24 @@ func TestARefusedActionLeadsBack(t *testing.T) {
 	require.Zero(t, s.api.calls.Load())
 }
 
+// A script that sends a form gets the reason of a refusal, and where the browser goes otherwise.
+func TestAScriptThatSendsAFormStaysWhenItIsRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
+	byScript := func(r *http.Request) { r.Header.Set("X-Form", "1") }
+	w := s.send(t, http.MethodPost, "/ui/do", "action=push&queue=a&payload=x&back=queue%3Fq%3Da", with("good"), byScript)
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Equal(t, "Nothing was changed: the payload is not JSON.\n", w.Body.String())
+	require.Empty(t, notice(t, w))
+	w = s.send(t, http.MethodPost, "/ui/do", pauseOrders, with("good"), byScript)
+	require.Equal(t, http.StatusNoContent, w.Code)
+	require.NotEmpty(t, w.Header().Get("Location"))
+	require.Contains(t, notice(t, w), "+The queue is paused")
+	w = s.send(t, http.MethodPost, "/ui/do", pauseOrders, byScript)
+	require.Equal(t, http.StatusNoContent, w.Code)
+	require.Equal(t, "sign-in?next=queue%3Fq%3Da%252Fb", w.Header().Get("Location"))
+}
+
 // A payload is shown as it is stored, and what follows a value that is too deep is shown too.
 func TestAPayloadIsShownAsItIsStored(t *testing.T) {
 	t.Parallel()

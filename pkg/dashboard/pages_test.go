@@ -107,9 +107,14 @@ func large() answers {
 
 func startOn(t *testing.T, api http.Handler) setup {
 	t.Helper()
+	return startAs(t, api, nil)
+}
+
+func startAs(t *testing.T, api http.Handler, auth dashboard.Authenticator) setup {
+	t.Helper()
 	s := setup{changes: &source.Changes{}}
 	var err error
-	s.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: s.changes, Log: zaptest.NewLogger(t)})
+	s.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Auth: auth, Changes: s.changes, Log: zaptest.NewLogger(t)})
 	require.NoError(t, err)
 	return s
 }

@@ -64,6 +64,32 @@ export async function pressesTwice(browser, open) {
   await page.close();
 }
 
+// what is typed stays when the server refuses it, and when it does not answer. The next try works.
+export async function triesAgain(browser, open) {
+  const page = await browser.newPage();
+  await open.push("person.refused", "a", [1]);
+  await page.goto(`${open.url}/ui/queue?q=person.refused`);
+  await page.getByText("Push a test message").click();
+  const form = page.locator("form").filter({ has: page.getByRole("button", { name: "Push", exact: true }) });
+  const payload = form.locator("textarea"), press = () => form.getByRole("button", { name: "Push", exact: true }).click();
+  const text = '{\n  "order": 12345678901234567890\n}';
+  await payload.fill(text);
+  await form.getByLabel("Transaction id").fill("x".repeat(300));
+  await press();
+  await form.getByRole("alert").getByText("Nothing was stored").waitFor();
+  assert.equal(await payload.inputValue(), text);
+  await form.getByLabel("Transaction id").fill("t");
+  await page.route("**/ui/do", (route) => route.abort());
+  await press();
+  await form.getByRole("alert").getByText("did not answer").waitFor();
+  assert.equal(await payload.inputValue(), text);
+  await page.unroute("**/ui/do");
+  await press();
+  await page.getByText("The message is stored.").waitFor();
+  assert.equal((await open.get("/api/v1/status/queues/person.refused")).totals.total, 2);
+  await page.close();
+}
+
 // a copied command works behind a proxy, and another person's change is kept.
 export async function edits(browser, open, proxied) {
   const page = await browser.newPage();

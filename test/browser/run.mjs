@@ -298,6 +298,7 @@ const tests = {
   async "a page of what does not exist comes back with it"() { await person.waits(browser, open); },
 
   async "a button that is pressed twice acts once"() { await person.pressesTwice(browser, open); },
+  async "what is typed stays when it is refused"() { await person.triesAgain(browser, open); },
 
   async "an edit keeps what another person has changed, also behind a proxy"() {
     const proxy = await under("/ops/belfry", open.url);

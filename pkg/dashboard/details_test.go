@@ -1,0 +1,141 @@
+package dashboard_test
+
+import (
+	"context"
+	"encoding/json"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/dashboard"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+	"github.com/belfry-mq/belfry/pkg/identity"
+)
+
+// until accepts each token before an instant.
+type until struct {
+	time.Time
+	*identity.Principal
+}
+
+func (u until) Verify(ctx context.Context, token string) (*identity.Principal, error) {
+	if time.Now().Before(u.Time) {
+		return u.Principal, nil
+	}
+	return tokens{}.Verify(ctx, token)
+}
+
+// The stream of a page ends the session when the verifier refuses the token. That is later than the end in the
+// token, because the verifier allows for clocks that differ.
+func TestASessionEndsWhenItsTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ends := time.Now().Add(10 * time.Second)
+		refused := ends.Add(30 * time.Second)
+		d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{
+			API: &api{}, Auth: until{refused, &identity.Principal{Role: identity.Admin, ExpiresAt: ends}}, Changes: &source.Changes{}, Log: zap.NewNop(),
+		})
+		require.NoError(t, err)
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ui/live", http.NoBody)
+		with("some")(r)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r)
+		require.Contains(t, w.Body.String(), "event: ended")
+		require.WithinDuration(t, refused, time.Now(), time.Second)
+		d.Close()
+	})
+}
+
+// "Stored before" bounds the list, and all ages keep the bound.
+func TestMessagesThatWereStoredBefore(t *testing.T) {
+	t.Parallel()
+	var asked *http.Request
+	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/api/v1/messages" {
+			asked = r
+		}
+		_, _ = io.WriteString(w, `{"pagination": {}}`)
+	}))
+	page := html.UnescapeString(s.send(t, http.MethodGet, "/ui/messages?q=a&since=1h&until=2026-05-16T10:41:27%2B02:00", "").Body.String())
+	require.Equal(t, "2026-05-16T08:41:27Z", asked.URL.Query().Get("to"))
+	require.Equal(t, "2026-05-16T07:41:00Z", asked.URL.Query().Get("from"))
+	require.Contains(t, page, "messages?q=a&since=all&until=2026-05-16T10%3A41%3A27%2B02%3A00", "all ages")
+	asked = nil
+	require.Contains(t, s.send(t, http.MethodGet, "/ui/messages?until=yesterday", "").Body.String(), "The instant cannot be read")
+	require.Nil(t, asked)
+}
+
+// Pages with many large traces stay small.
+func TestPagesWithLargeTracesAreSmall(t *testing.T) {
+	t.Parallel()
+	traces := make([]any, 50)
+	for i := range traces {
+		traces[i] = map[string]any{"event_type": "parcel sent", "data": json.RawMessage("[" + strings.Repeat(`"<&>",`, 10_000) + "0]"), "created_at": time.Now()}
+	}
+	found := map[string]any{"traces": traces, "total": len(traces), "pagination": map[string]any{}}
+	s := startOn(t, answers{"/api/v1/traces/by-name/n": found, "/api/v1/traces/p/t": found, "/api/v1/messages/p/t": map[string]any{"payload": 1}})
+	for _, path := range []string{"/ui/traces?name=n", "/ui/message?partition=p&t=t"} {
+		page := s.send(t, http.MethodGet, path, "").Body
+		require.Less(t, page.Len(), 300<<10, path)
+		require.Equal(t, len(traces), strings.Count(page.String(), "parcel sent"), path)
+	}
+}
+
+// A page offers a token with grants only the actions that it may take.
+func TestGrantsHideActions(t *testing.T) {
+	t.Parallel()
+	const pushes, deletes, pauses = `value="push"`, `value="delete-queue"`, `value="pause-queue"`
+	all := []string{pushes, deletes, pauses}
+	for name, of := range map[string]struct {
+		role    identity.Role
+		grants  *identity.Grants
+		offered []string
+	}{
+		"no grants":           {identity.Admin, nil, all},
+		"writer":              {identity.ReadWrite, nil, []string{pushes, pauses}},
+		"reader":              {identity.ReadOnly, nil, nil},
+		"pushes":              {identity.Admin, &identity.Grants{Push: []string{"a"}, Read: []string{"a"}}, []string{pushes}},
+		"administers":         {identity.Admin, &identity.Grants{Admin: []string{"a"}}, all},
+		"administers another": {identity.Admin, &identity.Grants{Admin: []string{"b"}, Read: []string{"a"}}, nil},
+	} {
+		s := startAs(t, answers{"/api/v1/status/queues/a": map[string]any{"queue": map[string]any{"name": "a"}, "pagination": map[string]any{}}},
+			tokens{"t": {Role: of.role, Grants: of.grants}})
+		page := s.send(t, http.MethodGet, "/ui/queue?q=a", "", with("t")).Body.String()
+		var offered []string
+		for _, action := range all {
+			if strings.Contains(page, action) {
+				offered = append(offered, action)
+			}
+		}
+		require.Equal(t, of.offered, offered, name)
+	}
+}
+
+// A name has the line ends that it was made with, and a form has others.
+func TestNamesKeepTheirLineEnds(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), nil)
+	s.send(t, http.MethodGet, "/ui/options?q=+a%0D%0Ab+", "")
+	require.Equal(t, "/api/v1/status/queues/%20a%0Ab%20", s.api.path.Load())
+	s.send(t, http.MethodPost, "/ui/do", "action=delete-queue&queue=+a%0D%0Ab+&confirm=+a%0D%0Ab+")
+	require.Equal(t, "/api/v1/resources/queues/%20a%0Ab%20", s.api.path.Load())
+}
+
+// A path below a page leads to Overview: the links of a page would lead nowhere from there.
+func TestAPathBelowAPageLeadsBack(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), nil)
+	for path, to := range map[string]string{"/ui/queue/x": "../", "/ui/queue/x/y": "../../"} {
+		w := s.send(t, http.MethodGet, path, "")
+		require.Equal(t, to, w.Header().Get("Location"), path)
+		require.Contains(t, notice(t, w), "-There is no page "+strings.TrimPrefix(path, "/ui/"))
+	}
+}
