@@ -93,6 +93,17 @@ type builder struct {
 	addr net.Addr
 }
 
+// warn logs settings that are valid and contradict each other.
+func warn(cfg *config.Config, log *zap.Logger) {
+	if !cfg.Auth.Enabled && (cfg.Auth.Secret != "" || cfg.Auth.PublicKey != "" || cfg.Auth.JWKSURL != "") {
+		log.Warn("Keys for tokens are configured, but auth.enabled is false: every request may do everything.")
+	}
+	if cfg.HTTP.MaxConnections <= cfg.Dispatch.MaxIntentions {
+		log.Warn("http.max_connections is not above dispatch.max_intentions: waiting pops can take every connection, and pushes get 503.",
+			zap.Int("http.max_connections", cfg.HTTP.MaxConnections), zap.Int("dispatch.max_intentions", cfg.Dispatch.MaxIntentions))
+	}
+}
+
 // newBuilder returns a builder without rooms. The caller closes it.
 func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, reg *prometheus.Registry, log *zap.Logger) builder {
 	return builder{
@@ -106,6 +117,7 @@ func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, 
 // The bus calls its handlers in the order of construction. So the store resets its scan floors before
 // the dispatcher wakes a request, and the other instances are notified last.
 func (b builder) build(ctx context.Context) error {
+	warn(&b.cfg, b.log)
 	b.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	sealer, err := seal.New(b.cfg.Encryption)
 	if err != nil {
@@ -167,9 +179,6 @@ func (b builder) build(ctx context.Context) error {
 // authenticator returns what verifies tokens, or nil if auth.enabled is false.
 func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, error) {
 	if !b.cfg.Auth.Enabled {
-		if b.cfg.Auth.Secret != "" || b.cfg.Auth.PublicKey != "" || b.cfg.Auth.JWKSURL != "" {
-			b.log.Warn("Keys for tokens are configured, but auth.enabled is false: every request may do everything.")
-		}
 		return nil, nil
 	}
 	revocations := revocation.NewWatcher(b.pool, b.log)
