@@ -76,7 +76,7 @@ export async function triesAgain(browser, open) {
   await payload.fill(text);
   await form.getByLabel("Transaction id").fill("x".repeat(300));
   await press();
-  await form.getByRole("alert").getByText("Nothing was stored").waitFor();
+  await form.getByRole("alert").getByText("Nothing was changed").waitFor();
   assert.equal(await payload.inputValue(), text);
   await form.getByLabel("Transaction id").fill("t");
   await page.route("**/ui/do", (route) => route.abort());
