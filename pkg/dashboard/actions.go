@@ -3,6 +3,7 @@ package dashboard
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -208,8 +209,8 @@ func (d *Dashboard) cameFrom(r *http.Request) string {
 }
 
 // do serves POST do: it takes an action through the API, and sends the browser back. A script that sends a form
-// has the header X-Form. Its answer has the page where the browser goes in Location, or the reason of a refusal,
-// so that the form stays as it is.
+// has the header X-Form. Its answer has the page where the browser goes in Location, or else the reason of a
+// refusal, so that the form stays as it is.
 func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	parsed := r.ParseForm()
@@ -231,7 +232,9 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 		told = toldError("Nothing was changed: " + errorText(err) + ".")
 	}
 	if told != "" && r.Header.Get(byScript) != "" {
-		http.Error(w, string(told), http.StatusUnprocessableEntity)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set(byScript, "refused") // with status 200: a browser logs others as errors of the page
+		_, _ = io.WriteString(w, string(told)) // the browser may have left
 		return
 	}
 	setNotice(w, r, text+string(told), told != "")
@@ -241,7 +244,7 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	leave(w, r, back)
 }
 
-// byScript is the header of a form that a script sends.
+// byScript is the header of a form that a script sends, and of the answer that refuses it.
 const byScript = "X-Form"
 
 // leave sends the browser to a page, or tells a script to do so. A script would follow a redirect itself and so

@@ -138,8 +138,10 @@ func TestAScriptThatSendsAFormStaysWhenItIsRefused(t *testing.T) {
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
 	byScript := func(r *http.Request) { r.Header.Set("X-Form", "1") }
 	w := s.send(t, http.MethodPost, "/ui/do", "action=push&queue=a&payload=x&back=queue%3Fq%3Da", with("good"), byScript)
-	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
-	require.Equal(t, "Nothing was changed: the payload is not JSON.\n", w.Body.String())
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, "refused", w.Header().Get("X-Form"))
+	require.Empty(t, w.Header().Get("Location"))
+	require.Equal(t, "Nothing was changed: the payload is not JSON.", w.Body.String())
 	require.Empty(t, notice(t, w))
 	w = s.send(t, http.MethodPost, "/ui/do", pauseOrders, with("good"), byScript)
 	require.Equal(t, http.StatusNoContent, w.Code)

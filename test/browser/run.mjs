@@ -192,7 +192,7 @@ const tests = {
     const complaints = watch(page);
     const visit = (path) => page.goto(`${open.url}/ui/${path}`);
     const press = (name) => page.getByRole("button", { name, exact: true }).click();
-    const done = (text) => page.getByRole("status").filter({ hasText: text }).waitFor();
+    const done = (text) => page.locator("[role=status], [role=alert]").filter({ hasText: text }).waitFor();
     const queue = () => open.get("/api/v1/status/queues/shop.orders");
     const group = async () => (await open.get("/api/v1/consumer-groups")).find((one) => one.queueName === "shop.orders" && one.name === "billing");
 

@@ -24,7 +24,7 @@ async function send(form, button) {
       location.assign(to);
       return;
     }
-    refuse(form, answer.status === 422 ? await answer.text() : `The answer has the status ${answer.status}. Load the page to see whether something was changed.`);
+    refuse(form, answer.headers.get("X-Form") === "refused" ? await answer.text() : `The answer has the status ${answer.status}. Load the page to see whether something was changed.`);
   } catch {
     refuse(form, "The server did not answer. Load the page to see whether something was changed.");
   }
