@@ -233,7 +233,7 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	}
 	if told != "" && r.Header.Get(byScript) != "" {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set(byScript, "refused") // with status 200: a browser logs others as errors of the page
+		w.Header().Set(byScript, "refused")    // with status 200: a browser logs others as errors of the page
 		_, _ = io.WriteString(w, string(told)) // the browser may have left
 		return
 	}
