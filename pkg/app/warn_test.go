@@ -13,20 +13,29 @@ import (
 // The default settings do not contradict each other. Some others are logged.
 func TestContradictionsAreLogged(t *testing.T) {
 	t.Parallel()
-	for want, change := range map[string]func(cfg *config.Config){
-		"":                     func(*config.Config) {},
-		"auth.enabled":         func(cfg *config.Config) { cfg.Auth.Secret = "s" },
-		"http.max_connections": func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MaxIntentions },
+	const keys, connections = "auth.enabled", "http.max_connections"
+	for _, of := range []struct {
+		change func(cfg *config.Config)
+		logged string
+	}{
+		{func(*config.Config) {}, ""},
+		{func(cfg *config.Config) { cfg.Auth.Secret = "s" }, keys},
+		{func(cfg *config.Config) { cfg.Auth.PublicKey = "k" }, keys},
+		{func(cfg *config.Config) { cfg.Auth.JWKSURL = "https://a" }, keys},
+		{func(cfg *config.Config) { cfg.Auth.Secret, cfg.Auth.Enabled = "s", true }, ""},
+		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MaxIntentions - 1 }, connections},
+		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MaxIntentions }, connections},
+		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MaxIntentions + 1 }, ""},
 	} {
 		cfg := config.Default()
-		change(&cfg)
+		of.change(&cfg)
 		core, logs := observer.New(zap.WarnLevel)
 		warn(&cfg, zap.New(core))
-		if want == "" {
+		if of.logged == "" {
 			require.Empty(t, logs.All())
 			continue
 		}
 		require.Len(t, logs.All(), 1)
-		require.Contains(t, logs.All()[0].Message, want)
+		require.Contains(t, logs.All()[0].Message, of.logged)
 	}
 }

@@ -192,7 +192,7 @@ func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err 
 	return text, wanted.back, nil
 }
 
-// toldError is what an answer says that did not change what the person wanted.
+// toldError says why the change that the person wanted was not made, as a whole sentence.
 type toldError string
 
 func (e toldError) Error() string { return string(e) }
@@ -208,33 +208,34 @@ func (d *Dashboard) cameFrom(r *http.Request) string {
 	return "./"
 }
 
-// do serves POST do: it takes an action through the API, and sends the browser back. A script that sends a form
-// has the header X-Form. Its answer has the page where the browser goes in Location, or else the reason of a
+// do serves POST do: it takes an action through the API, and sends the browser back. A script sends the form with
+// the header X-Form. The answer then has, in Location, the page where the browser goes. Or it has the reason of a
 // refusal, so that the form stays as it is.
 func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	parsed := r.ParseForm()
 	back := d.cameFrom(r)
-	caller, err := d.caller(r)
-	if err != nil {
-		setNotice(w, r, "Nothing was changed: "+errorText(err)+".", true)
-		leave(w, r, "sign-in?"+url.Values{"next": {back}}.Encode())
-		return
-	}
+	caller, signedOut := d.caller(r)
 	var text, to string
-	if err = parsed; err != nil {
+	err := signedOut
+	switch {
+	case err != nil:
+		to = "sign-in?" + url.Values{"next": {back}}.Encode()
+	case parsed != nil:
 		err = errors.New("the form is larger than 1 MiB: use the API for large payloads")
-	} else {
+	default:
 		text, to, err = d.take(caller, form{lines(r.PostForm)})
 	}
 	var told toldError
 	if err != nil && !errors.As(err, &told) {
 		told = toldError("Nothing was changed: " + errorText(err) + ".")
 	}
-	if told != "" && r.Header.Get(byScript) != "" {
+	if told != "" && isByScript(r) {
+		if signedOut != nil {
+			told += " Sign in in another tab, then send the form again."
+		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		w.Header().Set(byScript, "refused")    // with status 200: a browser logs others as errors of the page
-		_, _ = io.WriteString(w, string(told)) // the browser may have left
+		_, _ = io.WriteString(w, string(told)) // with status 200: a browser logs others as errors of the page
 		return
 	}
 	setNotice(w, r, text+string(told), told != "")
@@ -244,13 +245,12 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	leave(w, r, back)
 }
 
-// byScript is the header of a form that a script sends, and of the answer that refuses it.
-const byScript = "X-Form"
+func isByScript(r *http.Request) bool { return r.Header.Get("X-Form") != "" }
 
 // leave sends the browser to a page, or tells a script to do so. A script would follow a redirect itself and so
 // read the text that is kept for the page.
 func leave(w http.ResponseWriter, r *http.Request, to string) {
-	if r.Header.Get(byScript) == "" {
+	if !isByScript(r) {
 		redirect(w, to)
 		return
 	}

@@ -53,11 +53,13 @@ func push(f form) (change, error) {
 			item[field[0]] = value
 		}
 	}
-	return change{method: http.MethodPost, path: "/api/v1/push", body: map[string]any{"items": []any{item}}, told: toldOfPush}, nil
+	return change{method: http.MethodPost, path: "/api/v1/push", body: map[string]any{"items": []any{item}}, told: func(answer any) (string, bool) {
+		return toldOfPush(answer, f.Get("transaction") == "")
+	}}, nil
 }
 
-// toldOfPush says what became of a pushed message.
-func toldOfPush(answer any) (text string, failed bool) {
+// toldOfPush says what became of a pushed message. once says that its transaction id is the one of the form.
+func toldOfPush(answer any, once bool) (text string, failed bool) {
 	status, reason := "", ""
 	if list, _ := answer.([]any); len(list) == 1 {
 		result, _ := list[0].(map[string]any)
@@ -68,6 +70,9 @@ func toldOfPush(answer any) (text string, failed bool) {
 	case "queued":
 		return "The message is stored.", false
 	case "duplicate":
+		if once {
+			return "Stored already: this form was sent before, and its message was stored then.", false
+		}
 		return "Nothing was stored: the partition has a message with this transaction id.", true
 	case "buffered":
 		return "The message waits in the spool of this instance: push maintenance is on.", false

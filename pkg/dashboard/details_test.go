@@ -119,8 +119,8 @@ func TestGrantsHideActions(t *testing.T) {
 	}
 }
 
-// A name has the line ends that it was made with, and a form has others.
-func TestNamesKeepTheirLineEnds(t *testing.T) {
+// The white space of a name stays. A line end in a name is LF, and a form sends CRLF.
+func TestNamesKeepTheirWhiteSpace(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), nil)
 	s.send(t, http.MethodGet, "/ui/options?q=+a%0D%0Ab+", "")

@@ -78,16 +78,75 @@ export async function triesAgain(browser, open) {
   await press();
   await form.getByRole("alert").getByText("Nothing was changed").waitFor();
   assert.equal(await payload.inputValue(), text);
-  await form.getByLabel("Transaction id").fill("t");
-  await page.route("**/ui/do", (route) => route.abort());
+  await form.getByLabel("Transaction id").fill("");
+  const lose = async (route) => { await route.fetch(); await route.abort(); };
+  await page.route("**/ui/do", lose); // the message is stored, and the answer is lost
   await press();
   await form.getByRole("alert").getByText("did not answer").waitFor();
   assert.equal(await payload.inputValue(), text);
   await page.unroute("**/ui/do");
   await press();
+  await page.getByText("Stored already").waitFor();
+  const stored = async () => (await open.get("/api/v1/status/queues/person.refused")).totals.total;
+  assert.equal(await stored(), 2);
+  await page.getByText("Push a test message").click();
+  await page.route("**/ui/do", lose);
+  await press();
+  await form.getByRole("alert").waitFor();
+  await payload.fill("2"); // another message
+  await page.unroute("**/ui/do");
+  await press();
   await page.getByText("The message is stored.").waitFor();
-  assert.equal((await open.get("/api/v1/status/queues/person.refused")).totals.total, 2);
+  assert.equal(await stored(), 4);
   await page.close();
+}
+
+// a refusal of a form in a live part is shown before the part, and the next try works while others change things.
+export async function triesAgainInALivePart(browser, open) {
+  const page = await browser.newPage();
+  await page.goto(`${open.url}/ui/maintenance`);
+  await page.locator("[data-live-switch][data-open]").waitFor();
+  await page.getByText("Begin pop maintenance").first().click();
+  const word = page.getByLabel('Type "maintenance"').locator("visible=true"), button = page.getByRole("button", { name: "Begin pop maintenance" });
+  await word.fill("maintenence");
+  await button.click();
+  await page.getByRole("alert").getByText('type "maintenance" to confirm').waitFor();
+  assert.equal(await word.inputValue(), "maintenence");
+  await word.fill("maintenance");
+  let sent = 0, go;
+  const going = new Promise((done) => { go = done; });
+  await page.route("**/ui/do", async (route) => { sent++; await going; await route.continue(); });
+  await button.click();
+  await open.push("person.rows", "a", [4]);
+  await page.locator("[data-live=switches]").hover();
+  await button.click();
+  go();
+  await page.getByText("Pop maintenance is on.").waitFor();
+  assert.equal(sent, 1);
+  assert.equal(await page.getByRole("alert").count(), 0);
+  await page.unroute("**/ui/do");
+  await page.getByRole("button", { name: "End pop maintenance" }).click();
+  await page.getByText("Pop maintenance is off.").waitFor();
+  await page.close();
+}
+
+// what is typed stays when the session ends, and is sent after a sign-in in another tab.
+export async function signsInAgain(context, page, server) {
+  await page.goto(`${server.url}/ui/queue?q=shop.mails`);
+  await page.locator("[data-live-switch][data-open]").waitFor();
+  await page.getByText("Push a test message").click();
+  const payload = page.getByLabel("Payload (JSON)"), cookies = await context.cookies();
+  await payload.fill('{"typed": true}');
+  await context.clearCookies();
+  await page.getByRole("button", { name: "Push", exact: true }).click();
+  await page.getByRole("alert").getByText("Sign in in another tab").waitFor();
+  await server.push("shop.mails", "eu", [{ to: "c@example.com" }]); // the page is read again
+  await page.getByText("Not current").waitFor();
+  assert.equal(await payload.inputValue(), '{"typed": true}');
+  await context.addCookies(cookies);
+  await page.getByRole("button", { name: "Live" }).waitFor();
+  await page.getByRole("button", { name: "Push", exact: true }).click();
+  await page.getByText("The message is stored.").waitFor();
 }
 
 // a copied command works behind a proxy, and another person's change is kept.

@@ -284,6 +284,7 @@ const tests = {
     await page.getByLabel("Type the name").fill("made");
     await press("Delete the queue");
     await done("is deleted");
+    assert.equal(page.url(), `${open.url}/ui/queues`);
     assert.equal((await open.request("GET", "/api/v1/status/queues/made")).status, 404);
     assert.deepEqual(complaints, []);
     const audited = (await open.get("/api/v1/audit?limit=100")).entries.map((one) => one.action);
@@ -298,7 +299,11 @@ const tests = {
   async "a page of what does not exist comes back with it"() { await person.waits(browser, open); },
 
   async "a button that is pressed twice acts once"() { await person.pressesTwice(browser, open); },
-  async "what is typed stays when it is refused"() { await person.triesAgain(browser, open); },
+
+  async "what is typed stays when it is refused"() {
+    await person.triesAgain(browser, open);
+    await person.triesAgainInALivePart(browser, open);
+  },
 
   async "an edit keeps what another person has changed, also behind a proxy"() {
     const proxy = await under("/ops/belfry", open.url);
@@ -339,6 +344,12 @@ const tests = {
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
     assert.deepEqual(await context.cookies(), []);
+    await context.close();
+  },
+
+  async "what is typed stays when the session ends"() {
+    const { context, page } = await signIn(process.env.BELFRY_ADMIN);
+    await person.signsInAgain(context, page, closed);
     await context.close();
   },
 

@@ -1,37 +1,58 @@
 // Sends each form that changes something once. A form with fields stays until the server has accepted it, so that
-// nothing that was typed is lost.
+// nothing that was typed is lost. A payload that is not JSON is not sent.
+import { hold, release } from "./live.js";
 
 const notice = document.createElement("p");
 notice.className = "notice bad";
 notice.setAttribute("role", "alert");
 
-// refuse shows why a form changed nothing, beside it. A part of the page that is made anew would not keep it.
-function refuse(form, text) {
-  document.querySelector("body > .notice")?.remove(); // of the action before
+// refuse shows why a form changed nothing: beside it, or before its part of the page, which may be made anew.
+function refuse(form, part, text) {
   notice.textContent = text;
-  const part = form.closest("[data-live]");
-  if (part) part.before(notice);
-  else form.append(notice);
+  if (part?.isConnected) part.before(notice);
+  else if (!part) form.append(notice);
+  else document.querySelector("main").prepend(notice);
   notice.scrollIntoView({ block: "nearest" });
 }
 
+// reason returns what an answer says that does not lead to a page. A proxy may have given it.
+async function reason(answer) {
+  const text = await answer.text(), kind = answer.headers.get("Content-Type") ?? "";
+  if (kind.startsWith("text/plain")) return text;
+  if (kind.startsWith("application/json")) return `Nothing was changed: ${JSON.parse(text).error}.`;
+  return `The answer has the status ${answer.status}. Load the page to see whether something was changed.`;
+}
+
+// send sends a form with fields. What the page showed of the action before goes.
 async function send(form, button) {
-  const body = new URLSearchParams(new FormData(form, button));
+  const body = new URLSearchParams(new FormData(form, button)), part = form.closest("[data-live]");
+  for (const old of document.querySelectorAll(".notice")) old.remove();
+  let to;
   try {
     const answer = await fetch(form.getAttribute("action"), { method: "POST", body, headers: { "X-Form": "1" } });
-    const to = answer.headers.get("Location");
-    if (to) {
-      location.assign(to);
-      return;
-    }
-    refuse(form, answer.headers.get("X-Form") === "refused" ? await answer.text() : `The answer has the status ${answer.status}. Load the page to see whether something was changed.`);
+    to = answer.redirected ? answer.url : answer.headers.get("Location");
+    if (!to) refuse(form, part, await reason(answer));
   } catch {
-    refuse(form, "The server did not answer. Load the page to see whether something was changed.");
+    refuse(form, part, "The server did not answer. Load the page to see whether something was changed.");
   }
+  if (!to) return done(form);
+  location.assign(to);
+  setTimeout(done, 5000, form); // the person stopped it
+}
+
+function done(form) {
   delete form.dataset.sent;
+  release();
+}
+
+// A push has an id of its own, so that one that is sent twice is stored once. Another payload is another push.
+function renew(event) {
+  const once = event.target.form?.elements.once;
+  if (once) once.value = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 export function startForms() {
+  document.addEventListener("input", renew);
   document.addEventListener("submit", (event) => {
     const form = event.target;
     if (form.method !== "post" || event.defaultPrevented) return;
@@ -40,17 +61,18 @@ export function startForms() {
     if (sent || typed) event.preventDefault();
     if (sent) return;
     form.dataset.sent = "";
+    hold();
     if (typed) send(form, event.submitter);
-    else setTimeout(() => delete form.dataset.sent, 5000); // a server that does not answer
+    else setTimeout(done, 5000, form);
   });
   addEventListener("pageshow", () => {
     for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
   });
   for (const field of document.querySelectorAll("textarea[data-json]")) {
     const check = () => {
-      let reason = "";
-      try { JSON.parse(field.value); } catch (error) { reason = `This is not JSON: ${error.message}`; }
-      field.setCustomValidity(reason);
+      let wrong = "";
+      try { JSON.parse(field.value); } catch (error) { wrong = `This is not JSON: ${error.message}`; }
+      field.setCustomValidity(wrong);
     };
     field.addEventListener("input", check);
   }

@@ -4,7 +4,7 @@
 import { showTimes } from "./clock.js";
 import { morph } from "./morph.js";
 
-let stream, since = "", lost = false, stale = false, reading = false, again = false, later, showState = () => {};
+let stream, since = "", lost = false, stale = false, reading = false, held = false, again = false, later, showState = () => {};
 const paused = () => sessionStorage.getItem("belfry-paused") === "1";
 
 // places lists what a person can press in a part, in order.
@@ -43,14 +43,35 @@ function show(answer, fresh) {
   }
 }
 
+// hold keeps the page as it is while an action is under way, so that a change that it makes does not load the page
+// again before its answer is here. release ends that.
+export function hold() { held = true; }
+export function release() {
+  held = false;
+  if (again) read();
+}
+
+// ended loads the page again, which leads to the sign-in page. A page in which the person has typed something stays,
+// and is current again after a sign-in in another tab.
+function ended() {
+  const typed = [...document.querySelectorAll("main textarea, main input:not([type=hidden])")].some((one) => one.value !== one.defaultValue);
+  if (!typed) return location.reload();
+  stale = true;
+  showState();
+  clearTimeout(later);
+  later = setTimeout(read, 3000);
+}
+
 // read reads the page again. Of calls during a read, one is done after it. A page that cannot be read now is read
 // again later, because perhaps nothing happens that makes it be read.
 async function read() {
-  if (reading) { again = true; return; }
+  if (reading || held) { again = true; return; }
   reading = true;
+  again = false;
   try {
     const answer = await fetch(location.href, { headers: { "X-Live": since }, cache: "no-store" });
-    if (answer.status === 401) return location.reload();
+    if (held) { again = true; return; }
+    if (answer.status === 401) return ended();
     stale = answer.status >= 500;
     if (!stale || document.querySelector("[data-live=failure]")) show(answer, new DOMParser().parseFromString(await answer.text(), "text/html"));
     clearTimeout(later);
@@ -59,7 +80,7 @@ async function read() {
   } catch { // the server is away: the stream says so
   } finally {
     reading = false;
-    if (again) { again = false; read(); }
+    if (again) read();
   }
 }
 
@@ -80,7 +101,7 @@ function connect(button, state) {
     state();
   });
   stream.addEventListener("change", (event) => { since = event.lastEventId; read(); });
-  stream.addEventListener("ended", () => location.reload());
+  stream.addEventListener("ended", ended);
 }
 
 export function startLive() {
