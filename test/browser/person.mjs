@@ -101,6 +101,27 @@ export async function triesAgain(browser, open) {
   await page.close();
 }
 
+// the page of a queue that is being deleted waits for the answer, although other pages say already that it does not exist.
+export async function deletes(browser, open) {
+  await open.push("person.deleted", "a", [1]);
+  const [page, other] = await Promise.all([browser.newPage(), browser.newPage()]);
+  for (const one of [page, other]) {
+    await one.goto(`${open.url}/ui/queue?q=person.deleted`);
+    await one.locator("[data-live-switch][data-open]").waitFor();
+  }
+  await page.route("**/ui/do", async (route) => {
+    const response = await route.fetch({ maxRedirects: 0 });
+    await other.getByRole("heading", { name: "It does not exist" }).waitFor();
+    await route.fulfill({ response });
+  });
+  await page.locator("summary", { hasText: "Delete the queue" }).click();
+  await page.getByLabel("Type the name").fill("person.deleted");
+  await page.getByRole("button", { name: "Delete the queue" }).click();
+  await page.getByText("The queue person.deleted is deleted.").waitFor();
+  assert.equal(page.url(), `${open.url}/ui/queues`);
+  await Promise.all([page.close(), other.close()]);
+}
+
 // a refusal of a form in a live part is shown before the part, and the next try works while others change things.
 export async function triesAgainInALivePart(browser, open) {
   const page = await browser.newPage();

@@ -300,6 +300,8 @@ const tests = {
 
   async "a button that is pressed twice acts once"() { await person.pressesTwice(browser, open); },
 
+  async "a page waits for the answer to its action"() { await person.deletes(browser, open); },
+
   async "what is typed stays when it is refused"() {
     await person.triesAgain(browser, open);
     await person.triesAgainInALivePart(browser, open);
