@@ -153,7 +153,7 @@ func TestAScriptThatSendsAFormStaysWhenItIsRefused(t *testing.T) {
 	require.Empty(t, w.Header().Get("Location"))
 }
 
-// A payload is shown as it is stored, and what follows a value that is too deep is shown too.
+// A payload is shown as it is stored. A value that is too deep does not hide the next ones.
 func TestAPayloadIsShownAsItIsStored(t *testing.T) {
 	t.Parallel()
 	deep := `{"url": "https://a/?b=1&c=<2>", "deep": ` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + `, "after": 9007199254740993}`

@@ -94,7 +94,7 @@ func run(ctx context.Context, w io.Writer, dsn, statement string) error {
 	return err
 }
 
-// TestDashboard runs the tests of run.mjs, or those whose names match the regular expression BELFRY_BROWSER_ONLY.
+// TestDashboard runs the tests of run.mjs. The regular expression BELFRY_BROWSER_ONLY selects some by their names.
 func TestDashboard(t *testing.T) {
 	modules(t)
 	known := databases{}

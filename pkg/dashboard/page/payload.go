@@ -57,7 +57,7 @@ type tree struct {
 
 func (t *tree) full() bool { return t.out.Len() > t.room }
 
-// value writes the next value with its name. It returns false if there is none.
+// value writes the next value with its name. It returns false at the end.
 func (t *tree) value(name string, depth int) bool {
 	token, err := t.read.Token()
 	if err != nil {

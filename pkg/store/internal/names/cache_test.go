@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// When the table begins anew, a group stays known to its queue: a request may have just looked it up. The
+// When the table begins anew, a group stays known to its queue, because a request may have found it just before. The
 // next new beginning forgets the group.
 func TestAFullTableOfGroupsBeginsAnew(t *testing.T) {
 	t.Parallel()
