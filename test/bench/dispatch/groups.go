@@ -77,8 +77,8 @@ func measureGroups(ctx context.Context, r *suite, out *report) (err error) {
 	return nil
 }
 
-// makeGroups makes the partitions, all groups and their cursors. The groups without a request are ready, like groups that
-// nobody has read for a while.
+// makeGroups makes the partitions, all groups and their cursors. The groups without a request are ready: they have
+// messages, and no consumer takes them.
 func (t *trial) makeGroups(ctx context.Context) (err error) {
 	conn, err := pgx.Connect(ctx, t.cluster.URL(t.database))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// When the table begins anew, a group stays known to its queue, because a request may have found it just before. The
-// next new beginning forgets the group.
+// A group stays known to its queue when the full table is emptied once, because a request may use it now. It is
+// forgotten when the table is emptied again.
 func TestAFullTableOfGroupsBeginsAnew(t *testing.T) {
 	t.Parallel()
 	c := newCache()
