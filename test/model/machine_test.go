@@ -208,7 +208,6 @@ func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 		require.Equal(r, req.AutoAck, d.LeaseID.IsZero(), "autoAck takes no lease")
 		if !req.AutoAck {
 			m.leases = append(m.leases, d.LeaseID)
-			m.world.memory.remember(&d)
 			m.names.leases[d.LeaseID] = fmt.Sprintf("L%d", len(m.leases))
 		}
 	}
@@ -217,6 +216,9 @@ func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 		verb += " autoAck"
 	}
 	m.agree(r, verb, m.expect(r, req, &d), m.delivered(&d))
+	if !d.LeaseID.IsZero() {
+		m.world.remember(&d)
+	}
 }
 
 // explain explains the partition of a pop before the pop, and returns what compares the explanation with the delivery. A

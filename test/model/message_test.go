@@ -14,12 +14,15 @@ import (
 // memory is the memory of an instance, by lease: the seqs of delivered messages, by partition and transaction id.
 type memory map[queue.ID]map[[2]string]int64
 
-func (known memory) remember(d *queue.Delivery) {
+// remember adds the delivery of a pop that the model has made too. An instance does not remember redriven messages.
+func (w *world) remember(d *queue.Delivery) {
 	places := map[[2]string]int64{}
 	for _, msg := range d.Messages {
-		places[[2]string{msg.Partition.ID.String(), msg.TransactionID}] = msg.Seq
+		if !w.partitionOf(msg.Partition.ID).cursors[d.Group].underRedelivery() {
+			places[[2]string{msg.Partition.ID.String(), msg.TransactionID}] = msg.Seq
+		}
 	}
-	known[d.LeaseID] = places
+	w.memory[d.LeaseID] = places
 }
 
 // OnLeaseChanged forgets a lease at every instance, after a message was deleted. Tests of one
@@ -35,8 +38,8 @@ func (h *service) OnLeaseChanged(lease queue.ID) {
 // Ready wakes waiting pops. The model has none.
 func (h *service) Ready([]queue.Ready) {}
 
-// seqOf returns the seq of the message that an ack names, or 0. An instance remembers the seqs of its deliveries, also
-// of messages deleted since.
+// seqOf returns the seq of the message that an ack names, or 0. An instance remembers the seqs of its deliveries from the
+// log, also of messages deleted since.
 func (w *world) seqOf(p *partition, item queue.AckItem) int64 {
 	if lease, err := queue.ParseID(strings.ToLower(item.LeaseID)); err == nil {
 		if seq := w.memory[lease][[2]string{p.id.String(), item.TransactionID}]; seq != 0 {
