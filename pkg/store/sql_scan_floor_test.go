@@ -23,6 +23,7 @@ func (b *bench) floorSetting() (setting string) {
 // makes all cursors due now.
 func (b *bench) outdateHeld() {
 	b.t.Helper()
+	b.keepStatistics()
 	holder := b.begin(b.connect())
 	_, err := holder.Exec(b.t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM belfry.cursor`)
 	require.NoError(b.t, err)

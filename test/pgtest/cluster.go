@@ -19,14 +19,12 @@ const (
 )
 
 // settings make tests fast. A killed Postgres keeps the same data as in production, because synchronous_commit stays
-// on. Only a power failure would lose data. Autovacuum does not begin during a test: it would change plans, and a
-// statement after it reads the catalog again.
+// on. Only a power failure would lose data.
 func settings() map[string]string {
 	return map[string]string{
 		"fsync":                    "off",
 		"full_page_writes":         "off",
 		"synchronous_commit":       "on",
-		"autovacuum_naptime":       "1d",
 		"max_connections":          "1000", // a server takes up to 30, and many run at once
 		"shared_preload_libraries": "",
 	}
