@@ -182,15 +182,16 @@ func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 // leave, until ctx ends. A failed heal goes on where it failed.
 //
 // A lost connection may also have lost the answer of a wake: then the cursors are ready, no heal finds
-// them, and they were never announced. So a heal after a broken connection, or after the end of
-// another sequencer, is followed by a resync. Before it, Run releases the leases of claims whose
-// answer was lost.
+// them, and they were never announced. So a heal that began after a connection broke, or after another
+// sequencer ended, is followed by a resync. Before it, Run releases the leases of claims whose answer was
+// lost.
 func (s *Store) Run(ctx context.Context) error {
 	var settling sync.WaitGroup
 	settling.Go(func() { s.waker.RunSettling(ctx) })
 	defer settling.Wait()
 	next := time.NewTimer(0)
 	var pass wake.Pass
+	broken := s.pool.TakeBroken()
 	defer next.Stop()
 	for {
 		select {
@@ -213,13 +214,14 @@ func (s *Store) Run(ctx context.Context) error {
 		if err := s.names.ResumeJoins(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("Joins that had not ended were not resumed.", zap.Error(err))
 		}
-		if s.pool.TakeBroken() {
+		if broken {
 			s.waker.Resync("the last commits may not have been announced")
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.pool.Losses():
+		case <-s.pool.Losses(): // a loss during the heal too: it gets its own heal
+			broken = s.pool.TakeBroken()
 			next.Reset(healInterval)
 		}
 	}
