@@ -45,6 +45,8 @@ type instance struct {
 	stop func()
 	// before is called before each transaction of the sequencer. It may be nil.
 	before func(ids []int64)
+	// bus carries the events of the store and the sequencer. Subscribe before start.
+	bus *events.Bus
 }
 
 // Sequence implements Appender.
@@ -63,14 +65,14 @@ func newFixture(t *testing.T) *fixture {
 
 func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
 	t.Helper()
-	i := &instance{reg: prometheus.NewRegistry(), stop: func() {}}
+	i := &instance{reg: prometheus.NewRegistry(), stop: func() {}, bus: &events.Bus{}}
 	pool := openPool(t, dsn, 8)
-	i.store = store.New(pool, store.Config{Defaults: queue.DefaultDefaults(), Sealer: sealer, Batch: batch.DefaultConfig()},
+	i.store = store.New(pool, store.Config{Events: i.bus, Defaults: queue.DefaultDefaults(), Sealer: sealer, Batch: batch.DefaultConfig()},
 		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 	t.Cleanup(func() { require.NoError(t, i.store.Close(context.Background())) })
 	cfg := Config{MaxPayload: 1000, FallbackInterval: time.Hour, PollInterval: time.Hour}
 	i.Sequencer = New(Deps{
-		Pool: pool, SequencerPool: openPool(t, dsn, Connections), Appender: i, Events: &events.Bus{}, Proven: func() bool { return true },
+		Pool: pool, SequencerPool: openPool(t, dsn, Connections), Appender: i, Events: i.bus, Proven: func() bool { return true },
 		Metrics: NewMetrics(i.reg), Log: zap.NewNop(),
 	}, cfg)
 	return i

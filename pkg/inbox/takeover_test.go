@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/belfry-mq/belfry/pkg/events"
 )
 
 // takeover is the longest time until another instance takes over: 2 s, and 2 s for a loaded machine.
@@ -55,6 +58,8 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	a.start(t, r.dsn)
 	defer thaw()
 	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	var looks resyncs
+	b.bus.Subscribe(&looks)
 	b.start(t, r.dsn)
 	s := r.session()
 	s.insert("a", "one")
@@ -69,8 +74,16 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 	require.Zero(t, a.metric(t, "belfry_inbox_sequenced_total"), "the frozen instance stored nothing after it lost the lock")
 	require.Equal(t, int64(1), b.metric(t, "belfry_inbox_takeovers_total"))
-	require.True(t, b.Pool.TakeBroken(), "a heal is requested for commits whose wake a did not publish")
+	r.await("the waiters of b look for commits whose wake a did not publish", func() bool { return looks.Load() > 0 })
 }
+
+// resyncs counts the resyncs that an instance publishes.
+type resyncs struct {
+	events.Nop
+	atomic.Int64
+}
+
+func (r *resyncs) OnResync(string, events.Origin) { r.Add(1) }
 
 func TestDeadSequencerIsReplaced(t *testing.T) {
 	t.Parallel()
