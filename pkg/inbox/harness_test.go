@@ -45,7 +45,7 @@ type instance struct {
 	stop func()
 	// before is called before each transaction of the sequencer. It may be nil.
 	before func(ids []int64)
-	// bus carries the events of the store and the sequencer. Subscribe before start.
+	// bus carries the events of the store, and not of the sequencer. Subscribe before start.
 	bus *events.Bus
 }
 
@@ -72,7 +72,7 @@ func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
 	t.Cleanup(func() { require.NoError(t, i.store.Close(context.Background())) })
 	cfg := Config{MaxPayload: 1000, FallbackInterval: time.Hour, PollInterval: time.Hour}
 	i.Sequencer = New(Deps{
-		Pool: pool, SequencerPool: openPool(t, dsn, Connections), Appender: i, Events: i.bus, Proven: func() bool { return true },
+		Pool: pool, SequencerPool: openPool(t, dsn, Connections), Appender: i, Events: &events.Bus{}, Proven: func() bool { return true },
 		Metrics: NewMetrics(i.reg), Log: zap.NewNop(),
 	}, cfg)
 	return i

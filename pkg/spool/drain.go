@@ -96,7 +96,7 @@ func (s *Spool) move(ctx context.Context, refs []ref) error {
 		}
 	}
 	failed := p.store(ctx, entries)
-	if p.internal != nil && p.stored == 0 {
+	if len(p.suspects) > 0 && p.stored == 0 {
 		return p.internal // the database may refuse everything now
 	}
 	if p.settled == 0 {
@@ -127,7 +127,9 @@ type pass struct {
 	// settled is how many of the first entries were stored or refused.
 	settled, stored int
 	refused         []*record
-	// internal is the last error with CodeInternal of a refused message.
+	// suspects failed with CodeInternal before anything was stored: perhaps the database refused everything.
+	suspects []entry
+	// internal is the last error of a suspect.
 	internal error
 }
 
@@ -145,7 +147,7 @@ func (p *pass) store(ctx context.Context, entries []entry) error {
 		_, err = p.pusher.Push(ctx, items)
 	}
 	code := queue.CodeOf(err)
-	refusable := code == queue.CodeInvalid || code == queue.CodeTooLarge || code == queue.CodeInternal && p.isolate
+	refusable := p.refuses(code)
 	switch {
 	case err == nil:
 		for i := range entries {
@@ -155,7 +157,7 @@ func (p *pass) store(ctx context.Context, entries []entry) error {
 		}
 		p.stored += len(items)
 		p.settled += len(entries)
-		return nil
+		return p.confirm(ctx)
 	case !refusable && code != queue.CodeQueueFull:
 		return err
 	case len(entries) > 1: // some of them may be stored
@@ -167,12 +169,39 @@ func (p *pass) store(ctx context.Context, entries []entry) error {
 	case !refusable:
 		return err
 	}
-	if code == queue.CodeInternal {
-		p.internal = err
+	p.settled++
+	if code == queue.CodeInternal && p.stored == 0 {
+		p.suspects, p.internal = append(p.suspects, entries[0]), err
+		return nil
 	}
 	p.refuse(entries[0], err)
-	p.settled++
 	return nil
+}
+
+// confirm tries the suspects again after a message was stored. It refuses those that fail again. If there is
+// another error, it returns it, and nothing is settled: what was stored is tried again as a duplicate.
+func (p *pass) confirm(ctx context.Context) error {
+	if p.stored == 0 {
+		return nil
+	}
+	for _, e := range p.suspects {
+		_, err := p.pusher.Push(ctx, []queue.PushItem{e.push})
+		switch {
+		case err == nil:
+		case p.refuses(queue.CodeOf(err)):
+			p.refuse(e, err)
+		default:
+			p.settled = 0
+			return err
+		}
+	}
+	p.suspects = nil
+	return nil
+}
+
+// refuses reports whether a message that fails with the code, alone, is refused.
+func (p *pass) refuses(code queue.Code) bool {
+	return code == queue.CodeInvalid || code == queue.CodeTooLarge || code == queue.CodeInternal && p.isolate
 }
 
 func (p *pass) refuse(e entry, reason error) {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +34,8 @@ type world struct {
 	ended  chan struct{} // nil: no maintenance
 	stored []string
 	refuse func(text string) error
+	// before is called before each push. It may be nil.
+	before func(items []queue.PushItem)
 }
 
 func newWorld(t *testing.T) *world {
@@ -54,6 +55,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.before != nil {
+		w.before(items)
+	}
 	for i := range items {
 		if err := w.refuse(string(items[i].Payload)); err != nil {
 			return nil, err
@@ -114,44 +118,67 @@ func (w *world) eventually(what string, ok func() bool) {
 }
 
 // A message that fails in an unexpected way is refused only if others of its queue are stored. Otherwise the database may
-// be at fault, and nothing is refused.
+// be at fault, and nothing is refused, also if the fault ends while the message is looked for.
 func TestOneBadMessageIsFound(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	broken := true
-	var tries atomic.Int64
-	w.refuse = func(text string) error {
-		tries.Add(1)
-		if text == `"bad"` || broken {
-			return errors.New("an unexpected failure")
-		}
-		return nil
+	lastAlone := func(items []queue.PushItem) bool { return string(items[0].Payload) == "5" }
+	for _, c := range []struct {
+		name   string
+		ends   func(items []queue.PushItem) bool // whether the fault ends before a push
+		lost   bool                              // whether the database is away at the first push after that
+		stored []string
+	}{
+		{"between two passes", func(items []queue.PushItem) bool { return len(items) == 7 }, false, []string{"0", "1", "2", "3", "4", "5"}},
+		{"in a pass", lastAlone, false, []string{"5", "0", "1", "2", "3", "4"}},
+		{"in a pass that ends early", lastAlone, true, []string{"5", "0", "1", "2", "3", "4", "5"}}, // 5 is a duplicate
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			broken, mayEnd, tries := true, false, 0
+			w.before = func(items []queue.PushItem) { broken = broken && (!mayEnd || !c.ends(items)) }
+			w.refuse = func(text string) error {
+				tries++
+				if text == `"bad"` || broken {
+					return errors.New("an unexpected failure")
+				}
+				if text == "0" && c.lost {
+					c.lost = false
+					return &queue.Error{Code: queue.CodeUnavailable, Message: "away"}
+				}
+				return nil
+			}
+			s, _ := w.open()
+			for i := range 4 {
+				_, err := s.Push(t.Context(), items("q", fmt.Sprint(i)))
+				require.NoError(t, err)
+			}
+			_, err := s.Push(t.Context(), items("q", `4`, `"bad"`, `5`))
+			require.NoError(t, err)
+			w.end()
+			_, err = s.Push(t.Context(), items("other", `"other"`))
+			require.Error(t, err, "without messages in the spool it is for the database")
+			w.eventually("each message is tried alone", func() bool {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				return tries > 20
+			})
+			require.Equal(t, spool.Stats{Messages: 7, Bytes: s.Stats().Bytes}, s.Stats())
+			w.mu.Lock()
+			mayEnd = true
+			w.mu.Unlock()
+			w.eventually("all others are stored", func() bool { return s.Stats().Messages == 0 })
+			require.Equal(t, c.stored, w.contents())
+			rejected, err := s.Rejections(9)
+			require.NoError(t, err)
+			require.Len(t, rejected, 1)
+			require.Equal(t, `"bad"`, string(rejected[0].Payload))
+			n, err := s.Discard()
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			w.eventually("nothing is left", func() bool { return s.Stats() == spool.Stats{} })
+		})
 	}
-	s, _ := w.open()
-	for i := range 4 {
-		_, err := s.Push(t.Context(), items("q", fmt.Sprint(i)))
-		require.NoError(t, err)
-	}
-	_, err := s.Push(t.Context(), items("q", `4`, `"bad"`, `5`))
-	require.NoError(t, err)
-	w.end()
-	_, err = s.Push(t.Context(), items("other", `"other"`))
-	require.Error(t, err, "without messages in the spool it is for the database")
-	w.eventually("the queue is tried often", func() bool { return tries.Load() > 20 })
-	require.Equal(t, spool.Stats{Messages: 7, Bytes: s.Stats().Bytes}, s.Stats())
-	w.mu.Lock()
-	broken = false
-	w.mu.Unlock()
-	w.eventually("all others are stored", func() bool { return s.Stats().Messages == 0 })
-	require.Equal(t, []string{"0", "1", "2", "3", "4", "5"}, w.contents())
-	rejected, err := s.Rejections(9)
-	require.NoError(t, err)
-	require.Len(t, rejected, 1)
-	require.Equal(t, `"bad"`, string(rejected[0].Payload))
-	n, err := s.Discard()
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
-	w.eventually("nothing is left", func() bool { return s.Stats() == spool.Stats{} })
 }
 
 // What is stored of a record leaves the disk, also if the rest has to wait.
