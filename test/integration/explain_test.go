@@ -38,7 +38,11 @@ func TestExplainFollowsAMessage(t *testing.T) {
 	c.untilWaiting(1)
 	c.send1(post("/api/v1/configure", `{"queue":"q","options":{"delayedProcessing":3600}}`))
 	c.pushIDs("q", "", "m", "n")
-	found := c.why("&consumerGroup=g&transactionId=n")
+	var found explanation
+	until(t, "the waiting request has created its group", func() bool {
+		found = c.why("&consumerGroup=g&transactionId=n")
+		return found.Code != "no_group"
+	})
 	require.Equal(t, "delayed", found.Code)
 	require.InDelta(t, time.Hour.Seconds(), found.NextChangeAt.Sub(found.Timestamp).Seconds(), 60)
 	require.Equal(t, explanation{
