@@ -57,7 +57,7 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	frozen := time.Now()
 	network.FreezeOld()
 	lost := a.waitState(t, listen.StateReconnecting)
-	require.Less(t, lost.at.Sub(frozen), cfg.CanaryInterval+cfg.CanaryTimeout+500*time.Millisecond)
+	require.Less(t, lost.at.Sub(frozen), cfg.CanaryInterval+cfg.CanaryTimeout+5*time.Second)
 	require.Equal(t, "the listener reconnected", a.waitResync(t).resync)
 	back := a.waitState(t, listen.StateProven)
 	require.Less(t, back.at.Sub(lost.at), time.Second)

@@ -159,7 +159,7 @@ func TestASilentPeerExpiresAndOneWithAGoodbyeDoesNot(t *testing.T) {
 	defer network.Freeze()()
 	expired := a.waitResync(t)
 	require.Equal(t, "silent peers: 1, such as "+b.id.String(), expired.resync)
-	require.Less(t, expired.at.Sub(frozen), cfg.PeerTimeout+500*time.Millisecond)
+	require.Less(t, expired.at.Sub(frozen), cfg.PeerTimeout+5*time.Second)
 	require.Zero(t, a.listener.Peers())
 	require.True(t, a.listener.Proven())
 	require.Equal(t, 1, a.logs.FilterMessageSnippet("fell silent").Len())

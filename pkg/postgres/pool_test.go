@@ -56,7 +56,7 @@ func TestApplicationNameOfTheURLWins(t *testing.T) {
 func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
 	t.Parallel()
 	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) {
-		c.RequestTimeout, c.PoolSize = 300*time.Millisecond, 1
+		c.RequestTimeout, c.PoolSize = 2*time.Second, 1 // also the time to connect
 	}))
 	var before, after int
 	require.NoError(t, pool.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&before))

@@ -43,6 +43,7 @@ func TestAWakeFindsTheSameCursorsAmongManyGroups(t *testing.T) {
 func TestAWakeDoesNotReadReadyCursors(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	b.keepStatistics()
 	conn, err := b.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()

@@ -82,6 +82,7 @@ func (b *bench) fill(n int) (group int64) {
 func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
 	t.Parallel()
 	small, large := newBench(t), newBench(t)
+	large.keepStatistics()
 	smallSession, largeSession := small.session(), large.session()
 	smallGroup, largeGroup := small.fill(10), large.fill(100_000)
 	var last int64
@@ -123,6 +124,7 @@ func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
 func TestAPushDoesNotReadOtherPartitions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
+	b.keepStatistics()
 	conn, err := b.pool.Acquire(t.Context())
 	require.NoError(t, err)
 	defer conn.Release()

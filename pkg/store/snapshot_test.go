@@ -37,8 +37,9 @@ func (b *bench) buffers(q querier, statement string, args ...any) int {
 // keepStatistics ends autovacuum: the first calls after an ANALYZE read the catalog.
 func (b *bench) keepStatistics() {
 	b.t.Helper()
-	b.exec("ALTER TABLE belfry.cursor SET (autovacuum_enabled = off)")
-	b.exec("ALTER TABLE belfry.partition SET (autovacuum_enabled = off)")
+	for _, table := range []string{"queue", "partition", "message", "consumer_group", "cursor"} {
+		b.exec("ALTER TABLE belfry." + table + " SET (autovacuum_enabled = off)")
+	}
 }
 
 // outdate writes n versions of each cursor and each partition, a few in each statement: on a busy machine many

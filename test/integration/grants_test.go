@@ -367,7 +367,7 @@ func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
 	}
 	id := revoke(revoked)
 	for _, s := range []tenancy{one, other} {
-		require.Eventually(t, func() bool { return status(s, revoked) == http.StatusUnauthorized }, time.Second, time.Millisecond)
+		until(t, "the token is revoked", func() bool { return status(s, revoked) == http.StatusUnauthorized })
 		require.JSONEq(t, `{"error":"Token has been revoked"}`, string(s.as(revoked, get("/api/v1/whoami")).Raw))
 		require.Equal(t, http.StatusOK, status(s, kept))
 	}

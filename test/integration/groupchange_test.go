@@ -189,7 +189,7 @@ func groupQueueBornWhileWaiting(t *testing.T, a, b client, queue string) {
 func groupStartsLater(t *testing.T, a, b client, queue string) {
 	a.pushIDs(queue, "p", "1")
 	var start time.Time
-	a.scan(t, "SELECT clock_timestamp() + interval '3 seconds'", nil, &start)
+	a.scan(t, "SELECT clock_timestamp() + interval '6 seconds'", nil, &start)
 	query := "batch=9&partitions=9&autoAck=true&consumerGroup=g&subscriptionFrom=" + url.QueryEscape(start.Format(time.RFC3339Nano))
 	require.Empty(t, a.popIDs(queue, query))
 	waiting := b.begin(popCall(queue, query+"&wait=true&timeout=60000"))

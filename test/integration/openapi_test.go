@@ -23,9 +23,10 @@ func TestStatusEndpointsFollowTheDocument(t *testing.T) {
 
 	c.begin(popCall("waited", "wait=true&consumerGroup=g"))
 	c.begin(popTaggedCall("wait=true&namespace=waited"))
-	c.untilWaiting(2)
-	status := ask[struct{ Groups []map[string]any }](c, get("/api/v1/status/dispatcher"))
-	require.Len(t, status.ok(http.StatusOK).Groups, 2)
+	until(t, "both requests are listed", func() bool {
+		status := ask[struct{ Groups []map[string]any }](c, get("/api/v1/status/dispatcher"))
+		return len(status.ok(http.StatusOK).Groups) == 2
+	})
 
 	health, err := c.send(t.Context(), call{Method: http.MethodHead, Target: "/health"})
 	require.NoError(t, err)
