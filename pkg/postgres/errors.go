@@ -34,9 +34,14 @@ const (
 // sqlstateNoConnections is the SQLSTATE of a database with ALLOW_CONNECTIONS false.
 const sqlstateNoConnections = "55000"
 
-// noUsableConnection is the text of pgxpool's error after it has taken connections that all turned out
-// to be lost, for example while a pooler restarts. pgxpool does not export the error.
-const noUsableConnection = "pgxpool: too many failed attempts acquiring connection"
+// lostTexts are parts of the texts of errors that pgx does not export.
+var lostTexts = []string{
+	// pgxpool has taken connections that all turned out to be lost, for example while a pooler restarts.
+	"pgxpool: too many failed attempts acquiring connection",
+	// The answer is not in the protocol of Postgres: if Postgres dies, PgBouncer sends its own error after a
+	// part of a message.
+	" body is invalid ", " body must have length of ", "invalid message length: ", "unknown message type: ",
+}
 
 // SQLState returns the SQLSTATE in the chain of err, or "".
 func SQLState(err error) string {
@@ -150,7 +155,7 @@ func ConnectionLost(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, puddle.ErrClosedPool) || pgconn.SafeToRetry(err) ||
-		strings.Contains(err.Error(), noUsableConnection)
+		slices.ContainsFunc(lostTexts, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 // Retryable reports whether the same statements may succeed if they are sent again: the

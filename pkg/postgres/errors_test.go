@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/puddle/v2"
 	"github.com/stretchr/testify/require"
@@ -29,6 +31,12 @@ func refused(t *testing.T) error {
 	_, err := pgconn.Connect(t.Context(), "postgres://u:s3cret@"+unusedAddress(t)+"/d?sslmode=disable")
 	require.Error(t, err)
 	return fmt.Errorf("pushing: %w", err)
+}
+
+// received returns the error of reading a message.
+func received(message string) error {
+	_, err := pgproto3.NewFrontend(strings.NewReader(message), io.Discard).Receive()
+	return err
 }
 
 func TestWrapChoosesTheCodeBySQLState(t *testing.T) {
@@ -91,6 +99,10 @@ func TestWrapChoosesTheCodeOfOtherErrors(t *testing.T) {
 		"a name that is not found": {&net.DNSError{Err: "no such host", Name: "db"}, queue.CodeUnavailable, true},
 		"a closed pool":            {puddle.ErrClosedPool, queue.CodeUnavailable, true},
 		"only lost connections":    {onlyLostConnections(t), queue.CodeUnavailable, true},
+		"a cut row":                {(&pgproto3.DataRow{}).Decode([]byte{0, 2}), queue.CodeUnavailable, true},
+		"a row of a wrong length":  {(&pgproto3.ReadyForQuery{}).Decode(nil), queue.CodeUnavailable, true},
+		"a length below 4":         {received("D\x00\x00\x00\x01"), queue.CodeUnavailable, true},
+		"an unknown message":       {received("y\x00\x00\x00\x04"), queue.CodeUnavailable, true},
 		"no server":                {refused(t), queue.CodeUnavailable, true},
 		"no row":                   {pgx.ErrNoRows, queue.CodeInternal, false},
 		"a bug":                    {errors.New("cannot scan"), queue.CodeInternal, false},
