@@ -102,7 +102,9 @@ func TestPushOfASlowPipe(t *testing.T) {
 	require.NoError(t, err)
 	x := &terminal{t: t, server: s.base, ran: map[string]bool{}}
 	for got := 0; got < 2; { // the lines may be pushed one by one
-		got += len(x.json("pop", "slow", "--batch", "9", "--auto-ack", "--wait", "30s"))
+		messages, _ := x.json("pop", "slow", "--batch", "9", "--auto-ack", "--wait", "30s").([]any)
+		require.NotEmpty(t, messages)
+		got += len(messages)
 	}
 	interrupt()
 	require.NoError(t, <-ended)
