@@ -178,7 +178,7 @@ func (p *pass) store(ctx context.Context, entries []entry) error {
 	return nil
 }
 
-// confirm tries the suspects again after a message was stored. It refuses those that fail again. If there is
+// confirm tries the suspects again after a message was stored, and refuses a suspect that fails. If there is
 // another error, it returns it, and nothing is settled: what was stored is tried again as a duplicate.
 func (p *pass) confirm(ctx context.Context) error {
 	if p.stored == 0 {
