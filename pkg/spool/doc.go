@@ -15,8 +15,8 @@
 // A message that the database refuses goes to the list of rejected messages, with the reason. Retry puts
 // them back at the end. If a message fails several times with an unexpected error, the others are tried
 // without it. It is refused if it fails again after one of them was stored; if it does not, it is stored
-// behind that one, out of order. A queue that is full keeps its messages in the spool and is tried again; the other
-// queues go on.
+// behind that one, out of order. A queue that is full keeps its messages in the spool and is tried again;
+// the other queues go on.
 //
 // With a key for encryption, every payload in the spool is sealed, because the database, which knows what
 // queues are encrypted, may be away. Open needs the same key.
