@@ -22,6 +22,7 @@ type settings struct {
 	instances int
 	faults    []string
 	pooler    string
+	keep      bool // the folder also of a run that kept all promises
 }
 
 func main() {
@@ -50,7 +51,9 @@ func main() {
 		s.faults = strings.Split(faults, ",")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, s, os.Stdout, judge)
+	err := runTwice(ctx, s, os.Stdout, func(ctx context.Context, s settings, out io.Writer) error {
+		return run(ctx, s, out, judge)
+	})
 	stop()
 	if err != nil {
 		printf(os.Stderr, "chaos: seed %d: %v\n", s.seed, err)

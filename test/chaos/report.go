@@ -75,16 +75,21 @@ func (c *chaos) report(operations []history.Operation) {
 	_ = table.Flush() // as in printf, the run continues if the output fails
 }
 
-// end removes the folder of a successful run. For a failed run it keeps the seed, the history and the logs.
+// end removes the folder of a successful run, unless the settings keep it. A kept folder has the seed, the history and
+// the logs.
 func (c *chaos) end(err error) error {
-	if err == nil {
+	if err == nil && !c.keep {
 		if err := os.RemoveAll(c.dir); err != nil {
 			return fmt.Errorf("removing the folder of the run: %w", err)
 		}
 		return nil
 	}
+	outcome := "all promises were kept"
+	if err != nil {
+		outcome = err.Error()
+	}
 	err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, "cluster")))
-	seed := fmt.Sprintf("go run ./test/chaos --seed %d --duration %s --instances %d\n\n%v\n", c.seed, c.duration, c.instances, err)
+	seed := fmt.Sprintf("go run ./test/chaos --seed %d --duration %s --instances %d\n\n%v\n", c.seed, c.duration, c.instances, outcome)
 	err = errors.Join(err, os.WriteFile(filepath.Join(c.dir, "seed.txt"), []byte(seed), 0o644), c.keepHistory(err))
 	printf(c.out, "\nkept in %s: seed.txt, history.jsonl, the logs of the servers, and offending.jsonl with the operations around the first violation\n", c.dir)
 	return err
@@ -96,15 +101,15 @@ func (c *chaos) keepHistory(why error) error {
 	if c.clients != nil {
 		c.clients.Resolve(operations)
 	}
-	err := c.keep("history.jsonl", operations)
+	err := c.write("history.jsonl", operations)
 	var broken *brokenError
 	if errors.As(why, &broken) {
-		err = errors.Join(err, c.keep("offending.jsonl", check.Cut(operations, broken.violations[0])))
+		err = errors.Join(err, c.write("offending.jsonl", check.Cut(operations, broken.violations[0])))
 	}
 	return err
 }
 
-func (c *chaos) keep(name string, operations []history.Operation) error {
+func (c *chaos) write(name string, operations []history.Operation) error {
 	file, err := os.Create(filepath.Join(c.dir, name))
 	if err != nil {
 		return fmt.Errorf("keeping the history: %w", err)

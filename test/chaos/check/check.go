@@ -59,6 +59,10 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s: %s", v.Rule, where, v.Message)
 }
 
+// Late reports whether the violation breaks a time limit only. All others are losses, repetitions, a wrong order or wrong
+// answers, on a machine of any speed.
+func (v Violation) Late() bool { return v.Rule == ruleStuck }
+
 // maxPerRule is how many violations of one rule are reported. One bug often makes thousands.
 const maxPerRule = 20
 

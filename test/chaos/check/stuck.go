@@ -9,6 +9,9 @@ import (
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
 
+// ruleStuck is the one rule about time limits.
+const ruleStuck = "stuck"
+
 // span is an interval of a history.
 type span struct {
 	from, to time.Duration
@@ -58,7 +61,7 @@ func (r *reader) starved(o *Options, free span, byEnd []*history.Operation, long
 		if op.Kind == history.Await {
 			what = "the wait in SQL ended"
 		}
-		return []Violation{r.at("stuck", op, fmt.Sprintf(
+		return []Violation{r.at(ruleStuck, op, fmt.Sprintf(
 			"%s after %s, though a message pushed by operation %d was ready and unleased for %s of it (from %s to %s)",
 			what, op.End-op.Begin, free.op.ID, to-from, from, to))}
 	}
@@ -196,7 +199,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 			from = max(from, other.to)
 		}
 		if d.op.End-from > o.allowedWait(d.op, from, d.op.End) {
-			found = append(found, r.at("stuck", d.op, fmt.Sprintf(
+			found = append(found, r.at(ruleStuck, d.op, fmt.Sprintf(
 				"the pop waited and was given %q at %d %s after it was ready and unleased, at %s",
 				first.transaction, first.seq, d.op.End-from, from)))
 		}

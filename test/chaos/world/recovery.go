@@ -25,8 +25,12 @@ const (
 	recoveryPause = 20 * time.Millisecond
 )
 
+// ErrLate is in the chain of each error that reports a broken time limit and nothing else.
+var ErrLate = errors.New("too late")
+
 // Recover waits until every server is healthy, its listener is proven, and a message pushed at each server reaches a
-// consumer that waits at the next one. It fails if a server has died, or after recoveryBound.
+// consumer that waits at the next one. It fails if a server has died, or with ErrLate after
+// recoveryBound.
 func (w *World) Recover(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recoveryBound)
 	defer cancel()
@@ -46,7 +50,7 @@ func (w *World) Recover(ctx context.Context) error {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
-				return fmt.Errorf("%s did not recover: %w", w.servers[i].name, err)
+				return fmt.Errorf("%s did not recover within %s: %w: %s", w.servers[i].name, recoveryBound, ErrLate, err.Error())
 			}
 		}
 	}
