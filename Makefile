@@ -14,7 +14,9 @@ MODEL_CHECKS ?= 2000
 
 LINT_VERSION := v2.15.0
 VULN_VERSION := v1.9.0
+GOTESTSUM_VERSION := v1.13.0
 LINT := .bin/golangci-lint
+GOTESTSUM := .bin/gotestsum
 
 # Flags of go test, and what follows them.
 TEST_FLAGS ?=
@@ -32,9 +34,9 @@ run: ## Run Belfry with a private Postgres; Ctrl-C stops both.
 	go run ./cmd/belfry dev
 
 # Many tests wait for timeouts, so three packages run at a time even with two processors. The package that takes longest
-# comes first.
-test: ## Run all tests with the race detector; needs the Postgres programs.
-	go test -race -shuffle=on -timeout 15m -p 3 $(TEST_FLAGS) ./test/integration ./...
+# comes first. A test that fails is run once more, see scripts/tests.
+test: $(GOTESTSUM) ## Run all tests with the race detector; needs the Postgres programs.
+	go run ./scripts/tests ./test/integration ./... -- -race -shuffle=on -timeout 15m -p 3 $(TEST_FLAGS)
 
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
@@ -51,7 +53,7 @@ screenshots: ## Make a screenshot of each page of the dashboard, in SHOTS.
 restore: ## Dump a database in use, restore it in a new cluster; needs pg_dump, psql.
 	go test -race -tags installed -count=1 -run '^TestRestore' ./test/integration
 
-postgres-versions: ## Test on Postgres 14 and 18; needs npm.
+postgres-versions: $(GOTESTSUM) ## Test on Postgres 14 and 18; needs npm.
 	scripts/test-on-postgres
 
 fuzz: ## Run each fuzz target for FUZZTIME (30s); a failing input stays in testdata.
@@ -151,7 +153,7 @@ vuln: ## Look for known vulnerabilities; needs the internet (vuln.go.dev).
 image: ## Build the container image.
 	docker build --build-arg VERSION='$(VERSION)' --tag '$(IMAGE)' .
 
-clean: ## Remove the built files and the linter.
+clean: ## Remove the built files and the tools.
 	rm -rf bin .bin dist
 
 # FORCE runs the recipe every time. It installs the linter if the version differs from
@@ -160,6 +162,13 @@ $(LINT): FORCE
 	@if ! [[ -x $(LINT) ]] || [[ "v$$($(LINT) version --short)" != '$(LINT_VERSION)' ]]; then \
 		echo 'installing golangci-lint $(LINT_VERSION) into .bin'; \
 		GOBIN='$(CURDIR)/.bin' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION); \
+	fi
+
+# As the linter.
+$(GOTESTSUM): FORCE
+	@if ! [[ "$$($(GOTESTSUM) --version 2>/dev/null)" == *'$(GOTESTSUM_VERSION)' ]]; then \
+		echo 'installing gotestsum $(GOTESTSUM_VERSION) into .bin'; \
+		GOBIN='$(CURDIR)/.bin' go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION); \
 	fi
 
 FORCE:
