@@ -30,6 +30,7 @@ type server struct {
 	base     *url.URL       // DSN of any database of the server
 	admin    *pgx.Conn      // nil until the first call
 	template string         // empty until a test needs it
+	strategy string         // how CREATE DATABASE copies the template
 	failed   error          // the start failed, and no test tries again
 }
 
@@ -84,7 +85,7 @@ func (s *server) migratedLocked(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE "+source)
+	return s.execLocked(ctx, "CREATE DATABASE "+name+" TEMPLATE "+source+s.strategy)
 }
 
 func (s *server) migrate(ctx context.Context, name string) error {
@@ -132,6 +133,14 @@ func (s *server) startLocked(ctx context.Context) (err error) {
 	}
 	if s.admin, err = pgx.Connect(ctx, base); err != nil {
 		return fmt.Errorf("connecting to the test server: %w", err)
+	}
+	// A copy of the files takes a third of the processor time of a copy through the WAL. Postgres 14 knows no other.
+	var choice bool
+	if err := s.admin.QueryRow(ctx, "SELECT current_setting('server_version_num')::int >= 150000").Scan(&choice); err != nil {
+		return fmt.Errorf("reading the version of the test server: %w", err)
+	}
+	if choice {
+		s.strategy = " STRATEGY file_copy"
 	}
 	return nil
 }
