@@ -288,6 +288,6 @@ func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
 func (p *parts) listenerState() httpapi.ListenerState {
 	state, proof := p.listener.State()
 	return httpapi.ListenerState{
-		Instance: p.instance, State: string(state), Proof: proof, Reconnects: p.listener.Reconnects(), Peers: p.listener.Peers(),
+		Instance: p.instance, State: string(state), Proof: proof, Reconnects: p.listener.Reconnects(), Peers: p.listener.Peers(), Others: p.listener.PeerIDs(),
 	}
 }

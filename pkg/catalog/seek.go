@@ -19,7 +19,7 @@ import (
 var (
 	sqlSeekTarget = sql.Query("catalog/seek_target")
 	sqlGroupSeek  = sql.Query("catalog/group_seek")
-	sqlMessageAt  = sql.Query("catalog/message_at")
+	sqlPlaceAt    = sql.Query("catalog/place_at")
 )
 
 // Position is where a seek moves a cursor. With End it is behind the last message. Otherwise it is
@@ -45,8 +45,8 @@ func (p Position) arg() pgtype.Timestamptz {
 type PartitionSeek struct {
 	// Moved is false if the group has no cursor in the partition.
 	Moved bool
-	// Message is the last message before the new position. It is zero without such a message.
-	Message queue.ID
+	// Place is when the last message before the new position was stored. It is zero without such a message.
+	Place time.Time
 }
 
 // seekTarget holds the database ids that a seek works on, and the epoch in which they are valid. An
@@ -120,7 +120,7 @@ func (c *Catalog) seekPartition(ctx context.Context, target seekTarget, to Posit
 	}
 	c.publishSeek()
 	out := PartitionSeek{Moved: true}
-	err = c.pool.ScanRow(ctx, []any{&out.Message}, sqlMessageAt, target.partition, seqs[0])
+	err = c.pool.ScanRow(ctx, []any{(*zeronull.Timestamptz)(&out.Place)}, sqlPlaceAt, target.partition, seqs[0])
 	if postgres.IsNoRows(err) {
 		err = nil
 	}

@@ -161,8 +161,9 @@ func TestSeekOfOnePartition(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, sought.Moved)
 		require.Equal(t, int64(1), r.cursorsWhere("p.name = 'p1' AND c.committed = $1", c.want))
-		require.Equal(t, c.want == 0, sought.Message.IsZero())
-		require.Equal(t, min(c.want, 1), r.number("SELECT count(*) FROM belfry.message WHERE id = $1 AND seq = $2", [16]byte(sought.Message), c.want))
+		require.Equal(t, c.want == 0, sought.Place.IsZero())
+		require.Equal(t, min(c.want, 1), r.number(`SELECT count(*) FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
+			WHERE p.name = 'p1' AND m.created_at = $1 AND m.seq = $2`, sought.Place, c.want))
 		require.Equal(t, i+1, published.count())
 	}
 	require.Equal(t, int64(1), r.cursorsWhere("p.name = 'p2' AND c.committed = 0"))

@@ -21,7 +21,7 @@ func (s *Server) jsonMetrics(*wire.Params) (any, error) {
 		"requests", wire.Fields{"total", m.answers.Load(), "rate", m.answered.perSecond(now)},
 		"messages", wire.Fields{"total", m.messages.Load(), "rate", ingested + processed},
 		"database", wire.Fields{"poolSize", size, "idleConnections", idle, "waitingRequests", 0},
-		"memory", wire.Fields{"rss", resident, "heapTotal", heap, "heapUsed", heap, "external", 0},
+		"memory", wire.Fields{"rss", resident, "heapTotal", heap, "heapUsed", heap, "external", 0, "arrayBuffers", 0},
 		"cpu", wire.Fields{"user", user.Microseconds(), "system", system.Microseconds()},
 	}, nil
 }

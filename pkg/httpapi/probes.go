@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -40,28 +42,32 @@ func (s *Server) ready(c echo.Context) error {
 }
 
 // health returns the handler of GET /health: 200 when this server can work now, else 503 with the
-// reason.
-func (s *Server) health(listener func() ListenerState, waiting func() int) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		status, state, database := http.StatusOK, "healthy", "connected"
+// reason. switches is nil while the server starts.
+func (s *Server) health(listener func() ListenerState, waiting func() int, switches adminplane.Switches) echo.HandlerFunc {
+	return wire.JSON(func(p *wire.Params) (any, error) {
+		state, database := "healthy", "connected"
 		// A ping that is cut off costs its connection, so it does not end with the request.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), pingTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.Ctx()), pingTimeout)
 		defer cancel()
 		if err := s.start.Ping(ctx); err != nil {
-			status, state, database = http.StatusServiceUnavailable, "unhealthy", "disconnected"
+			state, database = "unhealthy", "disconnected"
 		}
 		if s.currentPhase() != serving {
-			status, state = http.StatusServiceUnavailable, "starting"
+			state = "starting"
 		}
 		if s.isDraining() {
-			status, state = http.StatusServiceUnavailable, "stopping"
+			state = "stopping"
 		}
-		b := fmt.Appendf(nil, `{"status":%q,"database":%q`, state, database)
-		b = wire.AppendString(b, `,"server":"belfry","version":`, s.start.Version)
-		l := listener()
-		b = fmt.Appendf(b, `,"waiting":%d,"listener":{"state":%q,"secondsSinceProof":%.3f}}`, waiting(), l.State, l.Proof.Seconds())
-		return wire.Answer(c, status, b)
-	}
+		if state != "healthy" {
+			p.Status = http.StatusServiceUnavailable
+		}
+		l, worker := listener(), os.Getpid()
+		return wire.Fields{
+			"status", state, "database", database, "server", "belfry", "worker_id", worker, "version", s.start.Version,
+			"waiting", waiting(), "listener", wire.Fields{"state", l.State, "secondsSinceProof", l.Proof},
+			"shared_state", adminplane.InstanceState(&l, switches), "queen", wire.Fields{"worker_id", worker, "status", "active"},
+		}, nil
+	})
 }
 
 // databaseCheck reports whether the database is away, for /readyz. It pings at most once in

@@ -48,7 +48,7 @@ func TestStartingServerAnswersItsProbesOnly(t *testing.T) {
 		requireProbe(t, s, "/livez", 200, alive)
 		requireProbe(t, s, "/readyz", 503, `{"status":"not_ready","reason":"`+string(phase)+`"}`)
 		requireProbe(t, s, "/health", 503, `{"status":"starting","database":"disconnected","server":"belfry","version":"1.2.3","waiting":0,
-			"listener":{"state":"starting","secondsSinceProof":0}}`)
+			"listener":{"state":"starting","secondsSinceProof":0},`+instance(false, 0)+`}`)
 		for _, head := range []string{"POST /api/v1/push", "GET " + popPath, "GET /metrics/prometheus", "DELETE /health", "GET /nothing"} {
 			method, path, _ := strings.Cut(head, " ")
 			rec := apitest.Send(s, apitest.Request(method, path, ""))

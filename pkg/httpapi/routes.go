@@ -220,12 +220,12 @@ func (s *Server) dashboardRoutes() []Route {
 
 // internalRoutes are the routes that http.internal_addr serves too.
 func (s *Server) internalRoutes() []Route {
-	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting), Route{http.MethodGet, "/metrics/prometheus", Public, s.prometheus})
+	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting, s.deps.Switches), Route{http.MethodGet, "/metrics/prometheus", Public, s.prometheus})
 }
 
 // probes are the routes that a server answers from its start on.
-func (s *Server) probes(listener func() ListenerState, waiting func() int) []Route {
-	health := s.health(listener, waiting)
+func (s *Server) probes(listener func() ListenerState, waiting func() int, switches adminplane.Switches) []Route {
+	health := s.health(listener, waiting, switches)
 	return []Route{
 		{http.MethodGet, "/livez", Public, live},
 		{http.MethodHead, "/livez", Public, live},

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -26,14 +28,21 @@ func TestHealthReportsWhetherTheServerCanWork(t *testing.T) {
 	rec := apitest.Call(f, "GET", "/health", "")
 	require.Equal(t, 200, rec.Code)
 	require.JSONEq(t, `{"status":"healthy","database":"connected","server":"belfry","version":"1.2.3","waiting":7,
-		"listener":{"state":"proven","secondsSinceProof":1.5}}`, rec.Body.String())
+		"listener":{"state":"proven","secondsSinceProof":1.5},`+instance(true, 1)+`}`, rec.Body.String())
 
 	require.Equal(t, 200, apitest.Call(f, "HEAD", "/health", "").Code, "some load balancers send HEAD")
 
 	rec = apitest.Call(&apitest.Fakes{Ping: func(context.Context) error { return errors.New("no") }}, "GET", "/health", "")
 	require.Equal(t, 503, rec.Code)
 	require.JSONEq(t, `{"status":"unhealthy","database":"disconnected","server":"belfry","version":"1.2.3","waiting":0,
-		"listener":{"state":"","secondsSinceProof":0}}`, rec.Body.String())
+		"listener":{"state":"","secondsSinceProof":0},`+instance(false, 0)+`}`, rec.Body.String())
+}
+
+// instance are the members of /health that Queen MQ has too.
+func instance(running bool, peers int) string {
+	return fmt.Sprintf(`"worker_id":%[1]d,"queen":{"worker_id":%[1]d,"status":"active"},"shared_state":{"enabled":true,"running":%[2]t,"server_id":null,
+		"queue_config_cache":{"size":0,"hits":0,"misses":0,"hit_rate":0},"maintenance_mode":false,"pop_maintenance_mode":false,
+		"server_health":{"servers_tracked":%[3]d,"servers_alive":%[3]d,"servers_dead":0,"heartbeats_received":0,"restarts_detected":0}}`, os.Getpid(), running, peers)
 }
 
 func TestHealthBoundsThePingOfTheDatabase(t *testing.T) {

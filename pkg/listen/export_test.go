@@ -1,8 +1,6 @@
 package listen
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -40,12 +38,3 @@ const (
 
 // Hints returns how many hints m has.
 func (m *Notification) Hints() int { return m.hints() }
-
-// PeerIDs returns the other live instances.
-func (l *Listener) PeerIDs() []queue.ID { return l.peers.ids() }
-
-func (p *peers) ids() []queue.ID {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return slices.Collect(maps.Keys(p.due))
-}

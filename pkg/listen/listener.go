@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // State says how far the listener can be trusted.
@@ -117,6 +118,9 @@ func (l *Listener) Garbage() int64 { return l.garbage.Load() }
 
 // Peers returns the number of other live instances.
 func (l *Listener) Peers() int { return l.peers.count() }
+
+// PeerIDs returns the ids of the other live instances, in order.
+func (l *Listener) PeerIDs() []queue.ID { return l.peers.ids() }
 
 // Run listens until ctx ends and then returns nil. It replaces broken connections, so
 // every error is a mistake in the program. It must be called only once. Sender.Run sends

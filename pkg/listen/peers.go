@@ -1,6 +1,9 @@
 package listen
 
 import (
+	"bytes"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,6 +98,12 @@ func (p *peers) expire(now time.Time) (silent []queue.ID, next time.Time) {
 		}
 	}
 	return silent, next
+}
+
+func (p *peers) ids() []queue.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(p.due), func(a, b queue.ID) int { return bytes.Compare(a[:], b[:]) })
 }
 
 func (p *peers) count() int {

@@ -78,7 +78,7 @@ func (f groupsFake) SeekPartition(_ context.Context, queueName, group, partition
 		sought, _, err := f.Fakes.Seek(call)
 		return sought, err
 	}
-	return catalog.PartitionSeek{Moved: true, Message: IDOne}, nil
+	return catalog.PartitionSeek{Moved: true, Place: SeekPlace}, nil
 }
 
 func (f groupsFake) List(context.Context, []string) ([]stats.Group, error) { return f.Groups, nil }

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,9 @@ var (
 	IDTwo   = queue.ID{0x02, 15: 0x02}
 	IDThree = queue.ID{0x03, 15: 0x03}
 )
+
+// SeekPlace is where the fake moves the cursor of a partition.
+var SeekPlace = time.Date(2026, 5, 16, 8, 41, 27, 123e6, time.UTC)
 
 // OnePush is the body of a push of one message.
 const OnePush = `{"items":[{"queue":"orders","payload":1}]}`

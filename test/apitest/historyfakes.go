@@ -37,6 +37,12 @@ func (liveFake) Queues(context.Context, stats.QueueFilter) ([]stats.Queue, error
 
 func (liveFake) Leases(context.Context, []string) (stats.Leases, error) { return stats.Leases{}, nil }
 
+func (liveFake) Database(context.Context) (stats.Database, error) { return stats.Database{}, nil }
+
+func (liveFake) Indexes(context.Context) ([]stats.Index, error) { return nil, nil }
+
+func (liveFake) Statements(context.Context) ([]stats.Statement, error) { return nil, nil }
+
 func (liveFake) Tables(context.Context) ([]stats.Table, error) { return nil, nil }
 
 func (liveFake) Settings(context.Context) ([]stats.Setting, error) { return nil, nil }

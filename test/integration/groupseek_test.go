@@ -68,18 +68,29 @@ func groupSeekWakes(t *testing.T, a, b client, queue string) {
 }
 
 func groupSeekPartition(t *testing.T, a, b client, queue string) {
-	stored := a.pushIDs(queue, "a/b", "1", "2")
+	partition := a.pushIDs(queue, "a/b", "1", "2")[0].PartitionID
 	a.pushIDs(queue, "o", "3")
+	createdAt := func(id string) string {
+		return ask[struct{ CreatedAt string }](a, get("/api/v1/messages/"+partition+"/"+id)).ok(http.StatusOK).CreatedAt
+	}
+	first, last := createdAt("1"), createdAt("2")
 	require.Len(t, a.popIDs(queue, "consumerGroup=g&batch=1"), 1)
 	path := groupsPath + "/g/queues/" + q(queue) + "/partitions/"
 	got := ask[seek](b, post(path+"a%2Fb/seek", "")).ok(http.StatusOK)
 	require.True(t, got.Updated)
-	require.Equal(t, stored[1].MessageID, *got.CursorMovedTo)
+	require.Equal(t, last, *got.CursorMovedTo)
 	require.Empty(t, a.popPartition(queue, "a/b", "consumerGroup=g").Raw)
 	got = ask[seek](b, post(path+"a%2Fb/seek", `{"toBeginning":true}`)).ok(http.StatusOK)
 	require.True(t, got.Updated)
 	require.Nil(t, got.CursorMovedTo)
 	require.Equal(t, []string{"1", "2"}, a.popPartition(queue, "a/b", "consumerGroup=g&batch=9").ok(http.StatusOK).ids())
+	// The instant of a seek stays when messages are deleted: the newest one, and all.
+	for _, id := range []string{"2", "1"} {
+		ask[any](a, remove("/api/v1/messages/"+partition+"/"+id)).ok(http.StatusOK)
+		got = ask[seek](b, post(path+"a%2Fb/seek", "")).ok(http.StatusOK)
+		require.Equal(t, last, *got.CursorMovedTo, "after the deletion of %s", id)
+		require.LessOrEqual(t, first, last)
+	}
 	missing := ask[seek](b, post(path+"unknown/seek", ""))
 	require.Equal(t, http.StatusNotFound, missing.Status)
 	require.Equal(t, "Partition not found", missing.failure)

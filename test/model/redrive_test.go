@@ -286,7 +286,7 @@ func (m *machine) redrive(r *rapid.T) {
 		seq := rapid.SampledFrom(seqs).Draw(r, "message")
 		n, err := m.letters.Retry(m.t.Context(), p.id, p.log[seq-1].transactionID, &group)
 		require.NoError(r, err)
-		m.agree(r, fmt.Sprintf("redrive %s for %s", p.at(seq), group), fmt.Sprint(m.world.redriveLetters(c, []int64{seq})), fmt.Sprint(n))
+		m.agree(r, fmt.Sprintf("redrive %s for %s", fmt.Sprintf("%s#%d", p.name, seq), group), fmt.Sprint(m.world.redriveLetters(c, []int64{seq})), fmt.Sprint(n))
 		return
 	}
 	done, err := m.letters.Redrive(m.t.Context(), deadletter.Filter{Queue: &m.queue, Group: &group, Partition: &name}, 0, false)

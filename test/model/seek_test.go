@@ -71,24 +71,26 @@ func (m *machine) seek(r *rapid.T) {
 		want = "false behind nothing"
 		if c := p.cursors[group]; c != nil {
 			m.world.seek(p, c, to)
-			want = "true behind " + p.at(c.committed)
+			want = "true behind " + p.behind(c.committed)
 		}
 	}
 	text := "Partition not found"
 	if queue.CodeOf(err) != queue.CodeNotFound {
 		require.NoError(r, err)
 		text = fmt.Sprintf("%t behind nothing", got.Moved)
-		if !got.Message.IsZero() {
-			text = fmt.Sprintf("%t behind %s", got.Moved, m.names.message(got.Message))
+		if !got.Place.IsZero() {
+			text = fmt.Sprintf("%t behind a message", got.Moved)
 		}
 	}
 	m.agree(r, verb, want, text)
 }
 
-// at names the message with a seq.
-func (p *partition) at(seq int64) string {
-	if seq == 0 || p.log[seq-1].gone {
-		return "nothing"
+// behind says whether a cursor at seq has a message before it. The newest message counts also when it is deleted.
+func (p *partition) behind(seq int64) string {
+	for at := seq; at > 0; at-- {
+		if at == p.last() || !p.log[at-1].gone {
+			return "a message"
+		}
 	}
-	return fmt.Sprintf("%s#%d", p.name, seq)
+	return "nothing"
 }

@@ -26,8 +26,8 @@ type systemData struct {
 
 // instance is a process of the last hour.
 type instance struct {
-	Host      string
-	PID, Port int64
+	Host, PID string
+	Port      int64
 	// CPU is the percentage of one core.
 	CPU                           float64
 	Memory, Connections, PoolSize int64
@@ -132,14 +132,14 @@ func (d *systemData) listTables() {
 		return all[name]
 	}
 	for _, t := range d.Postgres.TableSizes {
-		of(t.Table).Bytes, of(t.Table).IndexBytes = t.TotalBytes, t.IndexBytes
+		of(t.Table).Bytes, of(t.Table).IndexBytes = t.TotalSizeBytes, t.IndexSizeBytes
 	}
 	for _, t := range d.Postgres.DeadTuples {
-		of(t.Table).Live, of(t.Table).Dead = t.Live, t.Dead
+		of(t.Table).Live, of(t.Table).Dead = t.LiveTuples, t.DeadTuples
 	}
 	for _, t := range d.Postgres.HotUpdates {
-		if t.Updates > 0 {
-			of(t.Table).Hot = float64(t.HotUpdates) * 100 / float64(t.Updates)
+		if t.HotUpdatePercentage != nil {
+			of(t.Table).Hot = *t.HotUpdatePercentage
 		}
 	}
 	for _, t := range d.Postgres.AutovacuumStatus {

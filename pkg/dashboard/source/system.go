@@ -137,21 +137,20 @@ type Postgres struct {
 	Database     string
 	CacheSummary struct{ Tables, Indexes Cache }
 	DeadTuples   []struct {
-		Table      string
-		Live, Dead int64
+		Table                  string
+		LiveTuples, DeadTuples int64
 	}
 	HotUpdates []struct {
 		Table               string
-		Updates, HotUpdates int64
+		HotUpdatePercentage *float64
 	}
 	AutovacuumStatus []struct {
 		Table          string
 		LastAutovacuum *time.Time
-		Count          int64
 	}
 	TableSizes []struct {
-		Table                              string
-		TotalBytes, TableBytes, IndexBytes int64
+		Table                          string
+		TotalSizeBytes, IndexSizeBytes int64
 	}
 	Settings []struct {
 		Name, Value, Source string
@@ -169,7 +168,7 @@ type Processes struct {
 	Replicas []struct {
 		Hostname   string
 		Port       int64
-		WorkerID   int64
+		WorkerID   string
 		TimeSeries []struct {
 			Timestamp time.Time
 			Metrics   struct {

@@ -25,6 +25,8 @@ type ListenerState struct {
 	Proof      time.Duration `json:"secondsSinceProof"`
 	Reconnects int64         `json:"reconnects"`
 	Peers      int           `json:"peers"`
+	// Others are the ids of the other instances.
+	Others []queue.ID `json:"-"`
 }
 
 // InboxState describes the messages that producers wrote with SQL.

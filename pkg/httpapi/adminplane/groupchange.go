@@ -103,7 +103,7 @@ func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 	}
 	return wire.Fields{
 		"success", true, "consumerGroup", group, "queueName", name, "partitionName", partition,
-		"updated", sought.Moved, "cursorMovedTo", sought.Message,
+		"updated", sought.Moved, "cursorMovedTo", sought.Place,
 	}, err
 }
 

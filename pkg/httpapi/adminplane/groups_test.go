@@ -121,7 +121,7 @@ func TestSeekOfAPartitionMovesToTheEndByDefault(t *testing.T) {
 	for body, want := range map[string]catalog.Position{``: {End: true}, `{}`: {End: true}, `{"toBeginning":true}`: {}} {
 		f := &apitest.Fakes{}
 		requireAnswer(t, f, apitest.Request("POST", path, body), 200, `{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b",
-			"updated":true,"cursorMovedTo":"`+apitest.IDOne.String()+`"}`)
+			"updated":true,"cursorMovedTo":"2026-05-16T08:41:27.123Z"}`)
 		require.Equal(t, []apitest.GroupCall{{Verb: "seek partition", Group: "g", Queue: "q", Partition: "a/b", Place: want}}, f.GroupCalls)
 	}
 	f := &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.PartitionSeek, int64, error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
 // WorkerMetrics serves GET /api/v1/analytics/worker-metrics.
@@ -225,58 +224,11 @@ func removed(b *history.Bucket) wire.Fields {
 	}
 }
 
-// PostgresStats serves GET /api/v1/analytics/postgres-stats.
-func (h *Handlers) PostgresStats(p *wire.Params) (any, error) {
-	tables, err := h.Live.Tables(p.Ctx())
-	if err != nil {
-		return nil, err
-	}
-	settings, err := h.Live.Settings(p.Ctx())
-	if err != nil {
-		return nil, err
-	}
-	slots, err := h.Live.Slots(p.Ctx())
-	var all stats.Table
-	for i := range tables {
-		t := &tables[i]
-		all.Database = t.Database
-		all.HeapRead, all.HeapHit = all.HeapRead+t.HeapRead, all.HeapHit+t.HeapHit
-		all.IndexRead, all.IndexHit = all.IndexRead+t.IndexRead, all.IndexHit+t.IndexHit
-	}
-	cache := func(name string, read, hit int64) wire.Fields {
-		return wire.Fields{"table", name, "diskReads", read, "cacheHits", hit, "hitRatio", rounded(100 * float64(hit) / float64(max(1, read+hit)))}
-	}
-	list := func(row func(t *stats.Table) wire.Fields) []wire.Fields { return each(tables, row) }
-	return wire.Fields{
-		"timestamp", time.Now(), "database", all.Database,
-		"databaseCache", empty,
-		"tableCache", list(func(t *stats.Table) wire.Fields { return cache(t.Name, t.HeapRead, t.HeapHit) }),
-		"indexCache", list(func(t *stats.Table) wire.Fields { return cache(t.Name, t.IndexRead, t.IndexHit) }),
-		"cacheSummary", wire.Fields{"tables", cache("", all.HeapRead, all.HeapHit), "indexes", cache("", all.IndexRead, all.IndexHit)},
-		"deadTuples", list(func(t *stats.Table) wire.Fields {
-			return wire.Fields{"table", t.Name, "live", t.Live, "dead", t.Dead}
-		}),
-		"hotUpdates", list(func(t *stats.Table) wire.Fields {
-			return wire.Fields{"table", t.Name, "updates", t.Updated, "hotUpdates", t.HotUpdated}
-		}),
-		"activeQueries", empty,
-		"autovacuumStatus", list(func(t *stats.Table) wire.Fields {
-			return wire.Fields{"table", t.Name, "lastAutovacuum", t.Vacuumed(), "count", t.AutovacuumCount}
-		}),
-		"bufferConfig", empty, "bufferUsage", empty,
-		"tableSizes", list(func(t *stats.Table) wire.Fields {
-			return wire.Fields{"table", t.Name, "totalBytes", t.TotalBytes, "tableBytes", t.TableBytes, "indexBytes", t.IndexBytes}
-		}),
-		"settings", each(settings, func(s *stats.Setting) wire.Fields {
-			return wire.Fields{"name", s.Name, "value", s.Value, "source", s.Source, "pendingRestart", s.Pending}
-		}),
-		"replicationSlots", each(slots, func(s *stats.Slot) wire.Fields {
-			return wire.Fields{"name", s.Name, "kind", s.Kind, "active", s.Active, "keptBytes", s.Kept}
-		}),
-	}, err
-}
-
-// Refresh serves POST /api/v1/stats/refresh. Nothing is cached, so there is nothing to do.
+// Refresh serves POST /api/v1/stats/refresh. Nothing is cached, so each step of Queen MQ has nothing to do.
 func (h *Handlers) Refresh(*wire.Params) (any, error) {
-	return wire.Fields{"success", true, "message", "Nothing to refresh: all statistics are live"}, nil
+	done := wire.Fields{}
+	return wire.Fields{
+		"skipped", true, "reason", "Nothing to refresh: all statistics are live",
+		"partition", done, "queue", done, "namespace", done, "task", done, "system", done, "cleanup", done,
+	}, nil
 }

@@ -28,9 +28,7 @@ type History interface {
 type Live interface {
 	Queues(ctx context.Context, filter stats.QueueFilter) ([]stats.Queue, error)
 	Leases(ctx context.Context, allowed []string) (stats.Leases, error)
-	Tables(ctx context.Context) ([]stats.Table, error)
-	Settings(ctx context.Context) ([]stats.Setting, error)
-	Slots(ctx context.Context) ([]stats.Slot, error)
+	Postgres
 }
 
 // Handlers has one method for each route.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/history"
@@ -105,7 +106,7 @@ func (h *Handlers) SystemMetrics(p *wire.Params) (any, error) {
 	points := 0
 	replicas := each(processes, func(one *process) wire.Fields {
 		points += len(one.buckets)
-		return wire.Fields{"hostname", one.hostname, "port", one.port, "workerId", one.pid, "timeSeries", each(one.buckets, systemPoint)}
+		return wire.Fields{"hostname", one.hostname, "port", one.port, "workerId", strconv.FormatInt(one.pid, 10), "timeSeries", each(one.buckets, systemPoint)}
 	})
 	return append(q.head(), "replicas", replicas, "replicaCount", len(replicas), "pointCount", points), err
 }

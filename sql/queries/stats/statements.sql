@@ -1,0 +1,8 @@
+-- Lists the sessions of this database whose statement began more than a second ago, and who are not idle. At most 10, the
+-- oldest first. Without the rights of pg_read_all_stats a role sees its own sessions only.
+SELECT a.pid::bigint AS pid, extract(epoch FROM now() - a.query_start)::float8 AS duration, a.state, left(a.query, 200) AS text,
+       a.wait_event_type, a.wait_event
+  FROM pg_catalog.pg_stat_activity a
+ WHERE a.datname = current_database() AND a.state <> 'idle' AND a.query_start < now() - interval '1 second' AND a.pid <> pg_backend_pid()
+ ORDER BY a.query_start
+ LIMIT 10

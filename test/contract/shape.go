@@ -1,0 +1,133 @@
+package contract
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+//go:embed testdata/queen.json
+var queenText []byte
+
+// Shapes returns the answers of Queen MQ, by method and path. A shape is the name of a type, or several with
+// "|" between them; or an object with a shape for each member; or a list with the shape of its elements.
+// The data is in testdata/queen.json.
+func Shapes() (map[string]any, error) {
+	shapes := map[string]any{}
+	err := json.Unmarshal(queenText, &shapes)
+	return shapes, err
+}
+
+// named are shapes that occur more than once.
+var named = map[string]any{
+	"figure": object{"avg": "number", "min": "number", "max": "number", "last": "number"},
+	"sharedState": object{
+		"enabled": "boolean", "running": "boolean", "server_id": "string",
+		"queue_config_cache": object{"size": "number", "hits": "number", "misses": "number", "hit_rate": "number"},
+		"server_health": object{
+			"servers_tracked": "number", "servers_alive": "number", "servers_dead": "number", "heartbeats_received": "number", "restarts_detected": "number",
+		},
+		"maintenance_mode": "boolean", "pop_maintenance_mode": "boolean",
+		"transport": object{
+			"server_id": "string", "session_id": "string", "port": "number", "peer_count": "number", "learned_identities_count": "number",
+			"peers":              []any{object{"hostname": "string", "config_server_id": "string", "port": "number", "resolved": "boolean"}},
+			"learned_identities": "object", "messages_sent": "number", "messages_received": "number", "messages_dropped": "number",
+			"signature_failures": "number", "sequence_rejections": "number",
+		},
+	},
+}
+
+// Differences compares a JSON value with a shape. Members that the shape does not have are allowed. A list
+// must have an element, or its elements are not compared; the shape "list" is for a list that may be empty.
+func Differences(shape, value any) []string { return differences("", shape, value) }
+
+func differences(place string, shape, value any) (found []string) {
+	switch shape := shape.(type) {
+	case object:
+		got, ok := value.(object)
+		if !ok {
+			return []string{fmt.Sprintf("%s is %s, not an object", at(place), typeOf(value))}
+		}
+		for _, name := range slices.Sorted(maps.Keys(shape)) {
+			member, has := got[name]
+			if !has {
+				found = append(found, at(place+"."+name)+" is missing")
+				continue
+			}
+			found = append(found, differences(place+"."+name, shape[name], member)...)
+		}
+	case []any:
+		got, ok := value.([]any)
+		switch {
+		case !ok:
+			return []string{fmt.Sprintf("%s is %s, not a list", at(place), typeOf(value))}
+		case len(got) == 0:
+			return []string{at(place) + " is empty, so its elements cannot be compared"}
+		}
+		for i := range got {
+			found = append(found, differences(fmt.Sprintf("%s[%d]", place, i), shape[0], got[i])...)
+		}
+	case string:
+		if one, ok := named[shape]; ok {
+			return differences(place, one, value)
+		}
+		if !slices.ContainsFunc(strings.Split(shape, "|"), func(name string) bool { return is(name, value) }) {
+			found = append(found, fmt.Sprintf("%s is %s, not %s", at(place), typeOf(value), shape))
+		}
+	default:
+		found = append(found, fmt.Sprintf("%s: the shape %v has no meaning", at(place), shape))
+	}
+	return found
+}
+
+// at is the place of a value for a reader.
+func at(place string) string {
+	if place == "" {
+		return "the answer"
+	}
+	return strings.TrimPrefix(place, ".")
+}
+
+func is(name string, value any) bool {
+	if name != "instant" {
+		return typeOf(value) == name
+	}
+	text, _ := value.(string)
+	_, err := time.Parse(time.RFC3339, text)
+	return err == nil && strings.HasSuffix(text, "Z")
+}
+
+// typeOf names the type of a value that encoding/json has read.
+func typeOf(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case float64:
+		return "number"
+	case string:
+		return "string"
+	case []any:
+		return "list"
+	default:
+		return "object"
+	}
+}
+
+// routeRow is a row of the table of routes in docs/compatibility.md.
+var routeRow = regexp.MustCompile("(?m)^\\| `([A-Z]+ [^`]+)` \\| (same|better|not served) \\|")
+
+// Served returns how docs/compatibility.md says that each route is served: same, better or not served.
+func Served(page string) map[string]string {
+	found := map[string]string{}
+	for _, row := range routeRow.FindAllStringSubmatch(page, -1) {
+		found[row[1]] = row[2]
+	}
+	return found
+}
