@@ -29,6 +29,8 @@ type TransactionResult struct {
 	// why.
 	Applied bool
 	Error   string
+	// Stale: the transaction is a cycle that was refused because another one has changed the state that it read.
+	Stale bool
 	// Queue is the queue of the partition of a cycle.
 	Queue string
 	// Operations are in the order of the transaction's operations.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -56,9 +57,9 @@ func (s *summer) step(ctx context.Context, sender *http.Client, base string) err
 	if err != nil || json.Unmarshal(got.Raw, &state) != nil || got.Status != http.StatusOK {
 		return fmt.Errorf("state: status %d: %s: %w", got.Status, got.Raw, err)
 	}
-	open := map[int]window{}
+	open, stored := map[int]window{}, map[int]bool{}
 	for _, row := range state.Rows {
-		open[row.Value.Window] = row.Value
+		open[row.Value.Window], stored[row.Value.Window] = row.Value, true
 	}
 	ops, items := []object{}, []object{}
 	for _, m := range d.Messages {
@@ -71,7 +72,11 @@ func (s *summer) step(ctx context.Context, sender *http.Client, base string) err
 		open[w.Window] = w
 		key := fmt.Sprint(w.Window)
 		if w.Count == s.size {
-			ops = append(ops, object{"type": "delete", "key": key})
+			if stored[w.Window] {
+				ops = append(ops, object{"type": "delete", "key": key})
+			} else {
+				ops = slices.DeleteFunc(ops, func(op object) bool { return op["key"] == key })
+			}
 			items = append(items, object{"queue": "out", "partition": d.Partition, "payload": w})
 		} else {
 			ops = append(ops, upsert(key, w))

@@ -47,6 +47,12 @@ func (h *Handlers) Cycle(c echo.Context) error {
 	if result.Applied {
 		h.countCycle(read, tx, &result)
 	}
+	if result.Stale && read.ack != nil && read.ack.LeaseID != "" {
+		// The messages come again at once, with the state as it is now. If this fails they come when the lease expires.
+		again := *read.ack
+		again.Status = queue.AckRetry
+		_, _ = h.Verbs.Ack(ctx, []queue.AckItem{again})
+	}
 	return wire.Answer(c, http.StatusOK, read.answer(&result))
 }
 

@@ -1,6 +1,6 @@
 -- Changes the state of the query $1 in the partition with id $2 and uid $3. $4 keys, $5 values and $6
--- window ends to store; $7 keys to delete. A key occurs once in all. Returns 1, or 0 if the partition
--- does not exist, or is being deleted.
+-- window ends to store; $7 keys to delete. A key occurs once in all. Returns how many keys were deleted, or
+-- no row if the partition does not exist, or is being deleted.
 --
 -- The lock keeps the partition from being deleted until the commit. It does not wait, because a
 -- cycle locks it after other partitions, in no order. It does not block pushes.
@@ -19,6 +19,7 @@ WITH place AS MATERIALIZED (
     DELETE FROM belfry.stream_state d
      USING place_of o
      WHERE d.stream_id = o.stream_id AND d.partition_id = o.partition_id AND d.key = ANY ($7::text[])
+RETURNING d.key
 ), stored AS (
     INSERT INTO belfry.stream_state AS t (stream_id, partition_id, key, value, window_end, updated_at)
     SELECT o.stream_id, o.partition_id, n.key, n.value::json, n.window_end, clock_timestamp()
@@ -27,5 +28,5 @@ WITH place AS MATERIALIZED (
         ON CONFLICT (stream_id, partition_id, key) DO UPDATE
        SET value = excluded.value, window_end = excluded.window_end, updated_at = excluded.updated_at
 )
-SELECT count(*) AS n
+SELECT (SELECT count(*) FROM deleted) AS deleted
   FROM place_of o

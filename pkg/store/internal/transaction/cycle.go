@@ -29,10 +29,15 @@ const lockClass = 1111837767
 // errPartitionNotFound is the refusal of a cycle in a partition that does not exist.
 const errPartitionNotFound = "Partition not found"
 
+// errStale is the refusal of a cycle that emits a window which another cycle has emitted.
+const errStale = "A key to delete does not exist: another cycle has emitted it; read the state again"
+
 // cycle is a cycle of a stream in a call.
 type cycle struct {
 	*queue.Cycle
 	partition *queue.Partition // nil: it does not exist
+	// deletes is how many keys the latest try deletes, and deleted how many of them it found.
+	deletes, deleted int64
 }
 
 // resolve finds the partition of the cycle of t, if t has one.
@@ -124,6 +129,7 @@ func (c *cycle) queueChanges(b *pgx.Batch) {
 			keys, values, ends = append(keys, change.Key), append(values, string(change.Value)), append(ends, end)
 		}
 	}
+	c.deletes = int64(len(deleted))
 	b.Queue(sqlStreamChange, [16]byte(c.Query), c.partition.Key, [16]byte(c.partition.ID), keys, values, ends, deleted)
 }
 
@@ -133,12 +139,21 @@ func (t *call) readChanges(results pgx.BatchResults) error {
 	if t.cycle == nil || len(t.cycle.Changes) == 0 {
 		return nil
 	}
-	var n int64
-	err := pipeline.ForEach(results, "changing the state of a query", []any{&n}, func() error { return nil })
-	if err == nil && n == 0 && t.failure == "" {
+	found := false
+	err := pipeline.ForEach(results, "changing the state of a query", []any{&t.cycle.deleted}, func() error {
+		found = true
+		return nil
+	})
+	if err == nil && !found && t.failure == "" {
 		err = &pgconn.PgError{Code: postgres.PartitionGone, Message: "the partition of a cycle is gone, or is being deleted"}
 	}
 	return err
+}
+
+// stale reports whether the client has read a state that another cycle has changed since: it pushes what was in a
+// key, and deletes the key, but the key was gone.
+func (t *call) stale() bool {
+	return t.cycle != nil && len(t.push.Items) > 0 && t.cycle.deleted < t.cycle.deletes
 }
 
 // queueRedrives adds the look-up of the redriven messages before the acknowledged one, if the message

@@ -239,6 +239,9 @@ func (f *flush) judge() {
 	}
 	copy(t.acks.Results, f.call.Results)
 	t.judged = true
+	if t.stale() {
+		t.failure = errStale
+	}
 	uncovered := f.uncovered()
 	for i, at := range f.ackAt {
 		switch result := &f.call.Results[i]; {

@@ -245,7 +245,7 @@ func (t *call) refused() bool {
 
 // result returns the results in the order of the operations.
 func (t *call) result() queue.TransactionResult {
-	r := queue.TransactionResult{Applied: !t.refused(), Error: t.failure, Operations: make([]queue.OperationResult, len(t.operations))}
+	r := queue.TransactionResult{Applied: !t.refused(), Error: t.failure, Stale: t.failure == errStale, Operations: make([]queue.OperationResult, len(t.operations))}
 	if t.cycle != nil && t.cycle.partition != nil {
 		r.Queue = t.cycle.partition.Queue
 	}
