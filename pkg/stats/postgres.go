@@ -19,8 +19,7 @@ var (
 	sqlSlots      = sql.Query("stats/slots")
 )
 
-// Blocks counts the blocks that Postgres read from the disk or the operating system, and those that it found in
-// its own memory.
+// Blocks counts blocks of Postgres. Read: from the disk or the operating system. Hit: from its own memory.
 type Blocks struct{ Read, Hit int64 }
 
 // Database is the database of the schema.

@@ -1,4 +1,4 @@
--- Returns when the last message up to seq $2 of partition $1 was stored: NULL if there is none. The newest message
+-- Returns when the last message up to seq $2 of partition $1 was stored: NULL without such a message. The newest message
 -- of a partition counts although it may be deleted.
 SELECT CASE WHEN p.last_seq = $2::bigint THEN p.last_push_at ELSE (
             SELECT m.created_at FROM belfry.message m

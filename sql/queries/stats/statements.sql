@@ -1,5 +1,5 @@
--- Lists the sessions of this database whose statement began more than a second ago, and who are not idle. At most 10, the
--- oldest first. Without the rights of pg_read_all_stats a role sees its own sessions only.
+-- Lists the sessions of this database that run a statement for more than a second. At most 10, the oldest first.
+-- Without the rights of pg_read_all_stats a role sees its own sessions only.
 SELECT a.pid::bigint AS pid, extract(epoch FROM now() - a.query_start)::float8 AS duration, a.state, left(a.query, 200) AS text,
        a.wait_event_type, a.wait_event
   FROM pg_catalog.pg_stat_activity a
