@@ -41,7 +41,10 @@ producers and payloads are kept. The source is only read.
 Without --all, messages that every group has passed stay behind. Each partition is
 compared with the source at the end. Ctrl-C stops; run the command again to go on. Stop
 the producers and consumers of the source before the last run. The servers of the target
-must not serve the queues meanwhile: start them afterwards.`,
+must not serve the queues meanwhile: start them afterwards.
+
+A payload that not every client can read stops the run, and the error names it: see
+http.allow_any_json, which the configuration may set.`,
 		Example: `  belfry import queen --from postgres://queen@db/queen --dry-run
   belfry import queen --from postgres://queen@db/queen --source-key-file queen.key`,
 		Args: cobra.NoArgs,
@@ -60,6 +63,7 @@ must not serve the queues meanwhile: start them afterwards.`,
 			if options.Key, err = sourceKey(keyFile); err != nil {
 				return err
 			}
+			options.AllowAnyJSON = cfg.HTTP.AllowAnyJSON
 			client, err := queenimport.Open(cmd.Context(), from, cfg.Database.DirectURL().Reveal(), sealer)
 			if err != nil {
 				return err

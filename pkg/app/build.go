@@ -241,7 +241,7 @@ func (b builder) buildSequencer(ctx context.Context) error {
 		Pool: b.pool, SequencerPool: own, Appender: b.verbs, Events: b.bus, Proven: b.listener.Proven, OnLeading: b.hub.SequencerChanged,
 		Metrics: inbox.NewMetrics(b.reg), Log: b.log,
 	}, inbox.Config{
-		MaxPayload:       b.cfg.HTTP.MaxBodyBytes,
+		MaxPayload: b.cfg.HTTP.MaxBodyBytes, AllowAnyJSON: b.cfg.HTTP.AllowAnyJSON,
 		FallbackInterval: b.cfg.Dispatch.FallbackInterval, PollInterval: b.cfg.Dispatch.MaxPollInterval,
 	})
 	return nil

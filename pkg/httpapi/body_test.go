@@ -38,7 +38,9 @@ func TestMalformedBodyIsRefusedWithThePosition(t *testing.T) {
 		"{\n  \"ü\": 1,\n  oops}": "(line 3, column 3)",
 		"{\"a\":\"\xff\"}":        "byte 7 is not UTF-8",
 		"{\"a\":\"\xe2\x82\"}":    "byte 7 is not UTF-8",
-		"\ufeff{}":                "at byte 1 (line 1, column 1)",
+		"\ufeff":                  "Empty request body",
+		"\ufeff{":                 "at byte 2 (line 1, column 2)",
+		"\ufeff\ufeff{}":          "at byte 1 (line 1, column 1)",
 		`{"a":"\x"}`:              "at byte 7 (line 1, column 7)",
 		`{"a":01}`:                "at byte 7 (line 1, column 7)",
 		`{a:1}`:                   "at byte 2 (line 1, column 2)",
@@ -82,18 +84,23 @@ func TestNestingIsLimited(t *testing.T) {
 		for _, body := range []string{open, `{"items":[{"queue":"q","payload":` + open, `{"options":` + open, `{"acknowledgments":` + open} {
 			deep := body + strings.Repeat(open, 20_000)
 			for route := range bodyRoutes {
-				f := &apitest.Fakes{}
-				require.Contains(t, apitest.RequireError(t, apitest.Call(f, "POST", route, deep), 400), "Invalid JSON")
-				require.False(t, f.Reached())
+				for anyJSON, want := range map[bool]string{false: "level 501", true: "Invalid JSON"} {
+					f := &apitest.Fakes{}
+					s, _ := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.AllowAnyJSON = anyJSON })
+					require.Contains(t, apitest.RequireError(t, apitest.Send(s, apitest.Request("POST", route, deep)), 400), want)
+					require.False(t, f.Reached())
+				}
 			}
 		}
 	}
-	const depth = 5_000
-	payload := strings.Repeat("[", depth) + strings.Repeat("]", depth)
-	f := &apitest.Fakes{}
-	rec := apitest.Call(f, "POST", "/api/v1/push", `{"items":[{"queue":"q","payload":`+payload+`}]}`)
-	require.Equal(t, 201, rec.Code, rec.Body)
-	require.Equal(t, payload, string(f.Pushed[0][0].Payload))
+	for depth, anyJSON := range map[int]bool{497: false, 5_000: true} { // a push has three levels around a payload
+		payload := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		f := &apitest.Fakes{}
+		s, _ := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.AllowAnyJSON = anyJSON })
+		rec := apitest.Send(s, apitest.Request("POST", "/api/v1/push", `{"items":[{"queue":"q","payload":`+payload+`}]}`))
+		require.Equal(t, 201, rec.Code, rec.Body)
+		require.Equal(t, payload, string(f.Pushed[0][0].Payload))
+	}
 }
 
 // cutOff is a body whose connection breaks.

@@ -50,6 +50,8 @@ type Config struct {
 	MaxItems      int `mapstructure:"max_items"`
 	MaxPartitions int `mapstructure:"max_partitions"`
 	MaxAcks       int `mapstructure:"max_acks"`
+	// AllowAnyJSON accepts JSON that some clients cannot read; see pkg/portable.
+	AllowAnyJSON bool `mapstructure:"allow_any_json"`
 	// CORSOrigins are the origins whose pages may send requests; * is every origin.
 	CORSOrigins []string `mapstructure:"cors_origins"`
 	// TrustedProxies are the networks whose X-Forwarded-For names the client.

@@ -237,7 +237,7 @@ func (s *Server) probes(listener func() ListenerState, waiting func() int, switc
 }
 
 func (s *Server) bodies() wire.BodyReader {
-	return wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight}
+	return wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight, AnyJSON: s.cfg.AllowAnyJSON}
 }
 
 func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {

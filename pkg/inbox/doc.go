@@ -54,6 +54,7 @@
 //     database refuses the row. The sequencer halves a refused batch until the row is alone.
 //   - invalid: a text is not UTF-8, in a database whose encoding allows it. Such a row makes the scan
 //     fail, so the database searches for it (readable.sql).
+//   - invalid: some client cannot read the payload (pkg/portable), unless http.allow_any_json is set.
 //   - too_large: the payload exceeds http.max_body_bytes.
 //   - queue_full: the queue holds maxSize messages.
 //

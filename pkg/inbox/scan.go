@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
+	"github.com/belfry-mq/belfry/pkg/portable"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -149,7 +150,11 @@ func (s *Sequencer) check(item *queue.PushItem, payloadBytes int64, tooLate bool
 			utf8.RuneCountInString(item.TransactionID), queue.MaxTransactionIDRunes)
 	case tooLate:
 		return queue.Invalidf("visible_at is more than a year away")
-	default:
+	case s.cfg.AllowAnyJSON:
 		return nil
 	}
+	if flaw := portable.Find("payload", item.Payload, nil); flaw != nil {
+		return queue.Invalidf("%v", flaw)
+	}
+	return nil
 }

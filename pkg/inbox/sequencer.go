@@ -39,6 +39,8 @@ type Appender interface {
 type Config struct {
 	// MaxPayload is the size in bytes of the largest payload that is sequenced.
 	MaxPayload int64
+	// AllowAnyJSON accepts payloads that some clients cannot read; see pkg/portable.
+	AllowAnyJSON bool
 	// FallbackInterval is the time between two full scans.
 	FallbackInterval time.Duration
 	// PollInterval is the time between two scans while the listener is not proven.

@@ -13,6 +13,9 @@
 // A run copies the messages that some group of the partition has not passed, and the messages that are dead
 // letters. With Options.All it copies every message. The messages of a partition get new positions from 1, in the order of the source.
 //
+// A payload or a state that some client cannot read (pkg/portable) stops the run before the page of its message is
+// stored. The error names it. With Options.AllowAnyJSON it is copied.
+//
 // # How a copy proceeds
 //
 // The source is read in one snapshot and never changed. Queue by queue, the messages of each partition

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-mq/belfry/pkg/portable"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
@@ -34,6 +35,8 @@ type Options struct {
 	All bool
 	// DryRun writes nothing, and counts what a run would copy.
 	DryRun bool
+	// AllowAnyJSON also copies JSON that some clients cannot read; see pkg/portable.
+	AllowAnyJSON bool
 	// Key opens the encrypted payloads of the source. It may be nil if the source has no encrypted payload.
 	Key *seal.Sealer
 	// Progress is called after each queue; nil is not.
@@ -173,6 +176,9 @@ func (r *run) messages(ctx context.Context, q *queueRow, p *partitionRow, l *lan
 		if err := r.opened(q, p, page); err != nil {
 			return copied, err
 		}
+		if err := r.checkPayloads(q, p, page); err != nil {
+			return copied, err
+		}
 		if err := r.target.store(ctx, q, p, l, page); err != nil {
 			return copied, err
 		}
@@ -181,6 +187,28 @@ func (r *run) messages(ctx context.Context, q *queueRow, p *partitionRow, l *lan
 			return copied, nil
 		}
 	}
+}
+
+// checkPayloads returns an error for the first message that some client cannot read. No message of the page is stored
+// then, so none is lost: the operator changes the message in the source or allows it, and runs the import again.
+func (r *run) checkPayloads(q *queueRow, p *partitionRow, messages []messageRow) error {
+	for i := range messages {
+		if flaw := r.flaw("payload", messages[i].Payload); flaw != nil {
+			return fmt.Errorf("queue %q, partition %q, transaction id %q: %w", q.Name, p.Name, messages[i].TransactionID, flaw)
+		}
+	}
+	return nil
+}
+
+// flaw returns an error if some client cannot read the JSON in text.
+func (r *run) flaw(root, text string) error {
+	if r.AllowAnyJSON {
+		return nil
+	}
+	if flaw := portable.Find(root, []byte(text), nil); flaw != nil {
+		return flaw
+	}
+	return nil
 }
 
 // opened opens the encrypted payloads of messages of the source.
@@ -282,6 +310,11 @@ func (r *run) queries(ctx context.Context) error {
 		state, err := r.source.state(ctx, queries[i].ID)
 		if err != nil {
 			return err
+		}
+		for _, s := range state {
+			if err := r.flaw("value", s.Value); err != nil {
+				return fmt.Errorf("query %q, key %q: %w", queries[i].Name, s.Key, err)
+			}
 		}
 		if err := r.target.storeQuery(ctx, &queries[i], state); err != nil {
 			return err

@@ -27,10 +27,6 @@ func payload(c client, queue string) string {
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	t.Run("too deep", func(t *testing.T) {
-		t.Parallel()
-		payloadTooDeep(t, s.client(t))
-	})
 	t.Run("the last of two members counts", func(t *testing.T) {
 		t.Parallel()
 		payloadTwice(t, s.client(t))
@@ -40,17 +36,23 @@ func TestPayloads(t *testing.T) {
 		"duplicate keys":          `{"a":1,"a":2,"a":1}`,
 		"fraction":                `1.0`,
 		"trailing zeros":          `[1.50, -0, -0.0, 1E5, 1e+05]`,
-		"beyond a double":         `1e400`,
 		"beyond 64 bits":          `123456789012345678901234567890`,
 		"many digits":             `0.1000000000000000055511151231257827021181583404541015625`,
 		"unicode":                 `"grüße, 世界, 🎉, ﷽"`,
 		"escapes":                 `"\u00e9\u00E9\/\"\\\b\f\n\r\t/"`,
 		"pair of surrogates":      `"\ud83c\udf89"`,
-		"lone surrogate":          `"\ud83d"`,
-		"lone surrogate in a key": `{"\udc00x":1}`,
 		"escaped NUL":             `"a\u0000b"`,
 		"escaped NUL in a key":    `{"a\u0000b":"\u0000"}`,
 		"whitespace":              "{ \"a\" :\t[ 1 ,\r\n 2 ] ,\n\n  \"b\":{ } }",
+		"backslash and u":         `"\\ud800 \\\ud83c\udf89"`,
+		"largest doubles":         `[1e308, -1.7976931348623157e308, 0e999999, 1e-999]`,
+		"309 digits":              "1" + strings.Repeat("0", 308),
+		"5,000 decimal places":    "0." + strings.Repeat("0", 4999) + "1",
+		"brackets in a string":    `"` + strings.Repeat("[", 9999) + `"`,
+		"numbers in strings":      `{"1e400":"e400"}`,
+		"empty name":              `{"":0}`,
+		"byte order mark":         "\"\ufeff\"",
+		"a thousand arrays":       "[" + strings.Repeat("[],", 999) + "[]]",
 		"null":                    `null`,
 		"true":                    `true`,
 		"false":                   `false`,
@@ -63,7 +65,7 @@ func TestPayloads(t *testing.T) {
 		"line separators":         "\"\u2028\u2029\u007f\"",
 		"envelope":                `{"encrypted":"x","iv":"y","authTag":"z"}`,
 		"two megabytes":           `{"text":"` + strings.Repeat("0123456789abcdeF", 1<<17) + `"}`,
-		"a thousand deep":         strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
+		"497 deep":                nested(497),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,8 +86,8 @@ func payloadTwice(t *testing.T, c client) {
 	require.Equal(t, `{"b":1,"a":1}`, payload(c, "twice"))
 }
 
-// The limit is the JSON reader or the stack of the database, whichever is lower. Deeper payloads are refused, and the
-// server continues.
+// With http.allow_any_json the limit is the JSON reader or the stack of the database, whichever is lower. Deeper payloads
+// are refused, and the server continues.
 func payloadTooDeep(t *testing.T, c client) {
 	deep := func(n int) string {
 		return strings.Repeat(`{"a":[`, n/2) + strings.Repeat("]}", n/2)

@@ -78,7 +78,7 @@ var refusedBodiesOf = map[string]map[string]string{
 		`{"queue":"no","options":[]}`:                      "options must be an object, not []",
 		`{"queue":"no","options":{"leaseTime":"60"}}`:      `options.leaseTime must be a whole number, not "60"`,
 		`{"queue":"no","options":{"retryLimit":1.5}}`:      "options.retryLimit must be a whole number, not 1.5",
-		`{"queue":"no","options":{"ttl":1e400}}`:           "options.ttl must be a whole number, not 1e400",
+		`{"queue":"no","options":{"ttl":1e300}}`:           "options.ttl must be a whole number, not 1e300",
 		`{"queue":"no","options":{"windowBuffer":-1}}`:     "options.windowBuffer is -1: it must be between 0 and 2147483647",
 		`{"queue":"no","options":{"maxSize":2147483648}}`:  "options.maxSize is 2147483648: it must be between 0 and 2147483647",
 		`{"queue":"no","options":{"retentionEnabled":1}}`:  "options.retentionEnabled must be true or false, not 1",

@@ -42,7 +42,7 @@ func TestInvalidDelaysAreRefused(t *testing.T) {
 	const both = "items[1].delaySeconds and visibleAt say the same thing: send one of them"
 	for fields, want := range map[string]string{
 		`"delaySeconds":"5"`: seconds + `"5"`, `"delaySeconds":-0.1`: seconds + "-0.1", `"delaySeconds":true`: seconds + "true",
-		`"delaySeconds":31536001`: seconds + "31536001", `"delaySeconds":1e999`: seconds + "1e999", `"delaySeconds":[]`: seconds + "[]",
+		`"delaySeconds":31536001`: seconds + "31536001", `"delaySeconds":1e99`: seconds + "1e99", `"delaySeconds":[]`: seconds + "[]",
 		`"visibleAt":"2030-01-01"`: instant + `"2030-01-01"`, `"visibleAt":7`: instant + "7", `"visibleAt":""`: instant + `""`,
 		`"visibleAt":"2030-01-01T00:00:00"`:                   instant + `"2030-01-01T00:00:00"`,
 		`"visibleAt":"9999-01-01T00:00:00Z"`:                  "items[1].visibleAt is 9999-01-01T00:00:00Z: it must be at most 31536000 seconds (a year) from now",

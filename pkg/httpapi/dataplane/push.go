@@ -52,19 +52,12 @@ func (h *Handlers) Push(c echo.Context) error {
 // parsePush reads the body of a push and checks all items.
 func (l Limits) parsePush(body []byte) ([]queue.PushItem, error) {
 	var items []queue.PushItem
-	var isArray bool
-	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
-		if name == "items" {
-			items = nil
-			isArray, err = wire.Elements(value, func(at int, element jsontext.Value) error {
-				if err := l.checkItems(at + 1); err != nil {
-					return err
-				}
-				item, err := parseItem("items["+strconv.Itoa(at)+"]", element, false)
-				items = append(items, item)
-				return err
-			})
+	isArray, err := wire.List(body, "items", func() { items = nil }, func(at int, element jsontext.Value) error {
+		if err := l.checkItems(at + 1); err != nil {
+			return err
 		}
+		item, err := parseItem("items["+strconv.Itoa(at)+"]", element, false)
+		items = append(items, item)
 		return err
 	})
 	if err != nil {

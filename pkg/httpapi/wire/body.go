@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/portable"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -21,6 +23,8 @@ type BodyReader struct {
 	MaxBytes int64
 	// Budget bounds the bodies of all requests together; see http.max_inflight_bytes.
 	Budget *inflight.Budget
+	// AnyJSON accepts JSON that some clients cannot read; see http.allow_any_json.
+	AnyJSON bool
 }
 
 // firstBuffer is the most memory that an announced Content-Length takes. The buffer of a longer
@@ -54,7 +58,8 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 // Read returns the whole body. It returns the context's error when the client
 // has disconnected, CodeTooLarge above the limit, CodeTooSlow after
 // http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room, and
-// CodeInvalid for a body that is empty or is not UTF-8.
+// CodeInvalid for a body that is empty, is not UTF-8, or is JSON that some client
+// cannot read. A byte order mark at the start is left out.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()
 	buf := &bytes.Buffer{}
@@ -82,13 +87,32 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 		return nil, request.Context().Err()
 	case err != nil:
 		return nil, queue.Invalidf("the body ended early: %v", err)
-	case buf.Len() == 0:
+	}
+	return r.checked(bytes.TrimPrefix(buf.Bytes(), byteOrderMark))
+}
+
+var byteOrderMark = []byte("\ufeff")
+
+// errorText matches the path of the error of an acknowledgment. A consumer that cuts a text may cut a character in two.
+// Half of it becomes U+FFFD. If the ack were refused, the message would be delivered again and again.
+var errorText = regexp.MustCompile(`^((acknowledgments|operations)\[\d+\]\.|ack\.)?error$`)
+
+// checked returns the body if its bytes can be read.
+func (r BodyReader) checked(body []byte) ([]byte, error) {
+	if len(body) == 0 {
 		return nil, errEmptyBody
 	}
-	if !utf8.Valid(buf.Bytes()) {
-		return nil, queue.Invalidf("Invalid JSON: byte %d is not UTF-8", firstInvalid(buf.Bytes())+1)
+	if !utf8.Valid(body) {
+		return nil, queue.Invalidf("Invalid JSON: byte %d is not UTF-8", firstInvalid(body)+1)
 	}
-	return buf.Bytes(), nil
+	if r.AnyJSON {
+		return body, nil
+	}
+	flaw := portable.Find("", body, func(f *portable.Flaw) bool { return f.Half && errorText.MatchString(f.Path) })
+	if flaw != nil {
+		return nil, queue.Invalidf("%v", flaw)
+	}
+	return body, nil
 }
 
 // firstInvalid returns the index of the first byte that is not UTF-8. There is one.

@@ -13,9 +13,9 @@ import (
 )
 
 // decoding accepts two things that clients of Queen MQ send. Of a name that
-// occurs twice in an object, the last value counts. The escape of a lone
-// surrogate, which JavaScript writes, is allowed. BodyReader has already
-// refused raw bytes that are not UTF-8.
+// occurs twice in an object, the last value counts. Half of a surrogate pair,
+// which JavaScript writes, is allowed here: BodyReader refuses it where a client
+// could not read it. BodyReader also refuses raw bytes that are not UTF-8.
 var decoding = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
 // decoders holds idle decoders, because each object of a batch needs one.
@@ -47,6 +47,42 @@ func (dec *decoder) done() {
 // member. It reads the whole body: a body that is malformed anywhere is an
 // error.
 func Object(body []byte, member func(name string, value jsontext.Value) error) error {
+	return object(body, valuesTo(member))
+}
+
+// List is Object for a body with one long array, the member name. Its elements are passed on as they are read, so that
+// its bytes are not read twice. start is called before the first one, and again if the member occurs twice. isArray is
+// false when the member does not occur, or is not an array at last. All other members are ignored.
+func List(body []byte, name string, start func(), element func(at int, value jsontext.Value) error) (isArray bool, err error) {
+	err = object(body, func(member string, dec *jsontext.Decoder) error {
+		if member != name {
+			return dec.SkipValue()
+		}
+		start()
+		isArray = dec.PeekKind() == '['
+		if !isArray {
+			return dec.SkipValue()
+		}
+		return elements(dec, element)
+	})
+	return isArray, err
+}
+
+// reader reads the value of a member, at which dec is positioned.
+type reader func(name string, dec *jsontext.Decoder) error
+
+// valuesTo returns a reader that passes the value on.
+func valuesTo(member func(name string, value jsontext.Value) error) reader {
+	return func(name string, dec *jsontext.Decoder) error {
+		value, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		return member(name, value)
+	}
+}
+
+func object(body []byte, read reader) error {
 	dec := decode(body)
 	defer dec.done()
 	if dec.PeekKind() != '{' {
@@ -55,7 +91,7 @@ func Object(body []byte, member func(name string, value jsontext.Value) error) e
 		}
 		return queue.Invalidf("the body must be a JSON object")
 	}
-	if err := members(&dec.Decoder, member); err != nil {
+	if err := members(&dec.Decoder, read); err != nil {
 		return syntaxError(body, err)
 	}
 	rest := bytes.TrimLeft(body[dec.InputOffset():], " \t\r\n")
@@ -66,7 +102,7 @@ func Object(body []byte, member func(name string, value jsontext.Value) error) e
 }
 
 // members reads the object at which dec is positioned.
-func members(dec *jsontext.Decoder, member func(name string, value jsontext.Value) error) error {
+func members(dec *jsontext.Decoder, read reader) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
 	}
@@ -75,12 +111,7 @@ func members(dec *jsontext.Decoder, member func(name string, value jsontext.Valu
 		if err != nil {
 			return err
 		}
-		name := token.String()
-		value, err := dec.ReadValue()
-		if err != nil {
-			return err
-		}
-		if err := member(name, value); err != nil {
+		if err := read(token.String(), dec); err != nil {
 			return err
 		}
 	}
@@ -96,19 +127,25 @@ func Elements(raw jsontext.Value, element func(at int, value jsontext.Value) err
 	}
 	dec := decode(raw)
 	defer dec.done()
+	return true, elements(&dec.Decoder, element)
+}
+
+// elements reads the array at which dec is positioned.
+func elements(dec *jsontext.Decoder, element func(at int, value jsontext.Value) error) error {
 	if _, err := dec.ReadToken(); err != nil {
-		return true, err
+		return err
 	}
 	for at := 0; dec.PeekKind() != ']'; at++ {
 		value, err := dec.ReadValue()
 		if err != nil {
-			return true, err
+			return err
 		}
 		if err := element(at, value); err != nil {
-			return true, err
+			return err
 		}
 	}
-	return true, nil
+	_, err := dec.ReadToken()
+	return err
 }
 
 // Members reads the object in raw, which must be valid JSON. ok is false when
@@ -119,7 +156,7 @@ func Members(raw jsontext.Value, member func(name string, value jsontext.Value) 
 	}
 	dec := decode(raw)
 	defer dec.done()
-	return true, members(&dec.Decoder, member)
+	return true, members(&dec.Decoder, valuesTo(member))
 }
 
 // syntaxError adds the position of the mistake in body to err.
