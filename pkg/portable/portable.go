@@ -1,8 +1,8 @@
 // Package portable finds JSON that some client of Queen MQ cannot read. A client that cannot read one message
 // loses the whole answer of its pop: the other messages of the answer stay leased, and nobody sees an error.
 //
-// It promises that JSON without a flaw is read by the five clients (JavaScript, Python, Go, PHP and C++), together
-// with what an answer puts around it. It says nothing about the syntax: JSON that is malformed may have no flaw.
+// It promises that the five clients (JavaScript, Python, Go, PHP and C++) can read an answer with JSON that has no
+// flaw. It says nothing about the syntax: JSON that is malformed may have no flaw.
 //
 // Find reads the bytes once and makes no garbage. Only JSON that may have a flaw is read again, for the path.
 // Every package of a higher floor may import it.
@@ -18,8 +18,8 @@ import (
 )
 
 // MaxDepth is how deep arrays and objects may be nested. Of the five clients, PHP reads the least: json_decode stops
-// at 512 levels, and an answer puts 3 levels around a payload. Python stops at about 1,000 levels, less those of
-// the program, Go at 10,000, and JavaScript reads more than it can write.
+// at 512 levels, and an answer puts 3 levels around a payload. Python stops at about 1,000 levels,
+// minus the calls of the program. Go stops at 10,000. JavaScript reads more levels than it can write.
 const MaxDepth = 500
 
 // Flaw is a place in JSON that some client cannot read.

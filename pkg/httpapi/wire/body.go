@@ -58,8 +58,8 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 // Read returns the whole body. It returns the context's error when the client
 // has disconnected, CodeTooLarge above the limit, CodeTooSlow after
 // http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room, and
-// CodeInvalid for a body that is empty, is not UTF-8, or is JSON that some client
-// cannot read. A byte order mark at the start is left out.
+// CodeInvalid for a body that is empty or is not UTF-8. JSON that some client
+// cannot read is CodeInvalid too. A byte order mark at the start is left out.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()
 	buf := &bytes.Buffer{}

@@ -50,9 +50,10 @@ func Object(body []byte, member func(name string, value jsontext.Value) error) e
 	return object(body, valuesTo(member))
 }
 
-// List is Object for a body with one long array, the member name. Its elements are passed on as they are read, so that
-// its bytes are not read twice. start is called before the first one, and again if the member occurs twice. isArray is
-// false when the member does not occur, or is not an array at last. All other members are ignored.
+// List is Object for a body whose member name is a long array. It passes each element on as it reads the element, so
+// the array is not read twice. List calls start before the first element, and again if the member occurs twice. The
+// result isArray is false when the body lacks the member, or the last one is not an array. List ignores all other
+// members.
 func List(body []byte, name string, start func(), element func(at int, value jsontext.Value) error) (isArray bool, err error) {
 	err = object(body, func(member string, dec *jsontext.Decoder) error {
 		if member != name {
