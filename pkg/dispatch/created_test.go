@@ -85,7 +85,7 @@ func TestCreationDuringTheProbeIsNotLost(t *testing.T) {
 				b = run(t, store)
 				out := b.begin(context.WithoutCancel(t.Context()), request(time.Hour))
 				synctest.Wait()
-				b.bus.Created("another", "", events.Here)
+				b.bus.Created("", "", events.Peer)
 				require.Zero(t, delivered(t, out).took)
 			})
 		})

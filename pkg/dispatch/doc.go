@@ -49,10 +49,11 @@
 //	the database has a new epoch                events.OnResync
 //	none of these                               the fallback timer
 //
-// Events with partitions and the timer wake one request for each partition (notify.Line). A creation and
-// a resync wake all requests that they concern, and each round then costs one query. An event is a hint
-// and the tables are the truth. The clock of the database decides when something is due. Local clocks
-// only measure waits.
+// Events with partitions and the timer wake one request for each partition (notify.Line). A creation wakes
+// one request for each name that it may have made, or for each set of tags. That request resolves the name,
+// and the others are in line for its target from then on. A resync wakes all requests, and each round then
+// costs one query. An event is a hint and the tables are the truth. The clock of the database decides when
+// something is due. Local clocks only measure waits.
 //
 // # Who owes a wake
 //
@@ -62,8 +63,9 @@
 //     the partition is due again, for the requests that were not woken;
 //   - by a probe that finds nothing: the partition is not due.
 //
-// A wake by the timer is for all that is due at that instant. It is used by a probe that finds nothing, or
-// by a round, which wakes a request for each due partition that it saw and left.
+// A wake by the timer is for all that is due at that instant, and a wake by a creation for all that is due
+// now. It is used by a probe that finds nothing, or by a round, which wakes a request for each due
+// partition that it saw and left.
 //
 // In every other case the request passes the wake on when it ends: its client left, its time is up, it
 // has something else, or it panicked. After an error of the database the next request waits for

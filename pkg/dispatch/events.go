@@ -29,14 +29,16 @@ func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
 	d.Metrics.woken.WithLabelValues(source).Add(float64(woken))
 }
 
-// OnCreated wakes the requests that wait for a name that did not exist. A peer does not send the
-// name, so its event wakes all of them.
+// OnCreated wakes requests that wait for a name that did not exist, one for each name. A peer does not
+// send the name, so its event stands for every name.
 func (d *Dispatcher) OnCreated(queueName, partition string, from events.Origin) {
 	if from == events.Here {
-		d.Readiness.Created(queueName, partition, wakeLocal)
-	} else {
-		d.Readiness.CreatedUnnamed(wakeNotify)
+		woken := d.Readiness.Created(queueName, partition, wakeLocal)
+		d.Metrics.woken.WithLabelValues(wakeLocal).Add(float64(woken))
+		return
 	}
+	woken := d.Readiness.CreatedUnnamed(wakeNotify)
+	d.Metrics.woken.WithLabelValues(wakeNotify).Add(float64(woken))
 }
 
 // OnResync forgets which targets are empty and makes every waiting request probe.

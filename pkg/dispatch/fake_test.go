@@ -46,6 +46,7 @@ type fakeStore struct {
 	claimedAt  []time.Time
 	released   []queue.ID
 	forgotten  int
+	resolves   int
 }
 
 // part is a partition as one group sees it.
@@ -137,6 +138,9 @@ func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) queue
 }
 
 func (f *fakeStore) Resolve(_ context.Context, req *queue.PopRequest) (queue.Target, bool, error) {
+	f.mu.Lock()
+	f.resolves++
+	f.mu.Unlock()
 	if f.resolve != nil {
 		return f.resolve(req)
 	}
@@ -277,6 +281,13 @@ func (f *fakeStore) calls() calls {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return calls{len(f.pops), len(f.preflights), len(f.claims)}
+}
+
+// looks counts the calls that may have asked the database.
+func (f *fakeStore) looks() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.resolves + len(f.pops) + len(f.preflights) + len(f.claims)
 }
 
 // probeTimes returns the instants of all probes, in order. A claim counts as a probe unless it

@@ -19,6 +19,7 @@ func (d *Dispatcher) resolve(in *intent) (queue.Target, []readiness.Key, error) 
 	}
 	d.Intents.register(in, target)
 	if ok {
+		in.owed = d.Readiness.Found(in.owed, target)
 		return target, []readiness.Key{readiness.TargetKey(target)}, nil
 	}
 	return queue.Target{}, readiness.CreationKeys(in.req), nil
@@ -96,8 +97,10 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	case len(delivery.Messages) > 0:
 		return delivery, false, nil
 	case !sameGroups(in.watchedGroups, delivery.Watched):
-		// The ticket covers too few groups: take one for all of them and probe again.
+		// The ticket covers too few groups: take one for all of them and probe again. So do the tickets
+		// of the other requests with these tags.
 		in.watchedGroups = delivery.Watched
+		d.Readiness.Watch(in.req, delivery.Watched)
 		return nil, true, nil
 	case delivery.HasNext:
 		d.Readiness.WakeAt(readiness.TagKey(in.req), time.Now().Add(delivery.NextIn))

@@ -128,7 +128,7 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 		})
 		n := min(len(requests), w.d.poll.MaxIntentions)
 		w.guard(requests[:n], func() {
-			if len(requests) == 1 && (readiness.PartitionOf(requests[0].wake) != 0 || w.d.Intents.isAlone(requests[0].intent)) {
+			if len(requests) == 1 && (readiness.PartitionOf(requests[0].wake) != 0 || w.isAlone(requests[0])) {
 				w.claimDirectly(requests[0])
 			} else {
 				w.makeRound(ctx, requests[:n])
@@ -137,6 +137,12 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 		requests = requests[n:]
 		w.lastRound = time.Now()
 	}
+}
+
+// isAlone reports whether no second request waits for the target. A request that waited for the name of
+// the target is in line before it is registered.
+func (w *worker) isAlone(r *roundRequest) bool {
+	return w.d.Intents.isAlone(r.intent) && !w.d.Readiness.InLine(r.target, 2)
 }
 
 // answerWithoutProbe answers a request if its client has left, its time is up, or its target is known

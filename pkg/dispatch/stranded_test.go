@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,17 +19,17 @@ import (
 // act is one thing that happens around the waiting requests.
 type act struct {
 	Verb       string
-	Partitions []int64       // "push", "rival", "ack"; "pop": one that is named, or none
+	Partitions []int64       // "push", "rival", "ack"; "birth" and "pop": one that is named, or none
 	In         time.Duration // "push": the delay; "pop": the wait; "pass": how long
 	Request    int           // "leave"
-	Flag       bool          // "pop": autoAck; "push": with a handoff; "ack": by a peer
+	Flag       bool          // "pop": autoAck; "push": with a handoff; "ack", "birth": by a peer
 	Wide       bool          // "pop": two partitions
 }
 
 var acts = rapid.Custom(func(t *rapid.T) act {
 	a := act{
 		Verb: rapid.SampledFrom([]string{
-			"pop", "pop", "pop", "pop", "push", "push", "push", "push", "burst", "rival", "ack", "ack", "leave", "pass", "lost race", "resync",
+			"pop", "pop", "pop", "pop", "push", "push", "push", "push", "burst", "rival", "ack", "ack", "leave", "pass", "lost race", "resync", "birth",
 		}).Draw(t, "verb"),
 		Flag: rapid.Bool().Draw(t, "flag"), Request: rapid.IntRange(0, 30).Draw(t, "request"),
 	}
@@ -38,6 +39,8 @@ var acts = rapid.Custom(func(t *rapid.T) act {
 		a.Partitions = rapid.SliceOfN(partition, 0, 1).Draw(t, "named")
 		a.In = rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 2 * time.Hour}).Draw(t, "wait")
 		a.Wide = rapid.IntRange(0, 5).Draw(t, "wide") == 0
+	case "birth":
+		a.Partitions = rapid.SliceOfN(partition, 0, 1).Draw(t, "named")
 	case "push":
 		a.Partitions = []int64{partition.Draw(t, "partition")}
 		a.In = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, time.Second, time.Minute}).Draw(t, "delay")
@@ -55,7 +58,8 @@ var acts = rapid.Custom(func(t *rapid.T) act {
 // TestNothingIsStranded lets requests come and go, in any order with pushes, acks, rivals and the time.
 // Each change is announced once, and the fallback is further away than the test lasts. Whenever nothing
 // moves, no request waits that could take a partition that is due. And a push wakes no more requests than
-// it makes partitions ready.
+// it makes partitions ready. The queue and its partitions do not exist at first: a creation wakes no more
+// requests than there are names.
 func TestNothingIsStranded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -72,6 +76,47 @@ func TestNothingIsStranded(t *testing.T) {
 type scene struct {
 	*harness
 	requests []*playedRequest
+	// born are the partitions that exist. 0 is the queue.
+	mu   sync.Mutex
+	born map[int64]bool
+}
+
+// mostNames is the number of names for which requests wait: the queue, and each of its partitions.
+const mostNames = 5
+
+// resolve is the answer of the store.
+func (s *scene) resolve(req *queue.PopRequest) (queue.Target, bool, error) {
+	target := queue.Target{Group: 1}
+	if req.Partition != nil {
+		target.Partition, _ = strconv.ParseInt(*req.Partition, 10, 64)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return target, s.born[target.Partition], nil
+}
+
+// create creates the queue and the partitions that do not exist, and announces that. It returns how many
+// requests may wake.
+func (s *scene) create(from events.Origin, partitions ...int64) (announced float64) {
+	for _, p := range append([]int64{0}, partitions...) {
+		s.mu.Lock()
+		exists, hadQueue := s.born[p], s.born[0]
+		s.born[p], s.born[0] = true, true
+		s.mu.Unlock()
+		if exists {
+			continue
+		}
+		announced += mostNames
+		switch {
+		case from != events.Here:
+			s.bus.Created("", "", from)
+		case hadQueue:
+			s.bus.Created("orders", strconv.FormatInt(p, 10), from)
+		default:
+			s.bus.Created("orders", "", from)
+		}
+	}
+	return announced
 }
 
 type playedRequest struct {
@@ -83,14 +128,11 @@ type playedRequest struct {
 
 // play performs the acts, and returns what is wrong, or "".
 func play(t *testing.T, drawn []act) string {
-	store := &fakeStore{resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
-		target := queue.Target{Group: 1}
-		if req.Partition != nil {
-			target.Partition, _ = strconv.ParseInt(*req.Partition, 10, 64)
-		}
-		return target, true, nil
-	}}
-	s := &scene{harness: run(t, store, func(s *settings) { s.FallbackInterval = 1000 * time.Hour })}
+	store := &fakeStore{}
+	s := &scene{
+		harness: run(t, store, func(s *settings) { s.FallbackInterval = 1000 * time.Hour }), born: map[int64]bool{},
+	}
+	store.resolve = s.resolve
 	defer func() {
 		for _, r := range s.requests {
 			r.leave()
@@ -136,17 +178,15 @@ func (s *scene) perform(a act) (announced float64) {
 		if a.Flag && a.In == 0 {
 			return s.handOver(a.Partitions[0])
 		}
-		return s.announce(s.store.push(a.Partitions, a.In), events.Here)
+		return s.create(events.Here, a.Partitions...) + s.announce(s.store.push(a.Partitions, a.In), events.Here)
 	case "burst":
-		return s.announce(s.store.push(a.Partitions, a.In), events.Here)
+		return s.create(events.Here, a.Partitions...) + s.announce(s.store.push(a.Partitions, a.In), events.Here)
+	case "birth":
+		return s.create(origin(a.Flag), a.Partitions...)
 	case "rival":
 		s.store.takeDue(a.Partitions[0])
 	case "ack":
-		from := events.Here
-		if a.Flag {
-			from = events.Peer
-		}
-		return s.announce(s.store.ack(a.Partitions[0]), from)
+		return s.announce(s.store.ack(a.Partitions[0]), origin(a.Flag))
 	case "leave":
 		if a.Request < len(s.requests) {
 			s.requests[a.Request].leave()
@@ -159,6 +199,13 @@ func (s *scene) perform(a act) (announced float64) {
 		s.bus.Resync("for the test", events.Peer)
 	}
 	return 0
+}
+
+func origin(peer bool) events.Origin {
+	if peer {
+		return events.Peer
+	}
+	return events.Here
 }
 
 // loseNextClaim lets a rival take the partition of the next claim just before it.
@@ -181,6 +228,7 @@ func (s *scene) announce(ready []queue.Ready, from events.Origin) float64 {
 
 // handOver pushes as the store does: the claims follow the commit, and then what is ready is announced.
 func (s *scene) handOver(partition int64) float64 {
+	created := s.create(events.Here, partition)
 	offers := s.intents.Handoffs("orders", strconv.FormatInt(partition, 10))
 	ready := s.store.push([]int64{partition}, 0)
 	for _, offer := range offers {
@@ -198,7 +246,7 @@ func (s *scene) handOver(partition int64) float64 {
 			}
 		}
 	}
-	return s.announce(ready, events.Here) + 2 // and what is released
+	return created + s.announce(ready, events.Here) + 2 // and what is released
 }
 
 // stranded names a request that waits although it could take something, or "".
@@ -212,7 +260,10 @@ func (s *scene) stranded() string {
 		if r.done {
 			continue
 		}
-		target, _, _ := s.store.resolve(r.req)
+		target, exists, _ := s.resolve(r.req)
+		if !exists {
+			continue
+		}
 		s.store.mu.Lock()
 		for _, one := range s.store.matchingLocked(target) {
 			if p := s.store.parts[one]; !p.readyAt.After(time.Now()) {

@@ -42,6 +42,17 @@
 //
 // A scheduled instant wakes the first in line, whose look learns how much is due. AnnounceAll wakes all.
 //
+// # One of each kind
+//
+// Waiters of several kinds may wait for one event, when one waiter of a kind looks for all of its kind. Then
+// the first key of a ticket is its kind, and SignalEach wakes one ticket in line for each kind. If the
+// waiter learns for what its kind waits from now on, it calls Extend, which puts the others in line for that:
+//
+//	ticket := notifier.Line(deadline, kind, event)
+//	<-ticket.C()                           // another waiter called SignalEach(cause, event)
+//	ticket.Accept()                        // the wake has the key kind
+//	notifier.Extend(kind, key)             // before looking, with a new ticket for key
+//
 // The package promises:
 //
 //   - A ticket wakes at most once. A Signal wakes at most one ticket in line: the earliest deadline

@@ -42,6 +42,71 @@ func (n *Notifier[K]) Signal(at time.Time, cause string, keys ...K) int {
 	return n.announce(at, cause, true, keys...)
 }
 
+// SignalEach wakes the tickets of the keys that are not in line. Of the tickets in line it wakes the first
+// of those with the same first key. It is for something that concerns tickets of several kinds, of each of
+// which one is enough.
+//
+// It examines every ticket of the keys. It returns the number of woken tickets.
+func (n *Notifier[K]) SignalEach(cause string, keys ...K) int {
+	woken := n.signalEachLocking(cause, keys)
+	wake(woken)
+	return len(woken)
+}
+
+// signalEachLocking removes and returns the tickets to wake now.
+func (n *Notifier[K]) signalEachLocking(cause string, keys []K) []*Ticket[K] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var woken []*Ticket[K]
+	firsts := map[*entry[K]]*Ticket[K]{} // by the entry of the first key
+	for _, key := range keys {
+		e := n.entries[key]
+		if e == nil {
+			continue
+		}
+		woken = n.takeLocked(woken, &e.others, Wake[K]{Cause: cause})
+		for _, r := range e.line.refs {
+			kind := r.ticket.memberships[firstKey].list.entry
+			if first := firsts[kind]; first == nil || r.ticket.before(first) {
+				firsts[kind] = r.ticket
+			}
+		}
+	}
+	for kind, ticket := range firsts {
+		woken = n.takeTicketLocked(woken, ticket, Wake[K]{Cause: cause, Keys: []K{kind.key}})
+	}
+	n.armLocked()
+	return woken
+}
+
+// Extend puts the tickets in line for key in line for more keys as well. It does not block.
+//
+// A waiter that takes a ticket for key later looks after that. Its look finds what made the caller
+// extend the line, so it takes a ticket for more keys itself.
+func (n *Notifier[K]) Extend(key K, more ...K) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e := n.entries[key]
+	if e == nil || len(e.line.refs) == 0 {
+		return
+	}
+	for _, k := range more {
+		if k == key || e.extended[k] {
+			continue
+		}
+		if e.extended == nil {
+			e.extended = map[K]bool{}
+		}
+		e.extended[k] = true
+		other := n.entryLocked(k)
+		for _, r := range e.line.refs {
+			if !r.ticket.isIn(&other.line) {
+				other.line.add(r.ticket)
+			}
+		}
+	}
+}
+
 // announce is Signal, or Announce for each key.
 func (n *Notifier[K]) announce(at time.Time, cause string, one bool, keys ...K) int {
 	woken := n.announceLocking(at, cause, one, keys)
@@ -78,6 +143,16 @@ func (n *Notifier[K]) announceLocking(at time.Time, cause string, one bool, keys
 	}
 	n.armLocked()
 	return woken
+}
+
+// InLine returns how many tickets are in line for key.
+func (n *Notifier[K]) InLine(key K) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e := n.entries[key]; e != nil {
+		return len(e.line.refs)
+	}
+	return 0
 }
 
 // AnnounceAll wakes every ticket now, whatever its keys, and returns their number.
@@ -121,7 +196,11 @@ func (n *Notifier[K]) takeLocked(woken []*Ticket[K], l *list[K], why Wake[K]) []
 
 // takeFirstLocked is takeLocked for the first ticket in line.
 func (n *Notifier[K]) takeFirstLocked(woken []*Ticket[K], e *entry[K], why Wake[K]) []*Ticket[K] {
-	ticket := e.line.refs[0].ticket
+	return n.takeTicketLocked(woken, e.line.refs[0].ticket, why)
+}
+
+// takeTicketLocked is takeLocked for one ticket.
+func (n *Notifier[K]) takeTicketLocked(woken []*Ticket[K], ticket *Ticket[K], why Wake[K]) []*Ticket[K] {
 	ticket.wake = why
 	n.removeLocked(ticket)
 	return append(woken, ticket)

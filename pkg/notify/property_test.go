@@ -17,8 +17,8 @@ import (
 
 // step is one call of a Notifier. Times are whole seconds since the start, so that instants coincide.
 type step struct {
-	verb    string // "ticket", "line", "looked", "accept", "close", "announce", "signal", "all", "advance"
-	keys    []int  // "ticket", "line", "signal"; "announce" has one
+	verb    string // "ticket", "line", "looked", "accept", "close", "announce", "signal", "each", "extend", "all", "advance"
+	keys    []int  // "ticket", "line", "signal", "each"; "announce" has one, "extend" two
 	ticket  int    // "looked", "accept", "close": the number of the ticket
 	seconds int    // "announce", "signal": from now, may be negative; "advance"; "line": the deadline
 }
@@ -33,7 +33,7 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	key := rapid.IntRange(0, propertyKeys-1)
 	s := step{verb: rapid.SampledFrom([]string{
 		"ticket", "ticket", "line", "line", "line", "line", "looked", "looked", "accept", "close", "close", "close",
-		"announce", "announce", "announce", "signal", "signal", "signal", "signal", "signal", "all", "advance", "advance",
+		"announce", "announce", "announce", "signal", "signal", "signal", "signal", "signal", "each", "each", "extend", "extend", "all", "advance", "advance",
 	}).Draw(t, "verb")}
 	switch s.verb {
 	case "ticket":
@@ -41,6 +41,10 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 	case "line":
 		s.keys = rapid.SliceOfN(key, 0, 3).Draw(t, "keys")
 		s.seconds = rapid.IntRange(0, 3).Draw(t, "deadline")
+	case "each":
+		s.keys = rapid.SliceOfNDistinct(key, 1, 2, rapid.ID).Draw(t, "keys")
+	case "extend":
+		s.keys = rapid.SliceOfN(key, 2, 2).Draw(t, "keys")
 	case "looked", "accept", "close":
 		s.ticket = rapid.IntRange(0, 30).Draw(t, "ticket")
 	case "announce":
@@ -128,6 +132,10 @@ func perform(drawn []step) history {
 			for _, key := range s.keys {
 				h.Returns = append(h.Returns, n.Signal(instantOf(time.Now(), s.seconds, key), notify.ByTimer, key))
 			}
+		case s.verb == "each":
+			h.Returns = append(h.Returns, n.SignalEach(notify.ByTimer, s.keys...))
+		case s.verb == "extend":
+			n.Extend(s.keys[0], s.keys[1])
 		case s.verb == "all":
 			h.Returns = append(h.Returns, n.AnnounceAll(notify.ByTimer))
 		case s.verb == "advance":
@@ -161,6 +169,7 @@ type model struct {
 	tickets  []*modelTicket
 	schedule map[int]int // key to second
 	woke     map[int]int
+	extended map[[2]int]bool
 }
 
 type modelTicket struct {
@@ -174,7 +183,7 @@ type modelTicket struct {
 }
 
 func expect(drawn []step) history {
-	m := model{woke: map[int]int{}, schedule: map[int]int{}}
+	m := model{woke: map[int]int{}, schedule: map[int]int{}, extended: map[[2]int]bool{}}
 	h := history{Woke: m.woke}
 	for _, s := range drawn {
 		switch {
@@ -191,6 +200,10 @@ func expect(drawn []step) history {
 			h.Returns = append(h.Returns, m.wake(func(t *modelTicket) bool { return slices.Contains(t.keys, s.keys[0]) }))
 		case s.verb == "signal":
 			h.Returns = append(h.Returns, m.signal(s.keys))
+		case s.verb == "each":
+			h.Returns = append(h.Returns, m.signalEach(s.keys))
+		case s.verb == "extend":
+			m.extend(s.keys[0], s.keys[1])
 		case s.verb == "all":
 			h.Returns = append(h.Returns, m.wake(func(*modelTicket) bool { return true }))
 		case s.verb == "advance":
@@ -259,10 +272,44 @@ func (m *model) signal(keys []int) int {
 	return count
 }
 
-func (m *model) firstInLine(key int) *modelTicket {
-	var line []*modelTicket
+// signalEach wakes the tickets of the keys that are not in line, and the first in line of those with the
+// same first key.
+func (m *model) signalEach(keys []int) int {
+	concerned := func(t *modelTicket) bool {
+		return slices.ContainsFunc(keys, func(key int) bool { return slices.Contains(t.keys, key) })
+	}
+	count := m.wake(func(t *modelTicket) bool { return !t.inLine && concerned(t) })
+	for kind := range propertyKeys {
+		first := m.first(func(t *modelTicket) bool { return concerned(t) && t.keys[0] == kind })
+		if first != nil {
+			first.owed = []int{kind}
+			count += m.wake(func(t *modelTicket) bool { return t == first })
+		}
+	}
+	return count
+}
+
+// extend gives the tickets in line for key one more key. It does so once while key has tickets.
+func (m *model) extend(key, more int) {
+	if m.extended[[2]int{key, more}] || m.firstInLine(key) == nil {
+		return
+	}
+	m.extended[[2]int{key, more}] = true
 	for _, t := range m.tickets {
 		if t.waiting && t.inLine && slices.Contains(t.keys, key) {
+			t.keys = append(slices.Clone(t.keys), more)
+		}
+	}
+}
+
+func (m *model) firstInLine(key int) *modelTicket {
+	return m.first(func(t *modelTicket) bool { return slices.Contains(t.keys, key) })
+}
+
+func (m *model) first(which func(*modelTicket) bool) *modelTicket {
+	var line []*modelTicket
+	for _, t := range m.tickets {
+		if t.waiting && t.inLine && which(t) {
 			line = append(line, t)
 		}
 	}
@@ -292,8 +339,13 @@ func (m *model) wakeDue() {
 	m.forget()
 }
 
-// forget drops the instants of keys without tickets.
+// forget drops what is known of keys without tickets.
 func (m *model) forget() {
+	for keys := range m.extended {
+		if m.waiting(keys[0]) == 0 {
+			delete(m.extended, keys)
+		}
+	}
 	for key := range m.schedule {
 		if m.waiting(key) == 0 {
 			delete(m.schedule, key)

@@ -25,6 +25,9 @@ type Wake[K comparable] struct {
 	Keys []K
 }
 
+// firstKey is the index of the membership for the first key of a ticket. The list of all tickets is before it.
+const firstKey = 1
+
 // membership is the place of a ticket in a list.
 type membership[K comparable] struct {
 	list  *list[K]
@@ -37,6 +40,8 @@ type entry[K comparable] struct {
 	// line are the tickets of Line, of which a Signal wakes the first. others are the tickets of Ticket.
 	line, others list[K]
 	due          due
+	// extended are the keys for which the tickets in line are in line too. Tickets that were taken since are not.
+	extended map[K]bool
 }
 
 // empty reports whether no ticket is left.
@@ -71,21 +76,26 @@ func (n *Notifier[K]) take(keys []K, t *Ticket[K], of func(*entry[K]) *list[K]) 
 	t.number = n.tickets
 	t.memberships = make([]membership[K], 0, 1+len(keys))
 	n.all.add(t)
-	if n.entries == nil && len(keys) > 0 {
-		n.entries = make(map[K]*entry[K])
-	}
 	for _, key := range keys {
-		e := n.entries[key]
-		if e == nil {
-			e = &entry[K]{key: key, due: due{index: notDue}}
-			e.line.entry, e.line.ordered, e.others.entry = e, true, e
-			n.entries[key] = e
-		}
-		if !t.isIn(of(e)) {
-			of(e).add(t)
+		if l := of(n.entryLocked(key)); !t.isIn(l) {
+			l.add(t)
 		}
 	}
 	return t
+}
+
+// entryLocked returns the entry of the key, and makes it if needed. The caller adds a ticket to it.
+func (n *Notifier[K]) entryLocked(key K) *entry[K] {
+	e := n.entries[key]
+	if e == nil {
+		if n.entries == nil {
+			n.entries = make(map[K]*entry[K])
+		}
+		e = &entry[K]{key: key, due: due{index: notDue}}
+		e.line.entry, e.line.ordered, e.others.entry = e, true, e
+		n.entries[key] = e
+	}
+	return e
 }
 
 // isIn reports whether the caller named the key of the list before.

@@ -18,8 +18,8 @@
 //
 // A pop request takes its ticket in line. For each partition that becomes ready, one request in line
 // wakes, the earliest deadline first. Requests that name the partition come before requests that take any
-// partition. SQL waiters are not in line and wake each time, because
-// nobody knows whether their sessions pop.
+// partition. A creation wakes one request for each name that it may have made (Created). SQL waiters are
+// not in line and wake each time, because nobody knows whether their sessions pop.
 //
 // # Known empty
 //

@@ -1,16 +1,35 @@
 package readiness
 
-import "github.com/belfry-mq/belfry/pkg/queue"
+import (
+	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
 
 // Key is something a ticket can wait for: a group (any partition), one partition of it, a name that
-// does not exist yet, or the tags of a pop.
+// does not exist yet, the tags of a pop, or a creation.
 type Key struct {
+	kind   keyKind
 	target queue.Target
 	name   string
 }
 
-// anyCreation stands for the creation of any queue or partition.
-var anyCreation = Key{name: "*"}
+// keyKind is what a key stands for.
+type keyKind uint8
+
+const (
+	kindTarget   keyKind = iota
+	kindName             // a queue or partition that does not exist, and a group
+	kindTags             // the pops by the same tags
+	kindCreation         // the creation of a queue or partition
+	kindAnyName          // the creation of any queue or partition, for those that wait for a name
+	kindAnyQueue         // the creation of any queue, for pops by tags
+)
+
+var (
+	anyName  = Key{kind: kindAnyName}
+	anyQueue = Key{kind: kindAnyQueue}
+)
 
 // TargetKey is the key of a target. It ignores the epoch, because announcements carry none. A group
 // of another epoch with the same id shares the key, and an unneeded wake is harmless.
@@ -30,29 +49,41 @@ func PartitionOf(wake Wake) int64 {
 // CreationKeys are the keys of a pop whose queue or partition does not exist. The creation of the
 // queue matters also for a partition: a partition created together with its queue is announced as
 // the queue.
+//
+// The first key is the same for all pops of the same name and group. A creation wakes one of them.
 func CreationKeys(req *queue.PopRequest) []Key {
-	keys := []Key{anyCreation, creationKey(req.Queue, "")}
+	keys := []Key{nameKey(req), anyName, creationKey(req.Queue, "")}
 	if req.Partition != nil {
 		keys = append(keys, creationKey(req.Queue, *req.Partition))
 	}
 	return keys
 }
 
-// TagKeys are the keys of a pop by tags that looked at these groups.
+// TagKeys are the keys of a pop by tags that looked at these groups. The creation of a queue wakes one
+// of the pops with the same first key.
 func TagKeys(req *queue.PopRequest, groups []int64) []Key {
-	keys := []Key{anyCreation, TagKey(req)}
+	keys := []Key{TagKey(req), anyQueue}
 	for _, group := range groups {
 		keys = append(keys, TargetKey(queue.Target{Group: group}))
 	}
 	return keys
 }
 
-// TagKey is the key of all pops by the same tags. It has at least four NULs and a creation key has
-// one, so the two kinds are never equal.
+// TagKey is the key of all pops by the same tags.
 func TagKey(req *queue.PopRequest) Key {
-	return Key{name: "\x00" + req.Tags.Namespace + "\x00" + req.Tags.Task + "\x00" + req.Group + "\x00" + string(req.Tags.Allowed)}
+	return Key{kind: kindTags, name: joined(req.Tags.Namespace, req.Tags.Task, req.Group, string(req.Tags.Allowed))}
+}
+
+func nameKey(req *queue.PopRequest) Key {
+	if req.Partition == nil {
+		return Key{kind: kindName, name: joined(req.Queue, req.Group)}
+	}
+	return Key{kind: kindName, name: joined(req.Queue, req.Group, *req.Partition)}
 }
 
 func creationKey(queueName, partition string) Key {
-	return Key{name: queueName + "\x00" + partition}
+	return Key{kind: kindCreation, name: joined(queueName, partition)}
 }
+
+// joined joins names, which have no NUL.
+func joined(names ...string) string { return strings.Join(names, "\x00") }

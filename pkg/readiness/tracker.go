@@ -131,25 +131,50 @@ func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (wo
 // PassOn gives a wake that a request could not use to another request, at that instant.
 func (t *Tracker) PassOn(wake Wake, at time.Time) { t.notifier.Signal(at, wake.Cause, wake.Keys...) }
 
+// InLine reports whether n requests are in line for the target.
+func (t *Tracker) InLine(target queue.Target, n int) bool {
+	return t.notifier.InLine(TargetKey(target)) >= n
+}
+
 // Gone wakes every ticket of a target that does not exist any more.
 func (t *Tracker) Gone(target queue.Target, cause string) {
 	t.Drop(target)
 	t.notifier.Announce(TargetKey(target), time.Now(), cause)
 }
 
-// Created announces a new partition, or a new queue if partition is empty. A new queue wakes also
-// the pops by tags, whatever their tags.
-func (t *Tracker) Created(queueName, partition, cause string) {
-	now := time.Now()
-	t.notifier.Announce(creationKey(queueName, partition), now, cause)
+// Created announces a new partition, or a new queue if partition is empty. Of the requests in line it
+// wakes one for each name that the creation may have made, and for a new queue one for each set of tags,
+// whatever the tags. It returns how many tickets woke.
+//
+// A request that finds what it waited for calls Found or Watch, so that the others of its name or tags
+// wake like all others.
+func (t *Tracker) Created(queueName, partition, cause string) (woken int) {
 	if partition == "" {
-		t.notifier.Announce(anyCreation, now, cause)
+		return t.notifier.SignalEach(cause, creationKey(queueName, ""), anyQueue)
 	}
+	return t.notifier.SignalEach(cause, creationKey(queueName, partition))
 }
 
-// CreatedUnnamed announces a new queue or partition whose name is unknown. Every ticket for a name
-// that does not exist wakes.
-func (t *Tracker) CreatedUnnamed(cause string) { t.notifier.Announce(anyCreation, time.Now(), cause) }
+// CreatedUnnamed is Created for a queue or partition whose name is unknown.
+func (t *Tracker) CreatedUnnamed(cause string) (woken int) {
+	return t.notifier.SignalEach(cause, anyName, anyQueue)
+}
+
+// Found notes that a request found the target of its name. If wake is for the name, it returns a wake for
+// the target, and the other requests that wait for the name are in line for the target now. Otherwise
+// it returns wake. Call it before the probe that follows.
+func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
+	if len(wake.Keys) == 0 || wake.Keys[0].kind != kindName {
+		return wake
+	}
+	t.notifier.Extend(wake.Keys[0], TargetKey(target))
+	return Wake{Cause: wake.Cause, Keys: []Key{TargetKey(target)}}
+}
+
+// Watch puts the pops by the tags of req in line for these groups. Call it before the probe that follows.
+func (t *Tracker) Watch(req *queue.PopRequest, groups []int64) {
+	t.notifier.Extend(TagKey(req), TagKeys(req, groups)...)
+}
 
 // Resync forgets every known-empty entry and wakes every ticket, in line or not. It returns how many woke.
 func (t *Tracker) Resync(cause string) (woken int) {
