@@ -1,0 +1,108 @@
+package integration_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	model "github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// looks counts the wakes that made requests look. It leaves out resyncs, which a slow machine may cause.
+func (s *server) looks(t *testing.T) (sum float64) {
+	t.Helper()
+	for _, source := range []string{"local", "notify", "handoff", "timer"} {
+		for _, outcome := range []string{"delivered", "spurious"} {
+			sum += s.metric(t, fmt.Sprintf(`belfry_dispatch_wakes_total{outcome=%q,source=%q}`, outcome, source))
+		}
+	}
+	return sum
+}
+
+// Many requests wait for a queue that does not exist. Its creation wakes as many as there is work for, here
+// and at another instance.
+func TestCreationWakesAsManyAsThereIsWorkFor(t *testing.T) {
+	t.Parallel()
+	const many, partitions = 150, 5
+	for where, elsewhere := range map[string]bool{"here": false, "elsewhere": true} {
+		for how, c := range map[string]struct {
+			query  string
+			byTags bool
+			want   int
+			create func(c client, queue string)
+		}{
+			"by a push": {want: partitions, create: func(c client, queue string) {
+				var items []item
+				for p := range partitions {
+					items = append(items, item{Queue: queue, Partition: fmt.Sprint("p", p), TransactionID: fmt.Sprint(p)})
+				}
+				c.push(items...).ok(http.StatusCreated)
+			}},
+			"without messages": {create: func(c client, queue string) { c.configure(queue, nil).ok(http.StatusOK) }},
+			"without messages, for tags": {byTags: true, create: func(c client, queue string) {
+				c.configureTagged(queue, "ns-"+queue)
+			}},
+			"and then a push, for tags": {byTags: true, want: 1, create: func(c client, queue string) {
+				c.configureTagged(queue, "ns-"+queue)
+				c.pushIDs(queue, "", "m")
+			}},
+		} {
+			t.Run(where+" "+how, func(t *testing.T) {
+				t.Parallel()
+				waitsAt := start(t, proven)
+				waitsAt.untilProven(t, 0)
+				happensAt := waitsAt
+				if elsewhere {
+					happensAt = startOn(t, waitsAt.dsn, proven)
+					waitsAt.untilProven(t, 1)
+					happensAt.untilProven(t, 1)
+				}
+				what := popCall("q", "wait=true&timeout=120000&autoAck=true")
+				if c.byTags {
+					what = get("/api/v1/pop?namespace=ns-q&wait=true&timeout=120000&autoAck=true")
+				}
+				popper := waitsAt.client(t)
+				got := make(chan int, many)
+				for range many {
+					one := popper.begin(what)
+					go func() {
+						if <-one.done; one.err == nil && one.reply.Status == http.StatusOK {
+							got <- 1
+						}
+					}()
+				}
+				waitsAt.untilParked(t, "q", many)
+				before := waitsAt.looks(t)
+				c.create(happensAt.client(t), "q")
+				for range c.want {
+					<-got
+				}
+				waitsAt.untilGroupKnows(t, "q")
+				waitsAt.untilParked(t, "q", many-c.want)
+				require.LessOrEqual(t, waitsAt.looks(t)-before, float64(4*(c.want+2)))
+				// The others did not miss the creation.
+				happensAt.client(t).pushIDs("q", "late", "late")
+				<-got
+			})
+		}
+	}
+}
+
+// configureTagged creates a queue with a namespace.
+func (c client) configureTagged(queue, namespace string) {
+	c.t.Helper()
+	body := fmt.Sprintf(`{"queue":%q,"namespace":%q,"options":{}}`, queue, namespace)
+	c.send1(post("/api/v1/configure", body))
+}
+
+// untilGroupKnows waits until the group without a name exists in the queue: a request has looked.
+func (s *server) untilGroupKnows(t *testing.T, queue string) {
+	t.Helper()
+	until(t, "a request has looked", func() (exists bool) {
+		s.scan(t, `SELECT EXISTS (SELECT 1 FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
+			WHERE q.name = $1 AND g.name = $2)`, []any{queue, model.DefaultGroup}, &exists)
+		return exists
+	})
+}
