@@ -130,5 +130,5 @@ func TestFileMistakes(t *testing.T) {
 func TestWaitingPopsLeaveConnectionsForPushes(t *testing.T) {
 	t.Parallel()
 	d := Default()
-	require.GreaterOrEqual(t, d.HTTP.MaxConnections, d.Dispatch.MaxIntentions+1000)
+	require.GreaterOrEqual(t, d.HTTP.MaxConnections, d.Dispatch.MostRequests()+1000)
 }

@@ -98,8 +98,8 @@ func warn(cfg *config.Config, log *zap.Logger) {
 	if !cfg.Auth.Enabled && (cfg.Auth.Secret != "" || cfg.Auth.PublicKey != "" || cfg.Auth.JWKSURL != "") {
 		log.Warn("Keys for tokens are configured, but auth.enabled is false: every request may do everything.")
 	}
-	if cfg.HTTP.MaxConnections <= cfg.Dispatch.MaxIntentions {
-		log.Warn("http.max_connections is not above dispatch.max_intentions: waiting pops can take every connection, and pushes get 503.",
+	if cfg.HTTP.MaxConnections <= cfg.Dispatch.MostRequests() {
+		log.Warn("http.max_connections is not above 1.1 times dispatch.max_intentions: waiting and refused pops can take every connection, and pushes get 503.",
 			zap.Int("http.max_connections", cfg.HTTP.MaxConnections), zap.Int("dispatch.max_intentions", cfg.Dispatch.MaxIntentions))
 	}
 }

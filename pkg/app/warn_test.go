@@ -23,9 +23,8 @@ func TestContradictionsAreLogged(t *testing.T) {
 		{func(cfg *config.Config) { cfg.Auth.PublicKey = "k" }, keys},
 		{func(cfg *config.Config) { cfg.Auth.JWKSURL = "https://a" }, keys},
 		{func(cfg *config.Config) { cfg.Auth.Secret, cfg.Auth.Enabled = "s", true }, ""},
-		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MaxIntentions - 1 }, connections},
-		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MaxIntentions }, connections},
-		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MaxIntentions + 1 }, ""},
+		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MostRequests() }, connections},
+		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MostRequests() + 1 }, ""},
 	} {
 		cfg := config.Default()
 		of.change(&cfg)

@@ -15,9 +15,6 @@ const (
 	overloadJitter = 2 * time.Second
 )
 
-// The shares apply when sharedPercent of dispatch.max_intentions wait.
-const sharedPercent = 80
-
 // refusal is why a request may not wait, as the metrics name it.
 type refusal string
 
@@ -61,16 +58,32 @@ type member struct {
 	caller string
 }
 
+// place is the place of a request among the waiting ones.
+type place struct {
+	member
+	// left: the place was given back. The lock of the admission guards it.
+	left bool
+}
+
+// displaceFunc ends the wait of a request with such a place, and returns the place. It returns nil if no
+// such request sleeps.
+type displaceFunc func(which func(member) bool) *place
+
 // admission decides which requests may wait. It is safe for concurrent use.
 //
-// While less than sharedPercent of the limit is in use, every request may wait. Above that:
+// While fewer requests than the limit wait, every request may wait. So a caller that is alone may use
+// everything. At the limit a request can displace a waiting one, whose wait is then over:
 //
-//  1. A caller that has its share gets no more. With n callers, a share is limit/(n+1), at least 1:
-//     the part of one more caller stays free.
-//  2. A group that has its share gets no more. With n groups, a share is limit/(n+1), at least 1. A
-//     caller can invent groups, so n is at most the number of callers.
-//  3. A caller of such a group may have its part of the group's share. With n callers of the group,
-//     a part is share/(n+1), at least 1. So one caller cannot keep the others out of their group.
+//  1. With n callers, a share is limit/n. A caller below its share displaces a request of a caller
+//     above its share.
+//  2. With n groups, a share is limit/n. If no caller is above its share, a group below its share displaces
+//     a request of a group above its share. A caller can invent groups, so there are no such shares for
+//     more groups than callers.
+//  3. A caller that has its share, or is alone, divides what it has among its groups: a group below its
+//     part displaces a request of the same caller from a group above its part.
+//
+// Every other request is refused. A displaced request that comes again finds its caller or its group at
+// the share, so two requests do not displace each other in turn.
 type admission struct {
 	limit int
 
@@ -80,71 +93,95 @@ type admission struct {
 	callers map[string]int
 	groups  map[groupName]int
 	members map[member]int
-	// groupCallers counts the callers of a group.
-	groupCallers map[groupName]int
+	// callerGroups counts the groups of a caller.
+	callerGroups map[string]int
 }
 
 func newAdmission(limit int) *admission {
 	return &admission{
 		limit: limit, callers: map[string]int{}, groups: map[groupName]int{},
-		members: map[member]int{}, groupCallers: map[groupName]int{},
+		members: map[member]int{}, callerGroups: map[string]int{},
 	}
 }
 
-// enter counts the request as waiting, or returns why it may not wait. After admitted, the caller
-// calls leave once.
-func (a *admission) enter(req *queue.PopRequest) refusal {
-	m := member{group: groupNameOf(req), caller: req.Caller}
+// enter counts the request as waiting and returns its place, or why it may not wait. The caller calls
+// leave for the place. displaced: the wait of another request was ended for it.
+func (a *admission) enter(req *queue.PopRequest, displace displaceFunc) (p *place, displaced bool, why refusal) {
+	p = &place{member: member{group: groupNameOf(req), caller: req.Caller}}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if why := a.checkLocked(m); why != admitted {
-		return why
+	if a.waiting >= a.limit {
+		which, why := a.displaceableLocked(p.member)
+		if which == nil {
+			return nil, false, why
+		}
+		other := displace(which)
+		if other == nil {
+			return nil, false, refusedFull
+		}
+		a.leaveLocked(other)
+		displaced = true
 	}
 	a.waiting++
-	a.callers[m.caller]++
-	a.groups[m.group]++
-	if a.members[m]++; a.members[m] == 1 {
-		a.groupCallers[m.group]++
+	a.callers[p.caller]++
+	a.groups[p.group]++
+	if a.members[p.member]++; a.members[p.member] == 1 {
+		a.callerGroups[p.caller]++
 	}
-	return admitted
+	return p, displaced, admitted
 }
 
-func (a *admission) checkLocked(m member) refusal {
-	if a.waiting >= a.limit {
-		return refusedFull
-	}
-	if a.waiting*100 < a.limit*sharedPercent {
-		return admitted
-	}
+// displaceableLocked returns which waiting requests the new one may displace. There is at least one.
+// Otherwise it returns nil and why the new request may not wait.
+func (a *admission) displaceableLocked(m member) (which func(member) bool, why refusal) {
 	callers := countWith(a.callers, m.caller)
-	if a.callers[m.caller] >= shareOf(a.limit, callers) {
-		return refusedCaller
+	share := a.limit / callers
+	if a.callers[m.caller] < share {
+		return func(other member) bool { return a.callers[other.caller] > share }, admitted
 	}
-	groupShare := shareOf(a.limit, min(countWith(a.groups, m.group), callers))
-	if a.groups[m.group] < groupShare {
-		return admitted
+	groups := countWith(a.groups, m.group)
+	groupShare := a.limit / groups
+	if callers > a.limit && groups <= callers && a.groups[m.group] < groupShare {
+		return func(other member) bool { return a.groups[other.group] > groupShare }, admitted
 	}
-	groupCallers := a.groupCallers[m.group]
+	ownGroups := a.callerGroups[m.caller]
 	if a.members[m] == 0 {
-		groupCallers++
+		ownGroups++
 	}
-	if a.members[m] >= shareOf(groupShare, groupCallers) {
-		return refusedGroup
+	part := a.callers[m.caller] / ownGroups
+	if a.members[m] < part {
+		return func(other member) bool {
+			return other.caller == m.caller && a.members[other] > part
+		}, admitted
 	}
-	return admitted
+	switch {
+	case ownGroups > 1 && a.members[m] > 0:
+		return nil, refusedGroup
+	case callers > 1:
+		return nil, refusedCaller
+	default:
+		return nil, refusedFull
+	}
 }
 
-// leave ends the waiting of a request that was admitted.
-func (a *admission) leave(req *queue.PopRequest) {
-	m := member{group: groupNameOf(req), caller: req.Caller}
+// leave ends the waiting of a request that was admitted, if it was not displaced.
+func (a *admission) leave(p *place) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.waiting--
-	decrement(a.callers, m.caller)
-	decrement(a.groups, m.group)
-	if decrement(a.members, m) {
-		decrement(a.groupCallers, m.group)
+	a.leaveLocked(p)
+}
+
+func (a *admission) leaveLocked(p *place) {
+	if p.left {
+		return
 	}
+	a.waiting--
+	decrement(a.callers, p.caller)
+	decrement(a.groups, p.group)
+	if decrement(a.members, p.member) {
+		decrement(a.callerGroups, p.caller)
+	}
+	p.left = true
 }
 
 // count returns how many requests wait.
@@ -153,9 +190,6 @@ func (a *admission) count() int {
 	defer a.mu.Unlock()
 	return a.waiting
 }
-
-// shareOf returns the share of one of n. The part of one more stays free.
-func shareOf(limit, n int) int { return max(1, limit/(n+1)) }
 
 // countWith returns how many keys there are after key is added.
 func countWith[K comparable](counts map[K]int, key K) int {

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -11,63 +12,168 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// crowd begins n waits of a caller in a group, and returns how many may wait.
-func (b *harness) crowd(n int, caller, group string) (admitted int) {
+// crowd are the requests of a caller in a group.
+type crowd struct {
+	t    *testing.T
+	outs []<-chan answer
+	// refused and displaced count the requests that were answered.
+	refused, displaced int
+}
+
+// crowd begins n waits of a caller in a group, one after the other.
+func (b *harness) crowd(n int, caller, group string) *crowd {
 	b.t.Helper()
-	before := b.Waiting()
+	c := &crowd{t: b.t}
 	for range n {
 		req := request(time.Hour)
 		req.Caller, req.Group = caller, group
-		out := b.begin(b.t.Context(), req)
+		c.outs = append(c.outs, b.begin(b.t.Context(), req))
 		synctest.Wait()
-		select {
-		case a := <-out:
-			require.Equal(b.t, queue.CodeOverloaded, queue.CodeOf(a.err))
-		default:
-		}
 	}
-	return b.Waiting() - before
+	return c
 }
 
-// A caller alone may use 80 % of the bound. The rest is for other callers, also of the same group.
+// waiting returns how many requests of the crowd still wait. Refused requests are answered before.
+func (c *crowd) waiting() int {
+	c.t.Helper()
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
+	var waiting []<-chan answer
+	for _, out := range c.outs {
+		select {
+		case a := <-out:
+			require.Empty(c.t, a.Messages)
+			if a.err == nil {
+				c.displaced++
+			} else {
+				require.Equal(c.t, queue.CodeOverloaded, queue.CodeOf(a.err))
+				c.refused++
+			}
+		default:
+			waiting = append(waiting, out)
+		}
+	}
+	c.outs = waiting
+	return len(waiting)
+}
+
+// A caller that is alone may use everything, as the clients behind one proxy do.
+func TestOneCallerAloneMayUseEverything(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(100))
+		fleet := b.crowd(130, "proxy", "g")
+		require.Equal(t, 100, fleet.waiting())
+		require.Equal(t, 30, fleet.refused)
+		require.InDelta(t, 30, b.labelled("belfry_dispatch_refused_total", "full"), 0)
+	})
+}
+
+// When another caller comes and nothing is left, both get their shares, also in the same group.
 func TestOneCallerCannotKeepOthersOut(t *testing.T) {
 	t.Parallel()
 	for _, group := range []string{"g", "h"} {
 		synctest.Test(t, func(t *testing.T) {
-			b := run(t, &fakeStore{}, bound(100))
-			require.Equal(t, 80, b.crowd(200, "a", "g"))
-			require.Equal(t, 10, b.crowd(10, "b", group))
-			require.InDelta(t, 120, b.labelled("belfry_dispatch_refused_total", "caller"), 0)
+			b := run(t, &fakeStore{}, bound(90))
+			first := b.crowd(100, "a", "g")
+			require.Equal(t, 90, first.waiting())
+			second := b.crowd(100, "b", group)
+			require.Equal(t, 45, second.waiting())
+			require.Equal(t, 45, first.waiting())
+			require.Equal(t, 45, first.displaced)
+			require.InDelta(t, 45, b.value("belfry_dispatch_displaced_total"), 0)
+			require.InDelta(t, 55, b.labelled("belfry_dispatch_refused_total", "caller"), 0)
+
+			third := b.crowd(100, "c", group)
+			require.Equal(t, []int{30, 30, 30}, []int{first.waiting(), second.waiting(), third.waiting()})
+			again := b.crowd(100, "a", "g")
+			require.Zero(t, again.waiting(), "a caller with its share displaces nobody")
+			require.Equal(t, 90, b.Waiting())
 		})
 	}
 }
 
-// One group with many callers cannot keep other groups out.
-func TestOneGroupCannotKeepOthersOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := run(t, &fakeStore{}, bound(200))
-		for i := range 20 {
-			b.crowd(8, fmt.Sprint(i), "g")
-		}
-		require.Equal(t, 160, b.Waiting())
-		for i := range 20 {
-			require.Zero(t, b.crowd(1, fmt.Sprint(i), "g"))
-		}
-		require.Positive(t, b.labelled("belfry_dispatch_refused_total", "group"))
-		require.Equal(t, 2, b.crowd(2, "new", "h"))
-	})
-}
-
-// Many groups of one caller do not make the share of another group small.
-func TestInventedGroupsDoNotTakeTheShareOfAGroup(t *testing.T) {
+// Shares apply only when nothing is left.
+func TestCallersThatDoNotCompeteHaveNoShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, bound(100))
-		for i := range 80 {
+		other := b.crowd(1, "b", "g")
+		fleet := b.crowd(99, "a", "g")
+		require.Equal(t, 99, fleet.waiting())
+		require.Equal(t, 1, other.waiting())
+	})
+}
+
+// A request that was displaced took nothing and owes nothing: the others get what comes.
+func TestMessagesAfterADisplacement(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(10))
+		b.crowd(10, "a", "g")
+		second := b.crowd(5, "b", "g")
+		require.Equal(t, 5, second.waiting())
+		for p := range int64(10) {
+			if p%2 == 1 {
+				b.ready(1, p, 1)
+				synctest.Wait()
+				continue
+			}
+			offers := b.intents.Handoffs("orders", fmt.Sprint(p))
+			require.Len(t, offers, 1)
+			b.store.put(1, p, 1, 0)
+			b.store.mu.Lock()
+			d := b.store.takeLocked(offers[0].Request, offers[0].Target)
+			b.store.mu.Unlock()
+			require.True(t, offers[0].Take(d))
+			synctest.Wait()
+		}
+		require.Zero(t, b.Waiting(), "each of the ten has a message")
+	})
+}
+
+// One group with more callers than may wait cannot keep other groups out.
+func TestOneGroupCannotKeepOthersOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(100))
+		for i := range 100 {
+			b.crowd(1, fmt.Sprint(i), "g")
+		}
+		require.Equal(t, 100, b.Waiting())
+		more := b.crowd(1, "more", "g")
+		require.Zero(t, more.waiting())
+		for i := range 60 {
+			b.crowd(1, fmt.Sprint("h", i), "h")
+		}
+		for _, group := range b.WaitingGroups() {
+			require.Equal(t, 50, group.Waiting, group.Group)
+		}
+	})
+}
+
+// One group of a caller cannot keep its other groups out.
+func TestOneGroupOfACallerCannotKeepTheOthersOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(100))
+		first := b.crowd(150, "proxy", "g")
+		second := b.crowd(150, "proxy", "h")
+		require.Equal(t, []int{50, 50}, []int{first.waiting(), second.waiting()})
+		require.InDelta(t, 100, b.labelled("belfry_dispatch_refused_total", "group"), 0)
+		require.Equal(t, 50, b.crowd(100, "b", "g").waiting(), "another caller has its share of everything")
+	})
+}
+
+// Many groups of one caller do not make the share of another caller small.
+func TestInventedGroupsDoNotTakeTheShareOfACaller(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(100))
+		for i := range 100 {
 			b.crowd(1, "a", fmt.Sprint(i))
 		}
-		require.Equal(t, 10, b.crowd(5, "b", "h")+b.crowd(5, "c", "h"))
+		require.Equal(t, 50, b.crowd(60, "b", "h").waiting())
 	})
 }
 
@@ -76,11 +182,13 @@ func TestEndedRequestsFreeTheirShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, bound(100))
-		require.Equal(t, 80, b.crowd(90, "a", "g"))
+		b.crowd(90, "a", "g")
+		b.crowd(90, "b", "g")
+		require.Equal(t, 100, b.Waiting())
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		require.Zero(t, b.Waiting())
-		require.Equal(t, 80, b.crowd(90, "a", "g"))
+		require.Equal(t, 100, b.crowd(110, "a", "g").waiting())
 	})
 }
 
@@ -93,9 +201,83 @@ func TestRefusedRequestsComeBackAtDifferentTimes(t *testing.T) {
 		delays := map[time.Duration]bool{}
 		for range 100 {
 			var coded *queue.Error
-			require.ErrorAs(t, answered(t, b.begin(t.Context(), request(time.Hour))).err, &coded)
+			require.ErrorAs(t, (<-b.begin(t.Context(), request(time.Hour))).err, &coded)
 			delays[coded.RetryAfter] = true
 		}
 		require.Equal(t, map[time.Duration]bool{time.Second: true, 2 * time.Second: true, 3 * time.Second: true}, delays)
 	})
+}
+
+// A client that asks again at once, whatever the answer, asks about once a second, and the store is not
+// asked.
+func TestRefusalIsHeld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(1))
+		b.wait()
+		looks, times := b.store.looks(), map[time.Duration]bool{}
+		for range 20 {
+			a := <-b.begin(t.Context(), request(time.Hour))
+			require.Equal(t, queue.CodeOverloaded, queue.CodeOf(a.err))
+			require.InDelta(t, time.Second, a.took, float64(time.Second/4))
+			times[a.took] = true
+		}
+		require.Greater(t, len(times), 10, "the times differ")
+		short := <-b.begin(t.Context(), request(time.Millisecond))
+		require.Equal(t, time.Millisecond, short.took, "no longer than the request would wait")
+		require.Equal(t, queue.CodeOverloaded, queue.CodeOf(short.err))
+		require.Equal(t, looks, b.store.looks())
+	})
+}
+
+// A tenth of dispatch.max_intentions is held. Further requests are refused at once.
+func TestHeldRefusalsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(50))
+		b.crowd(50, "a", "g")
+		held := b.crowd(5, "a", "g")
+		for _, out := range held.outs {
+			pending(t, out)
+		}
+		require.InDelta(t, 5, b.value("belfry_dispatch_refusals_held"), 0)
+		over := answered(t, b.crowd(1, "a", "g").outs[0])
+		require.Equal(t, queue.CodeOverloaded, queue.CodeOf(over.err))
+		require.Zero(t, over.took)
+		require.Zero(t, held.waiting())
+		require.InDelta(t, 0, b.value("belfry_dispatch_refusals_held"), 0)
+	})
+}
+
+func TestHeldRefusalEnds(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(b *harness, leave context.CancelFunc)
+		want func(t *testing.T, err error)
+	}{
+		"when the client leaves": {
+			func(_ *harness, leave context.CancelFunc) { leave() },
+			func(t *testing.T, err error) { require.ErrorIs(t, err, context.Canceled) },
+		},
+		"at the stop": {
+			func(b *harness, _ context.CancelFunc) { b.Stop() },
+			func(t *testing.T, err error) { require.Equal(t, queue.CodeOverloaded, queue.CodeOf(err)) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &fakeStore{}, bound(1))
+				b.wait()
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				out := b.begin(ctx, request(time.Hour))
+				pending(t, out)
+				c.end(b, leave)
+				a := answered(t, out)
+				require.Zero(t, a.took)
+				c.want(t, a.err)
+			})
+		})
+	}
 }

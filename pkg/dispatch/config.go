@@ -25,6 +25,15 @@ type Config struct {
 	UsePriorityDispatch bool          `mapstructure:"use_priority_dispatch"`
 }
 
+// heldShare is the part of MaxIntentions that may be held in addition, as refused requests: a tenth.
+const heldShare = 10
+
+// maxHeld returns how many refused requests are held at most.
+func (c Config) maxHeld() int { return max(1, c.MaxIntentions/heldShare) }
+
+// MostRequests returns how many requests wait or are held at most. Each has a connection.
+func (c Config) MostRequests() int { return c.MaxIntentions + c.maxHeld() }
+
 // Backoff is the delay between probes while the listener is not proven.
 func (c Config) Backoff() backoff.Policy {
 	return backoff.Policy{
@@ -47,7 +56,7 @@ type SmartPoll struct {
 // DefaultConfig returns the values of config/belfry.yaml.
 func DefaultConfig() Config {
 	return Config{
-		MaxIntentions: 10000, PollWorkers: 2, PollInterval: 100 * time.Millisecond,
+		MaxIntentions: 25_000, PollWorkers: 2, PollInterval: 100 * time.Millisecond,
 		MaxPollInterval: 2 * time.Second, FallbackInterval: 5 * time.Minute,
 		BackoffThreshold: 1, BackoffMultiplier: 2, BackoffCleanup: time.Hour, UsePriorityDispatch: true,
 	}

@@ -65,6 +65,8 @@ type Dispatcher struct {
 	backoffs          *backoffs
 	workers           []*worker
 	admission         *admission
+	// refusals has an element for each refused request that is held.
+	refusals chan struct{}
 
 	stopOnce sync.Once
 	stopping chan struct{}
@@ -76,7 +78,7 @@ func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	d := &Dispatcher{
 		Deps: deps, cfg: cfg, poll: poll,
 		backoff: cfg.Backoff(), fallback: cfg.Fallback(), backoffs: newBackoffs(),
-		admission: newAdmission(cfg.MaxIntentions), stopping: make(chan struct{}),
+		admission: newAdmission(cfg.MaxIntentions), refusals: make(chan struct{}, cfg.maxHeld()), stopping: make(chan struct{}),
 	}
 	for range cfg.PollWorkers {
 		d.workers = append(d.workers, newWorker(d))
@@ -110,8 +112,8 @@ func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 // During pop maintenance it does not probe: it answers without messages, with req.Wait when the wait is
 // over. If maintenance ends before that, it goes on.
 //
-// Errors: every error of the Store; CodeOverloaded beyond the bound or a share of it; ctx.Err() if the client left.
-// In the last case a claimed lease is released.
+// Errors: every error of the Store; CodeOverloaded beyond the bound or a share of it, about a second later
+// (see refuse); ctx.Err() if the client left. In the last case a claimed lease is released.
 func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if req.Wait <= 0 {
 		if d.Paused() != nil {
@@ -119,12 +121,16 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Del
 		}
 		return d.popOnce(ctx, req)
 	}
-	if why := d.admission.enter(req); why != admitted {
-		d.Metrics.refused.WithLabelValues(string(why)).Inc()
-		return nil, why.error()
+	p, displaced, why := d.admission.enter(req, d.Intents.displace)
+	if why != admitted {
+		return nil, d.refuse(ctx, req, why)
 	}
-	defer d.admission.leave(req)
+	if displaced {
+		d.Metrics.displaced.Inc()
+	}
+	defer d.admission.leave(p)
 	in := newIntent(ctx, req)
+	in.place = p
 	if over, err := d.hold(in); over || err != nil {
 		return &in.delivery, err
 	}

@@ -80,9 +80,9 @@
 //
 // # Promises
 //
-//   - At most dispatch.max_intentions requests wait. One more gets CodeOverloaded, and the others
-//     are not affected. While 80 % of them wait, a caller and a group can have no more than a share
-//     (type admission), so one of them cannot keep the others out.
+//   - At most dispatch.max_intentions requests wait. When as many wait, a caller or a group below its share
+//     displaces a request of another one above its share (type admission), so one of them cannot
+//     keep the others out. Every other request gets CodeOverloaded after about a second.
 //   - A request is answered a little before its timeout, so a client with the same limit does not
 //     close the connection during the delivery.
 //   - A client that left gets no lease. If it leaves during its claim, the lease is released at once.

@@ -19,7 +19,7 @@ const (
 	stateAwake     intentState = iota // it probes, or is about to
 	stateSleeping                     // it waits to be woken
 	stateOffered                      // it sleeps, and a push claims for it
-	stateDelivered                    // a push gave it its delivery
+	stateDelivered                    // a push gave it its delivery, or it was displaced
 )
 
 // Handoffs returns the claims that a push to the partition makes right after its commit. One
@@ -111,6 +111,25 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 	r.metrics.viable.Inc()
 	r.metrics.assignments.Add(float64(delivery.Partitions))
 	return true
+}
+
+// displace ends the wait of a sleeping intent, and returns its place. It returns nil if no such intent
+// sleeps. An intent that has an offer is not displaced.
+func (r *Intents) displace(which func(member) bool) *place {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for in := range r.all {
+		if in.state != stateSleeping || !which(in.place.member) {
+			continue
+		}
+		if m := r.waiting[in.req.Queue][in.registered]; m != nil {
+			m.sleeping.remove(in)
+		}
+		in.state, in.displaced = stateDelivered, true
+		close(in.handedOver)
+		return in.place
+	}
+	return nil
 }
 
 // markSleeping marks that the intent does nothing until it is woken.

@@ -39,7 +39,7 @@ func TestRequestBeyondTheBoundIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, bound(3))
 		outs := b.many(3)
-		refused := answered(t, b.begin(t.Context(), request(time.Hour)))
+		refused := <-b.begin(t.Context(), request(time.Hour))
 		var coded *queue.Error
 		require.ErrorAs(t, refused.err, &coded)
 		require.Equal(t, queue.CodeOverloaded, coded.Code)

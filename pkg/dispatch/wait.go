@@ -20,6 +20,8 @@ type intent struct {
 	req      *queue.PopRequest
 	since    time.Time
 	deadline time.Time
+	// place is the place among the waiting requests.
+	place *place
 	// firstProbeDone: the first probe was made, or was not needed.
 	firstProbeDone bool
 	// probed is the group of the last probe.
@@ -42,14 +44,16 @@ type intent struct {
 
 	// registered is the target under which the Intents list this one. Only they use it.
 	registered queue.Target
-	// The Intents own the next four until markAwake. asleep is the place in members.sleeping, from 1 on,
+	// The Intents own the next five until markAwake. asleep is the place in members.sleeping, from 1 on,
 	// or 0. offerEnded is closed when the offer of a push ends. delivery is the answer, from a push or
 	// from the intent's own probe.
 	state      intentState
 	asleep     int
 	offerEnded chan struct{}
 	delivery   queue.Delivery
-	// handedOver is closed when a push has set delivery.
+	// displaced: another request got the place of this one. The state is stateDelivered.
+	displaced bool
+	// handedOver is closed when a push has set delivery, or the intent was displaced.
 	handedOver chan struct{}
 }
 
@@ -143,8 +147,12 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 	}
 }
 
-// acceptHandoff accepts the delivery of a push, or releases it if the client has left.
+// acceptHandoff accepts the delivery of a push, or releases it if the client has left. If the intent was
+// displaced, there is none.
 func (d *Dispatcher) acceptHandoff(in *intent) error {
+	if in.displaced {
+		return nil
+	}
 	if in.delivery.Lost != nil {
 		in.passAfter = d.retryAfter(in.delivery.Lost)
 		return in.delivery.Lost
