@@ -53,16 +53,17 @@ type Manager[T any] struct {
 
 	mu sync.Mutex
 	// waiting are the operations that have not left yet, oldest first. size is the
-	// sum of their sizes.
+	// sum of their sizes, of which each is at most Config.MaxSize.
 	waiting []*op[T]
 	size    int
 	// blocked are the operations for which the queue has no room, oldest first.
 	blocked []*op[T]
-	// inFlight is the number of batches in flight. busy are their stripes.
-	inFlight int
-	busy     stripeSet
-	timer    *time.Timer
-	closed   bool
+	// inFlight is the number of batches in flight, oversized those above Config.MaxSize among them.
+	inFlight, oversized int
+	// busy are the stripes of the batches in flight. Only takeLocked uses wanted.
+	busy, wanted stripeSet
+	timer        *time.Timer
+	closed       bool
 	// drained is closed when the manager is closed and has no operation left.
 	drained chan struct{}
 }
@@ -145,13 +146,16 @@ func (m *Manager[T]) add(o *op[T]) (own flight[T], leaves bool, err error) {
 }
 
 func (m *Manager[T]) hasRoomLocked(o *op[T]) bool {
-	return len(m.waiting) == 0 || m.size+o.size <= m.cfg.QueueSize
+	return len(m.waiting) == 0 || m.size+m.queued(o) <= m.cfg.QueueSize
 }
+
+// queued returns the share of o in the queue. One oversized operation that waits does not fill the queue.
+func (m *Manager[T]) queued(o *op[T]) int { return min(o.size, m.cfg.MaxSize) }
 
 func (m *Manager[T]) enqueueLocked(o *op[T]) {
 	o.state = stateWaiting
 	m.waiting = append(m.waiting, o)
-	m.size += o.size
+	m.size += m.queued(o)
 }
 
 // admitLocked queues blocked operations while there is room.
@@ -174,7 +178,7 @@ func (m *Manager[T]) withdraw(o *op[T]) bool {
 		m.blocked = slices.DeleteFunc(m.blocked, isO)
 	case stateWaiting:
 		m.waiting = slices.DeleteFunc(m.waiting, isO)
-		m.size -= o.size
+		m.size -= m.queued(o)
 		m.admitLocked()
 	default:
 		return false

@@ -10,6 +10,9 @@
 // small operations share a transaction and large batches share the database. Batches leave in the
 // order in which their operations arrived.
 //
+// An operation above Config.MaxSize has a batch of its own, which takes long. Small batches do not wait
+// for it, and one of the flights is never used by such batches.
+//
 // # Lock stripes
 //
 // An operation names the lock stripes it uses: hashes of the partitions it touches. Batches that

@@ -153,6 +153,13 @@ func TestStripesSpreadKeys(t *testing.T) {
 		seen[batch.LockStripeOf(key)]++
 	}
 	require.Greater(t, len(seen), 9000)
+	shared := 0
+	for key := range int64(10000) {
+		if seen[batch.LockStripeOf(1_000_000+7919*key)] > 0 {
+			shared++
+		}
+	}
+	require.Less(t, shared, 1000, "of 10,000 other keys, those that share a stripe with one of 10,000 keys")
 	for stripe, n := range seen {
 		require.LessOrEqual(t, n, 3, "stripe %d", stripe)
 	}

@@ -30,6 +30,7 @@ func (m *Manager[T]) startLocked(own *op[T]) (mine flight[T], ok bool) {
 			return mine, ok
 		}
 		m.inFlight++
+		m.oversized += m.oversizedIn(batch)
 		if own != nil && own.state == stateGone && !ok {
 			mine, ok = batch, true // own left with the first batch that changed its state
 			continue
@@ -45,7 +46,9 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 		return flight[T]{}, false
 	}
 	var batch flight[T]
-	wanted := m.busy
+	m.wanted = m.busy
+	// One flight is left for the operations that are not oversized.
+	noLarge := m.oversized >= max(1, m.cfg.MaxFlushes-1)
 	kept := m.waiting[:0]
 	for i, o := range m.waiting {
 		full := len(batch.ops) > 0 && batch.size+o.size > m.cfg.MaxSize
@@ -54,21 +57,21 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 			break
 		}
 		differs := m.sameStripes && len(batch.ops) > 0 && !slices.Equal(o.stripes, batch.ops[0].stripes)
-		if differs || wanted.hasAny(o.stripes) {
-			wanted.add(o.stripes)
+		if differs || noLarge && o.size > m.cfg.MaxSize || m.wanted.hasAny(o.stripes) {
+			m.wanted.add(o.stripes)
 			kept = append(kept, o)
 			continue
 		}
 		o.state = stateGone
 		batch.ops = append(batch.ops, o)
 		batch.size += o.size
+		m.size -= m.queued(o)
 	}
 	clear(m.waiting[len(kept):])
 	m.waiting = kept
 	if len(batch.ops) == 0 {
 		return batch, false
 	}
-	m.size -= batch.size
 	for _, o := range batch.ops {
 		m.busy.add(o.stripes)
 	}
@@ -76,10 +79,19 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 	return batch, true
 }
 
+// oversizedIn returns 1 if the batch is one operation that exceeds Config.MaxSize, else 0.
+func (m *Manager[T]) oversizedIn(batch flight[T]) int {
+	if batch.size > m.cfg.MaxSize {
+		return 1
+	}
+	return 0
+}
+
 // mayLeaveLocked reports whether another batch may leave. If others are in flight,
-// it must be large enough for a transaction of its own.
+// it must be large enough for a transaction of its own. Oversized batches take long, so a small batch does
+// not wait for them.
 func (m *Manager[T]) mayLeaveLocked() bool {
-	if m.inFlight > 0 && (m.inFlight >= m.cfg.MaxFlushes || m.size < m.cfg.ConcurrentSize) {
+	if m.inFlight >= m.cfg.MaxFlushes || m.inFlight > m.oversized && m.size < m.cfg.ConcurrentSize {
 		return false
 	}
 	return m.waitedEnoughLocked()
@@ -118,6 +130,7 @@ func (m *Manager[T]) run(batch flight[T]) {
 		m.busy.remove(o.stripes)
 	}
 	m.inFlight--
+	m.oversized -= m.oversizedIn(batch)
 	m.startLocked(nil)
 	m.signalDrainedLocked()
 }

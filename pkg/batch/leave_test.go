@@ -143,6 +143,44 @@ func TestLargeBatchesLeaveConcurrently(t *testing.T) {
 	})
 }
 
+// An operation above MaxSize takes long. Small operations neither wait for its flight nor for its place in
+// the queue.
+func TestSmallOperationsDoNotWaitForOversizedOnes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes, c.QueueSize = 50, 3, 1000 })
+		for _, name := range []string{"large1", "large2", "large3"} {
+			h.begin(t.Context(), name, nil, 100_000)
+		}
+		require.Equal(t, []string{"large1", "large2"}, h.inFlight(), "one flight is left")
+		h.do("small1")
+		require.Equal(t, []string{"large1", "large2", "small1"}, h.inFlight())
+		second := h.do("small2")
+		require.Equal(t, batch.Status{Waiting: 101, InFlight: 3}, h.Status())
+		h.land(nil, nil)
+		require.Equal(t, []string{"large2", "small1", "large3"}, h.inFlight())
+		h.land(nil, nil)
+		requirePending(t, second)
+		h.land(nil, nil)
+		require.Equal(t, []string{"large3", "small2"}, h.inFlight())
+		h.landAll()
+		require.NoError(t, outcome(t, second))
+		require.Equal(t, batch.Status{}, h.Status())
+	})
+}
+
+// Two operations on the same stripe are never in flight together, however large they are.
+func TestOversizedOperationsKeepTheirStripes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 50, 3 })
+		stripes := []batch.LockStripe{batch.LockStripeOf(1)}
+		h.begin(t.Context(), "large", stripes, 100_000)
+		h.begin(t.Context(), "small", stripes, 1)
+		h.do("other")
+		require.Equal(t, []string{"large", "other"}, h.inFlight())
+		h.landAll()
+	})
+}
+
 // Without load the goroutine of the caller does its operation.
 func TestIdleManagerFlushesInTheGoroutineOfTheCaller(t *testing.T) {
 	bubble(t, func(t *testing.T) {

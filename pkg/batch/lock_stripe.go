@@ -1,11 +1,11 @@
 package batch
 
-// stripeBits sets the number of stripes: so many that two operations on a few
-// hundred partitions each seldom share one by chance.
-const stripeBits = 14
+// stripeBits sets the number of stripes: so many that an operation on one partition seldom shares one by
+// chance with an operation on 10,000 partitions.
+const stripeBits = 17
 
 // LockStripe is a hash of a key. Two batches in flight never share a stripe.
-type LockStripe uint16
+type LockStripe uint32
 
 // LockStripeOf returns the stripe of a key.
 func LockStripeOf(key int64) LockStripe {

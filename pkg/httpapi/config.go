@@ -70,7 +70,7 @@ func DefaultConfig() Config {
 		Addr: ":6632", TLSClientAuth: clientRequired, TLSClientRole: identity.ReadOnly.String(), MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, MaxInflightBytes: 256 << 20,
 		DrainDelay: 5 * time.Second, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 30_000, MaxHeaderBytes: 64 << 10,
-		MaxItems: 10_000, MaxPartitions: 1_000, MaxAcks: 10_000,
+		MaxItems: 50_000, MaxPartitions: 10_000, MaxAcks: 50_000,
 	}
 }
 

@@ -2,7 +2,7 @@ package queue
 
 // MaxOperations is the most operations of a transaction. Each pushed item counts
 // as one operation. It is also the most state changes of a cycle.
-const MaxOperations = 10_000
+const MaxOperations = 100_000
 
 // Transaction is a list of pushes and acks that are applied together or not at
 // all.

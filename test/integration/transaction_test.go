@@ -236,7 +236,7 @@ func transactionBadBodies(t *testing.T, s *server) {
 func transactionLarge(t *testing.T, s *server) {
 	c := s.client(t)
 	queue := t.Name()
-	items := make([]item, 9999)
+	items := make([]item, 11_999)
 	for i := range items {
 		items[i] = item{Queue: queue, Partition: fmt.Sprint(i % 50), TransactionID: fmt.Sprint(i)}
 	}
@@ -245,8 +245,12 @@ func transactionLarge(t *testing.T, s *server) {
 	operations := append(d.acking("completed"), pushing(items...))
 	require.True(t, c.transact([]string{d.LeaseID}, operations...).ok(http.StatusOK).Success)
 	require.Len(t, c.popIDs(queue, "batch=20000&partitions=100&autoAck=true"), len(items))
-	c.transact(nil, append(operations, pushing(item{Queue: queue}))...).refused(
-		"operations holds more than 10000 operations (each pushed item is one): send several transactions")
+	more := make([]item, 100_001)
+	for i := range more {
+		more[i] = item{Queue: queue}
+	}
+	c.transact(nil, pushing(more...)).refused(
+		"operations holds more than 100000 operations (each pushed item is one): send several transactions")
 }
 
 func transactionNewQueue(t *testing.T, s *server) {
