@@ -36,7 +36,7 @@ func (b *harness) crowd(n int, caller, group string) *crowd {
 // waiting returns how many requests of the crowd still wait. Refused requests are answered before.
 func (c *crowd) waiting() int {
 	c.t.Helper()
-	time.Sleep(2 * time.Second)
+	<-time.After(2 * time.Second)
 	synctest.Wait()
 	var waiting []<-chan answer
 	for _, out := range c.outs {

@@ -42,9 +42,8 @@ func (n *Notifier[K]) Signal(at time.Time, cause string, keys ...K) int {
 	return n.announce(at, cause, true, keys...)
 }
 
-// SignalEach wakes the tickets of the keys that are not in line. Of the tickets in line it wakes the first
-// of those with the same first key. It is for something that concerns tickets of several kinds, of each of
-// which one is enough.
+// SignalEach wakes the tickets of the keys that are not in line. Tickets in line with the same first key are
+// of one kind, and SignalEach wakes the first ticket of each kind.
 //
 // It examines every ticket of the keys. It returns the number of woken tickets.
 func (n *Notifier[K]) SignalEach(cause string, keys ...K) int {
