@@ -58,7 +58,9 @@ type parts struct {
 	listener   *listen.Listener
 	sender     *listen.Sender
 	hub        *live.Hub
-	server     *httpapi.Server
+	// writer is nil if history.enabled is false.
+	writer *history.Writer
+	server *httpapi.Server
 	// dashboard is nil if dashboard.enabled is false.
 	dashboard *dashboard.Dashboard
 	// api is what the server uses once it is open.
@@ -167,7 +169,7 @@ func (b builder) build(ctx context.Context) error {
 	b.api = httpapi.Deps{
 		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
-		History: history.NewReader(b.pool), Live: stats.New(b.pool), Pool: b.connections,
+		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),

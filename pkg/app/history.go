@@ -15,11 +15,11 @@ func (b builder) buildHistory() {
 	if !b.cfg.History.Enabled {
 		return
 	}
-	writer := history.NewWriter(b.pool, b.counts, history.Sources{
+	b.writer = history.NewWriter(b.pool, b.counts, history.Sources{
 		Instance: history.Instance{ID: queue.NewID().String(), Hostname: hostname(), Port: portOf(b.addr), PID: os.Getpid()},
 		Parked:   b.parked, Pool: b.connections, Written: b.changes.Changed,
 	}, b.log)
-	b.runs = append(b.runs, writer.Run)
+	b.runs = append(b.runs, b.writer.Run)
 }
 
 // connections counts the connections of the pool.

@@ -16,7 +16,8 @@ func (b builder) buildHub() {
 			state, _ := b.listener.State()
 			return string(state)
 		},
-		Waiting: func() int { return b.dispatcher.Waiting() }, WaitingByQueue: b.waitingByQueue, Log: b.log,
+		Waiting: func() int { return b.dispatcher.Waiting() }, WaitingByQueue: b.waitingByQueue,
+		Peers: func() int { return b.listener.Peers() }, OwnUnwritten: func(size int) []byte { return b.writer.Unwritten(size) }, Log: b.log,
 	}, b.cfg.Live)
 	b.bus.Subscribe(b.hub)
 	b.runs = append(b.runs, b.hub.Run)

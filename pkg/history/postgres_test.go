@@ -60,7 +60,8 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 	const minutes = 5
 	for i := range minutes {
 		fill()
-		w.flush(t.Context(), time.Now().Add(time.Duration(i)*time.Minute), nil)
+		w.begin(time.Now().Add(time.Duration(i)*time.Minute), false)
+		w.flush(t.Context(), nil)
 	}
 	require.Empty(t, w.unwritten)
 	var rows, instances, pushed, popped int64

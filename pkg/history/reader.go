@@ -2,6 +2,8 @@ package history
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +22,8 @@ var (
 const (
 	// maxQueues is how many queues a list by queue has.
 	maxQueues = 100
+	// recently is how long ago a span ended for which the other instances are asked what they have not written.
+	recently = 5 * time.Minute
 	// maxParkedRows bounds the rows of waiting requests that one answer reads.
 	maxParkedRows = 200_000
 )
@@ -46,11 +50,52 @@ type Bucket struct {
 	Removals int64
 }
 
-// Reader reads the history. It is safe for concurrent use.
-type Reader struct{ pool *postgres.Pool }
+// OthersFunc returns what Writer.Unwritten returns at the other instances. It blocks briefly.
+type OthersFunc func(ctx context.Context) [][]byte
 
-// NewReader returns a Reader on pool.
-func NewReader(pool *postgres.Pool) *Reader { return &Reader{pool: pool} }
+// Reader reads the history, and the counts that are not in it yet. It is safe for concurrent use.
+type Reader struct {
+	pool   *postgres.Pool
+	own    *Writer
+	others OthersFunc
+}
+
+// NewReader returns a Reader on pool. own is the Writer of this instance; nil: it has none. others may be nil.
+func NewReader(pool *postgres.Pool, own *Writer, others OthersFunc) *Reader {
+	return &Reader{pool: pool, own: own, others: others}
+}
+
+// unwritten returns the rows of all instances that a span may need and that the database may not have, in JSON. The
+// statements leave out those that it has.
+func (r *Reader) unwritten(ctx context.Context, span Range) (rows, instances string, err error) {
+	all, now := unwritten{Rows: []row{}, Instances: []instanceRow{}}, time.Now()
+	add := func(more *unwritten) {
+		all.Rows, all.Instances = append(all.Rows, more.Rows...), append(all.Instances, more.Instances...)
+	}
+	if r.own != nil {
+		own := r.own.unwrittenRows(maxRows)
+		add(&own)
+	}
+	if r.others != nil && span.To.After(now.Add(-recently)) {
+		for _, text := range r.others(ctx) {
+			if more, err := decode(text, now); err == nil {
+				add(&more)
+			}
+		}
+	}
+	if rows, err = marshal(all.Rows); err == nil {
+		instances, err = marshal(all.Instances)
+	}
+	return rows, instances, err
+}
+
+func marshal(rows any) (string, error) {
+	text, err := json.Marshal(rows)
+	if err != nil {
+		return "", fmt.Errorf("encoding the counts that are not written: %w", err)
+	}
+	return string(text), nil
+}
 
 // Sums returns the sums of all queues, the newest bucket first. A bucket without rows is missing. Errors:
 // CodeUnavailable.
@@ -65,8 +110,12 @@ func (r *Reader) Queues(ctx context.Context, span Range, f Filter) ([]Bucket, er
 }
 
 func (r *Reader) series(ctx context.Context, span Range, f Filter, byQueue bool) ([]Bucket, error) {
+	rows, _, err := r.unwritten(ctx, span)
+	if err != nil {
+		return nil, err
+	}
 	found, err := postgres.Collect(ctx, r.pool, sqlSeries, pgx.RowToStructByName[Bucket], span.From, span.To, int64(span.Bucket.Seconds()),
-		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, f.Namespace, f.Task, byQueue, int64(maxQueues))
+		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, f.Namespace, f.Task, byQueue, int64(maxQueues), rows)
 	return found, postgres.Wrapf(err, "reading the history")
 }
 
@@ -91,8 +140,12 @@ func (r *Reader) Percentiles(ctx context.Context, span Range, f Filter, each boo
 		Queue         string
 		Bucket, Count int64
 	}
+	unwritten, _, err := r.unwritten(ctx, span)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := postgres.Collect(ctx, r.pool, sqlLatency, pgx.RowToStructByName[row], span.From, span.To, seconds,
-		postgres.LikePatterns(f.Allowed), f.Queue, f.Group)
+		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, unwritten)
 	if err != nil {
 		return nil, postgres.Wrapf(err, "reading the latencies of the history")
 	}
@@ -133,6 +186,10 @@ type InstanceBucket struct {
 // Instances returns the figures of processes, the oldest bucket first. hostname and pid select some; nil: all.
 // Errors: CodeUnavailable.
 func (r *Reader) Instances(ctx context.Context, span Range, hostname, pid *string) ([]InstanceBucket, error) {
+	rows, instances, err := r.unwritten(ctx, span)
+	if err != nil {
+		return nil, err
+	}
 	found, err := postgres.Collect(ctx, r.pool, sqlInstances, func(row pgx.CollectableRow) (b InstanceBucket, err error) {
 		var figures [6][]float64
 		err = row.Scan(&b.At, &b.Hostname, &b.Port, &b.PID, &b.Samples, &b.DBErrors, &b.LastAt, &b.Popped,
@@ -141,6 +198,6 @@ func (r *Reader) Instances(ctx context.Context, span Range, hostname, pid *strin
 			*into = figure(figures[i])
 		}
 		return b, err
-	}, span.From, span.To, int64(span.Bucket.Seconds()), hostname, pid)
+	}, span.From, span.To, int64(span.Bucket.Seconds()), hostname, pid, rows, instances)
 	return found, postgres.Wrapf(err, "reading the history of the instances")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,6 +30,8 @@ const (
 	// sampleInterval is how long before the end of a minute the waiting requests are counted for the first
 	// of two times. A client sends its next request at once, so the greater number is the true one.
 	sampleInterval = time.Second
+	// clockSlack is how long before its begin a minute may be taken for begun: a timer can end a little early.
+	clockSlack = 100 * time.Millisecond
 	// lastTimeout bounds the write when the server stops.
 	lastTimeout = 5 * time.Second
 )
@@ -73,17 +76,19 @@ type instanceRow struct {
 	DBErrors int64 `json:"db_errors"`
 }
 
-// Writer writes the counts of a Recorder once a minute. Run calls its methods.
+// Writer writes the counts of a Recorder once a minute. Unwritten is safe for concurrent use. Run calls the
+// other methods.
 type Writer struct {
 	counts  *Recorder
 	sources Sources
 	log     *zap.Logger
-	process sampler
 	// write runs the statement.
 	write func(ctx context.Context, queues, instances []byte) error
 
-	// last is the minute of the latest rows.
-	last time.Time
+	mu      sync.Mutex // guards the rest
+	process sampler
+	// minute has begun: the pending counts belong to it. last is the minute of the latest rows.
+	minute, last time.Time
 	// parked is what the rows say of waiting requests, and parkedAt when all of it was last written.
 	parked   map[Key]int64
 	parkedAt time.Time
@@ -96,7 +101,7 @@ type Writer struct {
 // NewWriter returns a Writer on pool. Run it.
 func NewWriter(pool *postgres.Pool, counts *Recorder, sources Sources, log *zap.Logger) *Writer {
 	return &Writer{
-		counts: counts, sources: sources, log: log, parked: map[Key]int64{},
+		counts: counts, sources: sources, log: log, parked: map[Key]int64{}, minute: time.Now().UTC().Truncate(time.Minute),
 		write: func(ctx context.Context, queues, instances []byte) error {
 			ctx, cancel := pool.Bounded(ctx)
 			defer cancel()
@@ -108,10 +113,9 @@ func NewWriter(pool *postgres.Pool, counts *Recorder, sources Sources, log *zap.
 
 // Run writes at the end of each minute, and once more when ctx ends. It returns nil.
 func (w *Writer) Run(ctx context.Context) error {
-	w.process.sample(time.Now(), w.sources.Pool) // the begin of the first minute
-	for {
+	for first := true; ; first = false {
 		now := time.Now()
-		end := now.Truncate(time.Minute).Add(time.Minute)
+		end := w.begin(now, first).Add(time.Minute)
 		var before map[Key]int64
 		if wait(ctx, end.Sub(now)-sampleInterval) {
 			before = w.sources.Parked()
@@ -119,11 +123,25 @@ func (w *Writer) Run(ctx context.Context) error {
 		if !wait(ctx, time.Until(end)) {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 			defer cancel()
-			w.flush(last, time.Now().Add(time.Minute/2), nil) // the minute that has begun
+			w.flush(last, nil)
 			return nil
 		}
-		w.flush(ctx, time.Now(), before)
+		w.flush(ctx, before)
 	}
+}
+
+// begin makes counts belong to the minute of an instant, and returns that minute. first: it is the first one.
+func (w *Writer) begin(now time.Time, first bool) (minute time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	minute = now.Add(clockSlack).UTC().Truncate(time.Minute)
+	if w.minute = minute; !minute.After(w.last) {
+		w.minute = w.last.Add(time.Minute) // the clock was set back
+	}
+	if first {
+		w.process.sample(now, w.sources.Pool)
+	}
+	return minute
 }
 
 // wait blocks for d, and returns false if ctx ended before that.
@@ -139,71 +157,96 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// flush writes what was counted in the minute that ended about now. before is an earlier count of the waiting
-// requests. A failure is logged.
-func (w *Writer) flush(ctx context.Context, now time.Time, before map[Key]int64) {
-	minute := now.Add(-time.Minute / 2).Truncate(time.Minute)
-	if !minute.After(w.last) {
-		minute = w.last.Add(time.Minute) // the clock was set back
+// flush writes what was counted in the minute that has begun. before is an earlier count of the waiting requests. A
+// failure is logged.
+func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
+	queues, instances, err := w.collect(before)
+	if err == nil && instances != nil {
+		err = w.write(ctx, queues, instances)
 	}
-	figures := w.process.sample(now, w.sources.Pool)
-	if len(w.unwritten) < maxUnwritten {
-		w.collect(minute.UTC(), figures, before)
-	}
-	if len(w.unwrittenInstances) == 0 {
-		return
-	}
-	queues, err := json.Marshal(w.unwritten)
+	w.mu.Lock()
+	rows := len(w.unwritten)
 	if err == nil {
-		var instances []byte
-		if instances, err = json.Marshal(w.unwrittenInstances); err == nil {
-			err = w.write(ctx, queues, instances)
-		}
+		w.unwritten, w.unwrittenInstances = nil, nil
 	}
-	if err != nil {
-		w.log.Warn("The history could not be written. It will be written in a minute.", zap.Int("rows", len(w.unwritten)), zap.Error(err))
-		return
-	}
-	w.unwritten, w.unwrittenInstances = nil, nil
-	if w.sources.Written != nil {
+	w.mu.Unlock()
+	switch {
+	case err != nil:
+		w.log.Warn("The history could not be written. It will be written in a minute.", zap.Int("rows", rows), zap.Error(err))
+	case instances != nil && w.sources.Written != nil:
 		w.sources.Written()
 	}
 }
 
-// collect appends the rows of a minute to the unwritten ones, if something happened in it.
-func (w *Writer) collect(minute time.Time, figures Figures, before map[Key]int64) {
-	taken, worthwhile := w.counts.take()
-	errors := w.counts.DatabaseErrors()
-	changed := w.changedParked(minute, taken, before)
-	if !worthwhile && len(changed) == 0 && errors == w.dbErrors {
-		w.counts.putBack(taken)
-		return
-	}
-	for key := range changed {
-		addTo(taken, key, &tally{})
-	}
-	limit(taken, maxRows, changed)
-	rows := make([]row, 0, len(taken))
-	for key, t := range taken {
-		one := row{At: minute, Minutes: 1, Instance: w.sources.Instance.ID, Queue: key.Queue, Group: key.Group, Counts: t.Counts, Latency: t.latency.elements()}
-		if n, known := changed[key]; known {
-			one.Parked = &n
+// collect appends the rows of the minute to the unwritten ones, if something happened in it. It returns all unwritten
+// rows in JSON, and nil if there are none.
+func (w *Writer) collect(before map[Key]int64) (queues, instances []byte, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if len(w.unwritten) < maxUnwritten {
+		taken, worthwhile := w.counts.take()
+		if m := w.rowsLocked(taken, worthwhile, before, now, maxRows); m != nil {
+			w.unwritten, w.unwrittenInstances = append(w.unwritten, m.rows...), append(w.unwrittenInstances, m.instance)
+			w.last, w.dbErrors = w.minute, w.dbErrors+m.instance.DBErrors
+			maps.Copy(w.parked, m.changed)
+			maps.DeleteFunc(w.parked, func(_ Key, n int64) bool { return n == 0 })
+			if m.allParked {
+				w.parkedAt = w.minute
+			}
+		} else {
+			w.counts.putBack(taken)
 		}
-		rows = append(rows, one)
 	}
-	w.unwritten = append(w.unwritten, rows...)
-	w.unwrittenInstances = append(w.unwrittenInstances, instanceRow{
-		At: minute, Minutes: 1, Instance: w.sources.Instance, Figures: figures, DBErrors: errors - w.dbErrors,
-	})
-	w.last, w.dbErrors = minute, errors
-	maps.Copy(w.parked, changed)
-	maps.DeleteFunc(w.parked, func(_ Key, n int64) bool { return n == 0 })
+	w.process.sample(now, w.sources.Pool)
+	if len(w.unwrittenInstances) == 0 {
+		return nil, nil, nil
+	}
+	if queues, err = json.Marshal(w.unwritten); err == nil {
+		instances, err = json.Marshal(w.unwrittenInstances)
+	}
+	return queues, instances, err
 }
 
-// changedParked returns the numbers of waiting requests that rows must say.
-func (w *Writer) changedParked(minute time.Time, taken map[Key]*tally, before map[Key]int64) map[Key]int64 {
-	now, changed := parkedNow(w.sources.Parked(), before), map[Key]int64{}
-	all := minute.Sub(w.parkedAt) >= parkedInterval
+// minuteRows are the rows of one minute.
+type minuteRows struct {
+	rows     []row
+	instance instanceRow
+	// changed are the numbers of waiting requests that the rows say. allParked: these are all.
+	changed   map[Key]int64
+	allParked bool
+}
+
+// rowsLocked returns the rows of the minute that has begun: at most limit of them, made of counts that it may change. It
+// returns nil if nothing happened that is worth rows.
+func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[Key]int64, now time.Time, most int) *minuteRows {
+	m := &minuteRows{}
+	errors := w.counts.DatabaseErrors() - w.dbErrors
+	m.changed, m.allParked = w.changedParkedLocked(counts, before)
+	if !worthwhile && len(m.changed) == 0 && errors == 0 {
+		return nil
+	}
+	for key := range m.changed {
+		addTo(counts, key, &tally{})
+	}
+	limit(counts, most, m.changed)
+	for key, t := range counts {
+		one := row{At: w.minute, Minutes: 1, Instance: w.sources.Instance.ID, Queue: key.Queue, Group: key.Group, Counts: t.Counts, Latency: t.latency.elements()}
+		if n, known := m.changed[key]; known {
+			one.Parked = &n
+		}
+		m.rows = append(m.rows, one)
+	}
+	process := w.process // a copy: the sample is of the time since the begin of the minute
+	m.instance = instanceRow{At: w.minute, Minutes: 1, Instance: w.sources.Instance, Figures: process.sample(now, w.sources.Pool), DBErrors: errors}
+	return m
+}
+
+// changedParkedLocked returns the numbers of waiting requests that the rows of the minute must say. all: it is time to
+// say all of them.
+func (w *Writer) changedParkedLocked(taken map[Key]*tally, before map[Key]int64) (changed map[Key]int64, all bool) {
+	now := parkedNow(w.sources.Parked(), before)
+	changed, all = map[Key]int64{}, w.minute.Sub(w.parkedAt) >= parkedInterval
 	for key, n := range now {
 		was := w.parked[key]
 		if t := taken[key]; all || t != nil && t.busy && n != was || was == 0 || 10*max(n-was, was-n) > was {
@@ -215,10 +258,7 @@ func (w *Writer) changedParked(minute time.Time, taken map[Key]*tally, before ma
 			changed[key] = 0
 		}
 	}
-	if all {
-		w.parkedAt = minute
-	}
-	return changed
+	return changed, all
 }
 
 // parkedNow returns the greater of two counts for each key, of the keys with the most waiting requests.
@@ -244,10 +284,29 @@ func (r *Recorder) take() (taken map[Key]*tally, worthwhile bool) {
 	defer r.gathering.Unlock()
 	r.gather()
 	taken, r.pending = r.pending, map[Key]*tally{}
-	for _, t := range taken {
-		worthwhile = worthwhile || t.busy
+	return taken, worthRows(taken)
+}
+
+// peek returns a copy of the pending counts, and whether they are worth rows.
+func (r *Recorder) peek() (pending map[Key]*tally, worthwhile bool) {
+	r.gathering.Lock()
+	defer r.gathering.Unlock()
+	r.gather()
+	pending = make(map[Key]*tally, len(r.pending))
+	for key, t := range r.pending {
+		copied := *t
+		pending[key] = &copied
 	}
-	return taken, worthwhile
+	return pending, worthRows(pending)
+}
+
+func worthRows(counts map[Key]*tally) bool {
+	for _, t := range counts {
+		if t.busy {
+			return true
+		}
+	}
+	return false
 }
 
 // putBack makes counts pending again.

@@ -99,6 +99,8 @@ type instance struct {
 
 	mu      sync.Mutex
 	waiting map[string]int
+	// unwritten is what it has counted and not written.
+	unwritten string
 }
 
 func (i *instance) setWaiting(waiting map[string]int) {
@@ -129,6 +131,16 @@ func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *
 			i.mu.Lock()
 			defer i.mu.Unlock()
 			return i.waiting
+		},
+		Peers: func() int {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return len(n.hubs) - 1
+		},
+		OwnUnwritten: func(int) []byte {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return []byte(i.unwritten)
 		}, Log: zap.NewNop(),
 	}, cfg)
 	n.mu.Lock()

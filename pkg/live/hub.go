@@ -38,7 +38,12 @@ type Deps struct {
 	// Waiting counts the waiting requests. WaitingByQueue leaves out those for no single queue.
 	Waiting        func() int
 	WaitingByQueue func() map[string]int
-	Log            *zap.Logger
+	// Peers counts the other instances.
+	Peers func() int
+	// OwnUnwritten returns what this instance has counted and not written to the history, in at most so many bytes. Only
+	// the readers of the other instances understand it. It returns nil if there is nothing.
+	OwnUnwritten func(size int) []byte
+	Log          *zap.Logger
 }
 
 // Hub knows what happens and who watches. It is safe for concurrent use. Subscribe it to the bus.
@@ -49,8 +54,9 @@ type Hub struct {
 	epoch   string
 	started time.Time
 	// active: somebody watches, here or at another instance. Without it nothing is counted.
-	active atomic.Bool
-	counts counts
+	active   atomic.Bool
+	counts   counts
+	exchange *exchange
 	// wakeTick and wakeRead wake the two loops of Run.
 	wakeTick, wakeRead chan struct{}
 
@@ -87,14 +93,16 @@ func New(deps Deps, cfg Config) *Hub {
 		watchers: map[*Watcher]struct{}{}, peers: map[queue.ID]*peer{}, interests: map[queue.ID]time.Time{},
 	}
 	h.counts.onFirst = func() { wake(h.wakeTick) }
+	h.exchange = newExchange(h)
 	return h
 }
 
-// Run counts, sends and reads until ctx ends, and then returns nil.
+// Run counts, sends, reads and answers until ctx ends, and then returns nil.
 func (h *Hub) Run(ctx context.Context) error {
 	running, ctx := errgroup.WithContext(ctx)
 	running.Go(func() error { return h.runTicks(ctx) })
 	running.Go(func() error { return h.runReads(ctx) })
+	running.Go(func() error { return h.exchange.run(ctx) })
 	return running.Wait()
 }
 

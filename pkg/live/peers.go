@@ -56,6 +56,11 @@ type message struct {
 	Hello   bool `json:"hello,omitempty"`
 	Watch   bool `json:"watch,omitempty"`
 	Unwatch bool `json:"unwatch,omitempty"`
+	// Ask: the sender wants to know what the others have not written to the history. Answer: Unwritten says what the
+	// sender has not.
+	Ask       bool   `json:"ask,omitempty"`
+	Answer    bool   `json:"answer,omitempty"`
+	Unwritten []byte `json:"u,omitempty"`
 	// Info describes the sender.
 	Info *sentInfo `json:"info,omitempty"`
 	// Audit: the sender wrote rows of the audit.
@@ -251,6 +256,7 @@ func (h *Hub) Heard(payload string) {
 	if err != nil || from == h.Instance {
 		return
 	}
+	h.exchange.heard(from, &m)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.heardPace++; h.heardPace > maxHeard && h.active.Load() {
@@ -333,6 +339,7 @@ func (h *Hub) heardInfoLocked(from queue.ID, info *sentInfo) {
 
 // PeerLeft notes that another instance stopped or fell silent.
 func (h *Hub) PeerLeft(id queue.ID) {
+	h.exchange.left(id)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.interests, id)

@@ -1,6 +1,7 @@
 -- Sums the counters from $1 to $2 in buckets of $3 seconds, the newest first. $4: names of queues as LIKE
 -- patterns (NULL: any), $5 a queue, $6 a group, $7 a namespace, $8 a task (NULL: any). $9: a row for
--- each queue too, of the $10 queues with the most messages.
+-- each queue too, of the $10 queues with the most messages. $11: rows that instances have not written when they
+-- said so, as a JSON array of objects with the names of the columns. A row that is written by now is left out.
 WITH summed AS MATERIALIZED (
     SELECT date_bin(make_interval(secs => $3::bigint), h.at, 'epoch') AS at, CASE WHEN $9::boolean THEN h.queue ELSE '' END AS queue,
            sum(h.push_requests)::bigint AS push_requests, sum(h.push_messages)::bigint AS push_messages,
@@ -14,7 +15,21 @@ WITH summed AS MATERIALIZED (
            sum(h.removed_evicted)::bigint AS removed_evicted, sum(h.lag_sum)::bigint AS lag_sum,
            max(h.lag_max)::bigint AS lag_max, sum(h.lag_count)::bigint AS lag_count,
            count(*) FILTER (WHERE h.removed_retention + h.removed_completed + h.removed_evicted > 0) AS removals
-      FROM belfry.history h
+      FROM (
+      SELECT w.at, w.queue, w.consumer_group, w.push_requests, w.push_messages,
+             w.pop_requests, w.pop_messages, w.pop_empty, w.ack_requests, w.ack_success,
+             w.ack_failed, w.dead_letters, w.transactions, w.partitions_created,
+             w.partitions_deleted, w.removed_retention, w.removed_completed, w.removed_evicted,
+             w.lag_sum, w.lag_max, w.lag_count
+        FROM belfry.history w
+       UNION ALL
+      SELECT o.at, o.queue, o.consumer_group, o.push_requests, o.push_messages,
+             o.pop_requests, o.pop_messages, o.pop_empty, o.ack_requests, o.ack_success,
+             o.ack_failed, o.dead_letters, o.transactions, o.partitions_created,
+             o.partitions_deleted, o.removed_retention, o.removed_completed, o.removed_evicted,
+             o.lag_sum, o.lag_max, o.lag_count
+        FROM json_populate_recordset(NULL::belfry.history, $11::json) o
+       WHERE NOT EXISTS (SELECT 1 FROM belfry.history_instance i WHERE i.at = o.at AND i.minutes = o.minutes AND i.instance = o.instance)) h
      WHERE h.at >= $1::timestamptz AND h.at < $2::timestamptz
        AND ($4::text[] IS NULL OR h.queue COLLATE "C" LIKE ANY ($4::text[]))
        AND ($5::text IS NULL OR h.queue = $5::text)

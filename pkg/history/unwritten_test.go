@@ -1,0 +1,202 @@
+package history
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// counted is what all routes say of the queue q.
+type counted struct {
+	pushed, delivered, byQueue, latencies, waiting, popped, processes int64
+}
+
+// count reads all parts of the history of the last minutes.
+func (r *Reader) count(t *testing.T) (c counted) {
+	t.Helper()
+	now, f := time.Now().UTC(), Filter{Allowed: []string{"q"}}
+	span := Range{From: now.Add(-10 * time.Minute).Truncate(time.Minute), To: now, Bucket: time.Minute}
+	sums, err := r.Sums(t.Context(), span, f)
+	require.NoError(t, err)
+	for _, b := range sums {
+		c.pushed, c.delivered = c.pushed+b.PushMessages, c.delivered+b.PopMessages
+	}
+	queues, err := r.Queues(t.Context(), span, f)
+	require.NoError(t, err)
+	for _, b := range queues {
+		require.Equal(t, "q", b.Queue)
+		c.byQueue += b.PushMessages
+	}
+	percentiles, err := r.Percentiles(t.Context(), span, f, false)
+	require.NoError(t, err)
+	if p := percentiles[At{Queue: "q"}]; p.P99 >= time.Second {
+		c.latencies = int64(len(percentiles))
+	}
+	parked, err := r.Parked(t.Context(), span, f)
+	require.NoError(t, err)
+	for _, p := range parked {
+		require.Equal(t, "host", p.Hostname)
+		c.waiting = max(c.waiting, p.Count)
+	}
+	instances, err := r.Instances(t.Context(), span, nil, nil)
+	require.NoError(t, err)
+	for _, i := range instances {
+		require.EqualValues(t, 3, i.PoolSize[3])
+		c.popped, c.processes = c.popped+i.Popped, c.processes+i.Samples
+	}
+	return c
+}
+
+// What two instances have counted and not written is in every answer of both, once: before the end of the minute, while
+// the rows are written, after a statement that failed, and after one whose answer was lost.
+func TestTheMinuteThatHasBegunIsRead(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	a, countsA := newWriter(pool)
+	b, countsB := newWriter(pool)
+	waiting := map[Key]int64{}
+	a.sources.Parked = func() map[Key]int64 { return waiting }
+	others := func(w *Writer) OthersFunc {
+		return func(context.Context) [][]byte { return [][]byte{w.Unwritten(5000)} }
+	}
+	readers := []*Reader{NewReader(pool, a, others(b)), NewReader(pool, b, others(a))}
+	is := func(want counted) {
+		t.Helper()
+		for _, r := range readers {
+			require.Equal(t, want, r.count(t))
+		}
+	}
+	is(counted{})
+
+	push := func(r *Recorder, n int) { r.Pushed(pushes(n), make([]queue.PushResult, n)) }
+	push(countsA, 3)
+	is(counted{pushed: 3, byQueue: 3, processes: 1})
+	push(countsB, 4)
+	countsB.Pushed([]queue.PushItem{{Queue: "another"}}, make([]queue.PushResult, 1))
+	now := time.Now()
+	countsB.Delivered(&queue.Delivery{Group: "g", DatabaseNow: now, ReceivedAt: now, Messages: []queue.Message{
+		{Partition: &queue.Partition{Queue: "q"}, CreatedAt: now.Add(-time.Second), Attempt: 1}}})
+	waiting = map[Key]int64{{"q", "g"}: 9}
+	want := counted{pushed: 7, delivered: 1, byQueue: 7, latencies: 1, waiting: 9, popped: 1, processes: 2}
+	is(want)
+
+	write := a.write
+	for _, lost := range []error{errors.New("the database is away"), nil} {
+		a.write = func(ctx context.Context, queues, instances []byte) error {
+			is(want) // the rows are being written
+			if lost != nil {
+				return lost
+			}
+			require.NoError(t, write(ctx, queues, instances))
+			is(want) // they are there, and the instance does not know it
+			return errors.New("the answer is lost")
+		}
+		a.flush(t.Context(), nil)
+		is(want)
+	}
+	push(countsA, 2)
+	want.pushed, want.byQueue, want.processes = 9, 9, 3
+	a.begin(time.Now(), false)
+	is(want)
+	a.write = write
+	a.flush(t.Context(), nil)
+	b.flush(t.Context(), nil)
+	is(want)
+	require.Nil(t, a.Unwritten(5000))
+	require.Empty(t, b.unwrittenRows(maxRows).Rows)
+}
+
+func pushes(n int) []queue.PushItem {
+	items := make([]queue.PushItem, n)
+	for i := range items {
+		items[i].Queue = "q"
+	}
+	return items
+}
+
+// What one notification can carry names the busiest queues. The sum is exact.
+func TestTheRowsForOtherInstancesAreBounded(t *testing.T) {
+	t.Parallel()
+	w, counts := newWriter(nil)
+	for i := range 3000 {
+		counts.Pushed([]queue.PushItem{{Queue: fmt.Sprintf("queue %d of the shop", i)}}, make([]queue.PushResult, 1))
+	}
+	counts.Pushed(pushes(5), make([]queue.PushResult, 5))
+	for _, size := range []int{5600, 2000, 1000} {
+		text := w.Unwritten(size)
+		require.LessOrEqual(t, len(text), size)
+		all, err := decode(text, time.Now())
+		require.NoError(t, err)
+		sum := map[string]int64{}
+		for _, r := range all.Rows {
+			sum[""] += r.PushMessages
+			sum[r.Queue] = r.PushMessages
+		}
+		t.Logf("%d bytes carry %d queues", size, len(all.Rows))
+		require.EqualValues(t, 3005, sum[""])
+		require.EqualValues(t, 5, sum["q"])
+		require.EqualValues(t, 3001-len(all.Rows), sum[Other]-1)
+	}
+}
+
+// A forged answer is not used if Postgres would refuse it, or if it would break the answers for everybody.
+func TestForgedRowsAreRefused(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	w, counts := newWriter(pool)
+	counts.Pushed(pushes(1), make([]queue.PushResult, 1))
+	now := time.Now()
+	counts.Delivered(&queue.Delivery{Group: "g", DatabaseNow: now, ReceivedAt: now, Messages: []queue.Message{
+		{Partition: &queue.Partition{Queue: "q"}, CreatedAt: now.Add(-time.Second), Attempt: 1}}})
+	text := w.Unwritten(5000)
+	_, err := decode(text, now)
+	require.NoError(t, err)
+	plain := unpack(t, text)
+	minute := w.minute.Format(time.RFC3339)
+	forged := [][]byte{nil, []byte("garbage"), pack(t, plain[:100]), pack(t, "["+strings.Repeat(" ", 1<<22))}
+	for _, change := range [][2]string{
+		{`"queue":"q"`, `"queue":"\u0000"`}, {`"consumer_group":"g"`, `"consumer_group":"\u0000"`}, {`"hostname":"host"`, `"hostname":"\u0000"`},
+		{`"push_messages":1`, `"push_messages":-1`}, {`"push_messages":1`, `"push_messages":9223372036854775807`}, {`"minutes":1`, `"minutes":7`},
+		{`"lag_sum":1`, `"lag_sum":8000000000000000000`},
+		{minute, "2020-01-01T00:00:00Z"}, {minute, "9999-01-01T00:00:00Z"}, {minute, "0000-01-01T00:00:00Z"},
+		{w.sources.Instance.ID, "me"}, {`"latency":[]`, `"latency":null`}, {`"latency":[`, `"latency":[-1,`}, {`"latency":[`, `"latency":[9000000000000000000,`},
+		{`"parked":null`, `"parked":-5`}, {`"db_errors":0`, `"db_errors":9223372036854775807`},
+	} {
+		require.Contains(t, plain, change[0])
+		forged = append(forged, pack(t, strings.ReplaceAll(plain, change[0], change[1])))
+	}
+	for i, text := range forged {
+		_, err := decode(text, now)
+		require.Error(t, err, "%d", i)
+		r := NewReader(pool, w, func(context.Context) [][]byte { return [][]byte{text} })
+		require.EqualValues(t, 1, r.count(t).pushed)
+	}
+}
+
+func pack(t *testing.T, text string) []byte {
+	t.Helper()
+	b := &bytes.Buffer{}
+	packed, err := flate.NewWriter(b, flate.BestSpeed)
+	require.NoError(t, err)
+	_, err = packed.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, packed.Close())
+	return b.Bytes()
+}
+
+func unpack(t *testing.T, text []byte) string {
+	t.Helper()
+	b := &bytes.Buffer{}
+	_, err := b.ReadFrom(flate.NewReader(bytes.NewReader(text)))
+	require.NoError(t, err)
+	return b.String()
+}
