@@ -45,6 +45,7 @@ type (
 		TimeSeries []struct{ PushMessages, PopMessages, AckSuccess, DBConnections int64 }
 		Queues     []struct {
 			QueueName string
+			PushCount int64
 			PopCount  int64
 			P50Ms     float64
 		}

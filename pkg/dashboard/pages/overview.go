@@ -18,7 +18,7 @@ const (
 	shownProblems, moreProblems = 25, 100
 	// lateAfter is the age in seconds of an unconsumed message that is a problem.
 	lateAfter = 60
-	// busiest is how many queues the overview lists by their deliveries.
+	// busiest is how many queues the overview lists: those with the most deliveries, then others.
 	busiest = 8
 )
 
@@ -39,16 +39,12 @@ type overviewData struct {
 
 type busyQueue struct {
 	Name          string
-	Pops          int64
+	Pushes, Pops  int64
 	P50, P95, P99 float64
 }
 
 func overview(r *page.Request) (*page.Content, error) {
-	data := &overviewData{}
-	queues, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, "/api/v1/queues?limit=1")
-	if err != nil {
-		return nil, err
-	}
+	data, err := &overviewData{}, error(nil)
 	if data.Activity, err = source.Read[source.Activity](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/worker-metrics?live=false"); err != nil {
 		return nil, err
 	}
@@ -56,19 +52,40 @@ func overview(r *page.Request) (*page.Content, error) {
 	if err != nil && !source.IsStatus(err, http.StatusForbidden) { // a token with grants may not see it
 		return nil, err
 	}
-	data.Empty = len(queues.Queues) == 0 && queues.Pagination.Next == nil
+	if err := data.list(r); err != nil {
+		return nil, err
+	}
 	if err := data.look(r); err != nil {
 		return nil, err
 	}
 	data.Chart = rates(data.Activity)
-	for _, q := range data.Activity.Queues[:min(busiest, len(data.Activity.Queues))] {
-		data.Busiest = append(data.Busiest, busyQueue{q.QueueName, q.PopCount, q.P50Ms, q.P95Ms, q.P99Ms})
-	}
 	return &page.Content{Title: "Overview", Data: data, Commands: []page.Command{
 		r.Get("What is wrong", "/api/v1/problems"),
 		r.Get("Counts of all queues", "/api/v1/resources/overview", "status"),
 		r.Get("Groups with their lag", "/api/v1/consumer-groups", "group", "list"),
 	}}, nil
+}
+
+// list lists the busiest queues. If there are few of them, queues in which nothing happened follow.
+func (d *overviewData) list(r *page.Request) error {
+	for _, q := range d.Activity.Queues[:min(busiest, len(d.Activity.Queues))] {
+		d.Busiest = append(d.Busiest, busyQueue{q.QueueName, q.PushCount, q.PopCount, q.P50Ms, q.P95Ms, q.P99Ms})
+	}
+	if len(d.Busiest) == busiest {
+		return nil
+	}
+	found, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, "/api/v1/queues?limit="+strconv.Itoa(busiest))
+	if err != nil {
+		return err
+	}
+	d.Empty = len(found.Queues) == 0 && found.Pagination.Next == nil
+	for _, q := range found.Queues {
+		listed := slices.ContainsFunc(d.Busiest, func(b busyQueue) bool { return b.Name == q.Name })
+		if !listed && len(d.Busiest) < busiest {
+			d.Busiest = append(d.Busiest, busyQueue{Name: q.Name})
+		}
+	}
+	return nil
 }
 
 // look reads what is wrong.

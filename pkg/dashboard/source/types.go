@@ -121,7 +121,7 @@ type Activity struct {
 	}
 	Queues []struct {
 		QueueName           string
-		PopCount            int64
+		PushCount, PopCount int64
 		P50Ms, P95Ms, P99Ms float64
 	}
 	Summary struct {

@@ -104,7 +104,7 @@ func queueLags(found []history.Bucket, percentile map[history.At]history.Percent
 	})
 	return each(names, func(name *string) wire.Fields {
 		c := sums[*name]
-		return append(wire.Fields{"queueName", *name, "popCount", c.PopMessages, "avgLagMs", averageLag(c), "maxLagMs", maxLag(c)},
+		return append(wire.Fields{"queueName", *name, "pushCount", c.PushMessages, "popCount", c.PopMessages, "avgLagMs", averageLag(c), "maxLagMs", maxLag(c)},
 			percentiles(percentile[history.At{Queue: *name}])...)
 	})
 }
