@@ -137,7 +137,7 @@ func NewManager[T any](m *Metrics, op string, cfg batch.Config, flush batch.Flus
 		},
 	}
 	manager := batch.New(cfg, flush, judge, seen)
-	m.observeStatus(op, manager.Status)
+	m.observeStatus(op, manager.Status, cfg.QueueSize)
 	m.managers = append(m.managers, func() Figures {
 		f := seen.figures()
 		f.Op, f.Status = op, manager.Status()
@@ -188,12 +188,13 @@ func (o *observer) Failed(v batch.Verdict) {
 }
 
 // observeStatus registers the gauges of the manager of op.
-func (m *Metrics) observeStatus(op string, status func() batch.Status) {
+func (m *Metrics) observeStatus(op string, status func() batch.Status, queueSize int) {
 	gauge := func(name, help string, value func(batch.Status) int) {
 		opts := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"op": op}}
 		promauto.With(m.reg).NewGaugeFunc(opts, func() float64 { return float64(value(status())) })
 	}
 	gauge("belfry_batch_queue_depth", "Size of what waits for a flush.", func(s batch.Status) int { return s.Waiting })
+	gauge("belfry_batch_queue_size", "The largest queue depth (batch.queue_size). More calls are blocked.", func(batch.Status) int { return queueSize })
 	gauge("belfry_batch_blocked_callers", "Callers for whom there is no room.", func(s batch.Status) int { return s.Blocked })
 	gauge("belfry_batch_flushes_in_flight", "Flushes in flight.", func(s batch.Status) int { return s.InFlight })
 }
