@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"net/http"
 	"strconv"
 	"strings"
@@ -75,7 +76,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 		origins: http.NewCrossOriginProtection(), epoch: rand.Text(), closed: make(chan struct{}),
 		watch: watch{next: make(chan struct{})},
 	}
-	d.mux.Handle("GET "+prefix+"assets/", http.StripPrefix(prefix+"assets/", assets()))
+	d.mux.Handle("GET "+prefix+"assets/", d.assets())
 	d.mux.HandleFunc("GET "+prefix+"sign-in", d.showSignIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-in", d.signIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-out", d.signOut)
@@ -123,9 +124,14 @@ func redirect(w http.ResponseWriter, to string) {
 }
 
 // assets serves the embedded files. A browser asks for them again after an hour.
-func assets() http.Handler {
-	files := http.FileServerFS(page.Assets())
+func (d *Dashboard) assets() http.Handler {
+	files := http.StripPrefix(prefix+"assets/", http.FileServerFS(page.Assets()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		found, err := fs.Stat(page.Assets(), strings.TrimPrefix(r.URL.Path, prefix+"assets/"))
+		if err != nil || found.IsDir() {
+			d.lost(w, r)
+			return
+		}
 		w.Header().Set("Cache-Control", "max-age=3600")
 		files.ServeHTTP(w, r)
 	})
@@ -133,6 +139,11 @@ func assets() http.Handler {
 
 // page serves a page.
 func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
+	shown := d.pages.Find(r.PathValue("page"))
+	if shown == nil {
+		d.lost(w, r)
+		return
+	}
 	caller, err := d.caller(r)
 	if err != nil {
 		d.toSignIn(w, r, err)
@@ -143,25 +154,26 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	} else {
 		caller.Least, _ = d.seen(live)
 	}
-	if depth := strings.Count(r.PathValue("page"), "/"); depth > 0 { // its links would lead nowhere
-		setNotice(w, r, "There is no page "+r.PathValue("page")+".", true)
-		redirect(w, strings.Repeat("../", depth))
-		return
-	}
 	view := d.view(caller, r)
-	view.Since = d.since(d.deps.Changes.Count())
-	view.Page = d.pages.Find(r.PathValue("page"))
+	view.Since, view.Page = d.since(d.deps.Changes.Count()), shown
 	if r.Header.Get("X-Live") == "" && r.Method == http.MethodGet {
 		view.Notice, view.Failed = takeNotice(w, r)
 	}
-	var status int
-	if view.Page == nil {
-		status, view.Failure = http.StatusNotFound, &page.Failure{Title: "No such page", Text: "There is no page at this address.", Advice: "Choose a page above."}
-		view.Content = &page.Content{Title: "No such page"}
-	} else if status, err = d.load(caller, view, r); err != nil {
+	status, err := d.load(caller, view, r)
+	if err != nil {
 		return // the browser has left
 	}
 	d.render(w, status, func(b *bytes.Buffer) error { return d.pages.Render(b, view) })
+}
+
+// lost serves what stands at addresses without a page, also to those who have not signed in.
+func (d *Dashboard) lost(w http.ResponseWriter, r *http.Request) {
+	view := &page.View{
+		Root: strings.Repeat("../", strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), prefix), "/")), Version: d.deps.Version, Now: time.Now(),
+		Content: &page.Content{Title: "No such page"},
+		Failure: &page.Failure{Title: "No such page", Text: "There is no page at this address.", Advice: "The overview leads to all pages."},
+	}
+	d.render(w, http.StatusNotFound, func(b *bytes.Buffer) error { return d.pages.RenderLost(b, view) })
 }
 
 // load reads the content of a page, or sets the failure that it shows. An error means that the browser has

@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -129,13 +131,33 @@ func TestNamesKeepTheirWhiteSpace(t *testing.T) {
 	require.Equal(t, "/api/v1/resources/queues/%20a%0Ab%20", s.api.path.Load())
 }
 
-// A path below a page leads to Overview: the links of a page would lead nowhere from there.
-func TestAPathBelowAPageLeadsBack(t *testing.T) {
+// An address without a page is a 404 page, with and without a session. From every depth its links lead back.
+func TestAnAddressWithoutAPageLeadsBack(t *testing.T) {
 	t.Parallel()
-	s := start(t, dashboard.DefaultConfig(), nil)
-	for path, to := range map[string]string{"/ui/queue/x": "../", "/ui/queue/x/y": "../../"} {
-		w := s.send(t, http.MethodGet, path, "")
-		require.Equal(t, to, w.Header().Get("Location"), path)
-		require.Contains(t, notice(t, w), "-There is no page "+strings.TrimPrefix(path, "/ui/"))
+	links := regexp.MustCompile(`(?:href|src)="([^"#]+)"`)
+	for _, s := range []setup{start(t, dashboard.DefaultConfig(), nil), start(t, dashboard.DefaultConfig(), tokens{})} {
+		for _, path := range []string{
+			"nothing", "do", "queue/", "queue/x", "queue/x/y", "queue%2Fx", "sign-in/", "a/sign-in", "live/x", "assets/", "assets/nothing", "assets/style.css/", "index.html",
+		} {
+			w := s.send(t, http.MethodGet, "/ui/"+path, "")
+			require.Equal(t, http.StatusNotFound, w.Code, path)
+			require.Contains(t, w.Body.String(), "<h1>No such page</h1>", path)
+			require.NotContains(t, w.Body.String(), "<h1>Overview</h1>", path)
+			require.Empty(t, w.Header().Values("Set-Cookie"), path)
+			from, err := url.Parse("/ui/" + path)
+			require.NoError(t, err)
+			back := false
+			for _, link := range links.FindAllStringSubmatch(w.Body.String(), -1) {
+				to, err := from.Parse(link[1])
+				require.NoError(t, err)
+				back = back || to.Path == "/ui/"
+				if strings.HasPrefix(to.Path, "/ui/assets/") {
+					require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, to.Path, "").Code, "%s of %s", to, path)
+				} else {
+					require.Contains(t, []string{"/ui/", "/openapi.json"}, to.Path, path)
+				}
+			}
+			require.True(t, back, path)
+		}
 	}
 }

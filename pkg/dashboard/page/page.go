@@ -66,6 +66,8 @@ type Page struct {
 // View is what the layout shows around the content.
 type View struct {
 	*Content
+	// Root is the way from the folder of the address to that of the pages: empty, or some "../".
+	Root string
 	// Page is the shown page; nil: none of them.
 	Page  *Page
 	Pages []*Page
@@ -138,11 +140,14 @@ func (s *Set) Find(path string) *Page {
 // Render writes the page of a view.
 func (s *Set) Render(w io.Writer, v *View) error {
 	v.Pages = s.Pages
-	if v.Failure != nil || v.Page == nil {
+	if v.Failure != nil {
 		return s.failed.Execute(w, v)
 	}
 	return v.Page.parsed.Execute(w, v)
 }
+
+// RenderLost writes what stands at an address without a page. It has no navigation.
+func (s *Set) RenderLost(w io.Writer, v *View) error { return s.failed.Execute(w, v) }
 
 // SignIn is what the page for signing in shows.
 type SignIn struct {
