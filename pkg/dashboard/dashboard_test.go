@@ -93,7 +93,7 @@ func TestWithoutATokenOnlySignInIsServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
 	for _, edit := range []func(*http.Request){func(*http.Request) {}, with("bad"), with("")} {
-		for _, path := range []string{"/ui/", "/ui/queues?name=x", "/ui/queue?q=a", "/ui/other"} {
+		for _, path := range []string{"/ui/", "/ui/queues?name=x", "/ui/queue?q=a", "/ui/system"} {
 			w := s.send(t, http.MethodGet, path, "", edit)
 			require.Equal(t, http.StatusSeeOther, w.Code, path)
 			require.Regexp(t, "^sign-in", w.Header().Get("Location"), path)

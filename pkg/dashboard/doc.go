@@ -6,7 +6,8 @@
 //
 // It promises that
 //
-//   - without a valid token only the sign-in page and the assets are served, if the server needs tokens;
+//   - without a valid token only the sign-in page, the assets and the page of an unknown address are served,
+//     if the server needs tokens;
 //   - the token is in a cookie that no script can read, and no other site can use;
 //   - an open dashboard costs the database nothing while nothing happens.
 //

@@ -109,6 +109,7 @@ func TestDashboard(t *testing.T) {
 	}
 	tests := exec.CommandContext(t.Context(), "node", "run.mjs", os.Getenv("BELFRY_BROWSER_ONLY"))
 	tests.Env = append(os.Environ(), "BELFRY_SQL="+sql.URL,
+		"BELFRY_FRESH="+start(t, known, func(*config.Config) {}),
 		"BELFRY_OPEN="+start(t, known, func(*config.Config) {}),
 		"BELFRY_READ_ONLY="+start(t, known, func(cfg *config.Config) { cfg.Dashboard.ReadOnly = true }),
 		"BELFRY_CLOSED="+start(t, known, func(cfg *config.Config) { cfg.Auth = auth }),

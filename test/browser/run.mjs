@@ -5,6 +5,7 @@ import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
 import * as aside from "./aside.mjs";
+import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as system from "./system.mjs";
@@ -30,6 +31,8 @@ const patience = 10_000;
 
 // tests run one after the other, because they share the data.
 const tests = {
+  async "the first minute of a stranger"() { await firstMinute(browser, new Server(process.env.BELFRY_FRESH), patience); },
+
   async "every page without data"() { await look(browser, open.url, [...emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
 
   async "every page with data"() {
