@@ -166,7 +166,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	d.render(w, status, func(b *bytes.Buffer) error { return d.pages.Render(b, view) })
 }
 
-// lost serves what stands at addresses without a page, also to those who have not signed in.
+// lost answers a request for an address without a page. The caller may have no session.
 func (d *Dashboard) lost(w http.ResponseWriter, r *http.Request) {
 	view := &page.View{
 		Root: strings.Repeat("../", strings.Count(strings.TrimPrefix(r.URL.EscapedPath(), prefix), "/")), Version: d.deps.Version, Now: time.Now(),

@@ -21,6 +21,20 @@
 //
 // A crash loses the counts since the last minute. The history is for dashboards: it decides nothing.
 //
+// # Reading
+//
+// A Reader reads the rows, and what is counted and not written:
+//
+//  1. The Writer of the same instance makes the rows that it would write now, and adds those whose statement
+//     has failed or has not ended.
+//  2. The other instances send theirs (Writer.Unwritten, through pkg/live). The rows of an instance fit into one
+//     notification. If they do not, its least busy queues are summed as Other.
+//  3. The statements get these rows as a parameter. They leave out the rows of an instance and a minute that the table
+//     has. The check and the sum have one snapshot, so nothing counts twice and nothing is missed.
+//
+// Every role of the database can forge what another instance sends. Such rows are checked, so that they can only make
+// figures wrong, until they are two minutes old.
+//
 // The job history of pkg/sweep adds up old rows, so that one stands for more minutes, and deletes older ones. A row names
 // its queue, so the history of a queue stays after its deletion.
 //

@@ -52,7 +52,8 @@ func (r *Reader) Parked(ctx context.Context, span Range, f Filter) ([]Parked, er
 	return fillParked(span, rows), nil
 }
 
-// fillParked carries what the rows say forward to the ends of the buckets. The newest row comes first.
+// fillParked carries what the rows say forward to the ends of the buckets. The newest row comes first. A row that
+// comes twice counts once.
 func fillParked(span Range, rows []parkedRow) []Parked {
 	type series struct {
 		instance     [16]byte

@@ -31,6 +31,17 @@
 // Every role of the database can send and hear such notifications. A forged one can show wrong figures to
 // watchers, and make an instance send figures, at most once a second. It changes nothing else.
 //
+// # What is not written to the history
+//
+// The counts of the current minute are in the memory of the instances, with and without watchers. Who reads the history
+// asks for them (Hub.Unwritten):
+//
+//   - An instance that is alone asks nobody. If nobody reads, nobody asks.
+//   - The reads of one page share one question. Its answers are used for half a second, or until another
+//     instance sends figures.
+//   - An instance answers all questions of a quarter of a second with one notification.
+//   - A reader waits for an answer for at most half a second. Then it uses the last one of that instance.
+//
 // # What a watcher does not see
 //
 //   - belfry.pause in a SQL session sends no notification. It is shown with the next change of an operator.

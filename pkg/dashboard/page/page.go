@@ -146,7 +146,7 @@ func (s *Set) Render(w io.Writer, v *View) error {
 	return v.Page.parsed.Execute(w, v)
 }
 
-// RenderLost writes what stands at an address without a page. It has no navigation.
+// RenderLost writes the answer to an address without a page. It has no navigation.
 func (s *Set) RenderLost(w io.Writer, v *View) error { return s.failed.Execute(w, v) }
 
 // SignIn is what the page for signing in shows.
