@@ -25,8 +25,8 @@
 //
 // A Reader reads the rows, and what is counted and not written:
 //
-//  1. The Writer of the same instance makes the rows that it would write now, and adds those whose statement
-//     has failed or has not ended.
+//  1. The Writer of the same instance makes the rows of the minute as if it ended now. It adds the rows of statements
+//     that have failed or have not ended.
 //  2. The other instances send theirs (Writer.Unwritten, through pkg/live). The rows of an instance fit into one
 //     notification. If they do not, its least busy queues are summed as Other.
 //  3. The statements get these rows as a parameter. They leave out the rows of an instance and a minute that the table

@@ -66,7 +66,7 @@ func NewReader(pool *postgres.Pool, own *Writer, others OthersFunc) *Reader {
 }
 
 // unwritten returns the rows of all instances that a span may need and that the database may not have, in JSON. The
-// statements leave out those that it has.
+// statements leave out the rows that it has.
 func (r *Reader) unwritten(ctx context.Context, span Range) (rows, instances string, err error) {
 	all, now := unwritten{Rows: []row{}, Instances: []instanceRow{}}, time.Now()
 	add := func(more *unwritten) {

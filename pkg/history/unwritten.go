@@ -87,7 +87,7 @@ func decode(text []byte, now time.Time) (all unwritten, err error) {
 		r := &all.Rows[i]
 		ok := usable(r.At, r.Minutes, r.Instance, now, r.Queue, r.Group) && r.within(maxCount) && r.hasHistogram() && (r.Parked == nil || *r.Parked >= 0 && *r.Parked <= math.MaxInt32)
 		if sum.Add(&r.Counts); !ok || !sum.within(maxCount) {
-			return unwritten{}, fmt.Errorf("reading the counts of another instance: those of the queue %q are not possible", r.Queue)
+			return unwritten{}, fmt.Errorf("reading the counts of another instance: the counts of the queue %q are not possible", r.Queue)
 		}
 	}
 	for i := range all.Instances {

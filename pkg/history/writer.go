@@ -179,7 +179,7 @@ func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
 }
 
 // collect appends the rows of the minute to the unwritten ones, if something happened in it. It returns all unwritten
-// rows in JSON, and nil if there are none.
+// rows in JSON. Without rows it returns nil.
 func (w *Writer) collect(before map[Key]int64) (queues, instances []byte, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

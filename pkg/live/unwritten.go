@@ -33,7 +33,8 @@ type exchange struct {
 
 	mu      sync.Mutex // guards the rest
 	answers map[queue.ID]answer
-	// latest is the question whose answers further readers use until reusable. open are those that wait for answers.
+	// latest is the latest question. Further readers use its answers until reusable. open are the questions that wait
+	// for answers.
 	latest   *question
 	reusable time.Time
 	open     []*question
