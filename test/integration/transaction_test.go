@@ -73,7 +73,7 @@ func TestTransaction(t *testing.T) {
 		"failed has its retries":        transactionFailed,
 		"sent again":                    transactionAgain,
 		"bad bodies":                    transactionBadBodies,
-		"twelve thousand operations":       transactionLarge,
+		"twelve thousand operations":    transactionLarge,
 		"to a queue that did not exist": transactionNewQueue,
 		"while its queue is recreated":  transactionRecreated,
 		"of pushes, concurrently":       transactionsAtOnce,
