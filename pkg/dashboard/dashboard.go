@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/http"
 	"strconv"
@@ -110,7 +111,9 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if err := d.origins.Check(r); err != nil {
-		http.Error(w, "A browser sent this request for a page of another site.", http.StatusForbidden)
+		http.Error(w, fmt.Sprintf("A browser sent this request for a page of another site. The page is of %.300q, and the request is for the host %.300q. "+
+			"If you use the dashboard through a proxy, the proxy must pass on the header Host of the browser.",
+			r.Header.Get("Origin"), r.Host), http.StatusForbidden)
 		return
 	}
 	d.mux.ServeHTTP(w, r)

@@ -150,11 +150,28 @@ func TestActionsAreRefused(t *testing.T) {
 	s := start(t, dashboard.DefaultConfig(), nil)
 	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
 	require.Equal(t, http.StatusForbidden, w.Code)
+	require.Contains(t, w.Body.String(), `"https://evil.example"`)
+	require.Contains(t, w.Body.String(), "Host", "who set up a proxy sees what the proxy must do")
 	require.Equal(t, "-Nothing was changed: there is no such action.", notice(t, s.send(t, http.MethodPost, "/ui/do", "action=other")))
 	s = start(t, dashboard.Config{Enabled: true, ReadOnly: true}, nil)
 	w = s.send(t, http.MethodPost, "/ui/do", pauseOrders)
 	require.Equal(t, "queue?q=a%2Fb", w.Header().Get("Location"))
 	require.Equal(t, "-Nothing was changed: the dashboard is read-only: dashboard.read_only is true.", notice(t, w))
+	require.Zero(t, s.api.calls.Load())
+}
+
+// A session is a cookie, which a browser also sends for a page of another origin. A token in a header beside
+// it changes nothing.
+func TestCookieIsProtectedBesideAToken(t *testing.T) {
+	t.Parallel()
+	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
+	for _, target := range []string{"/ui/do", "/ui/redrive", "/ui/sign-in", "/ui/sign-out"} {
+		w := s.send(t, http.MethodPost, target, pauseOrders, with("good"), func(r *http.Request) {
+			r.Header.Set("Origin", "https://evil.example")
+			r.Header.Set("Authorization", "Bearer good")
+		})
+		require.Equal(t, http.StatusForbidden, w.Code, target)
+	}
 	require.Zero(t, s.api.calls.Load())
 }
 

@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/token"
 )
 
 // anyOrigin in http.cors_origins allows the pages of every origin.
 const anyOrigin = "*"
 
-// origins decides which browser requests are served. A program that is no browser sends
+// origins decides which browser requests without a token are served. A program that is no browser sends
 // neither Sec-Fetch-Site nor Origin, and all its requests are served.
 type origins struct {
 	allowed    []string
@@ -76,20 +78,50 @@ func (o origins) headers(next echo.HandlerFunc) echo.HandlerFunc {
 // allowed. It runs after the router, because only the route says that a GET is a pop.
 func (s *Server) refuse(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		if s.origins.any() {
+		r := c.Request()
+		if s.origins.any() || hasToken(r) {
 			return next(c)
 		}
-		r := c.Request()
 		if strings.HasPrefix(c.Path(), "/api/v1/pop") {
 			r = asChange(r)
 		}
 		if s.origins.protection.Check(r) != nil {
-			s.answerError(c, http.StatusForbidden,
-				"a browser sent this request for a page of another origin: add the origin of the page to http.cors_origins if it may do so")
+			s.answerError(c, http.StatusForbidden, foreignOrigin(r))
 			return nil
 		}
 		return next(c)
 	}
+}
+
+// hasToken reports whether a request has a token in its Authorization header. No page of another origin can
+// send such a request: a browser never adds a token by itself, and it asks the server before it sends this
+// header for a page. A browser does add the other schemes by itself, such as Basic. They have a space after
+// their name.
+func hasToken(r *http.Request) bool {
+	text := token.FromHeader(r.Header.Get(echo.HeaderAuthorization))
+	return text != "" && !strings.Contains(text, " ")
+}
+
+// foreignOrigin returns the text for a request that refuse does not serve.
+func foreignOrigin(r *http.Request) string {
+	page := r.Header.Get("Origin")
+	if page == "" {
+		page = refererOrigin(r)
+	}
+	if page == "" || page == "null" {
+		return "a browser sent this request for a page of another origin: add the origin of the page to http.cors_origins if it may do so, or send a bearer token"
+	}
+	return fmt.Sprintf("a browser sent this request for a page of %.300q, and the request is for the host %.300q: "+
+		"add the origin of the page to http.cors_origins if it may do so, or send a bearer token", page, r.Host)
+}
+
+// refererOrigin returns the origin of the page that a request names, or "".
+func refererOrigin(r *http.Request) string {
+	from, err := url.Parse(r.Header.Get("Referer"))
+	if err != nil || from.Host == "" {
+		return ""
+	}
+	return from.Scheme + "://" + from.Host
 }
 
 // asChange returns a copy of a pop for the check of its origin. A pop takes messages, but it
@@ -105,10 +137,8 @@ func asChange(r *http.Request) *http.Request {
 	if r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != "" {
 		return &changed
 	}
-	origin := ""
-	if from, err := url.Parse(r.Header.Get("Referer")); err == nil && from.Host != "" {
-		origin = from.Scheme + "://" + from.Host
-	} else if strings.HasPrefix(r.UserAgent(), "Mozilla/") && len(r.Header["Accept-Language"]) > 0 {
+	origin := refererOrigin(r)
+	if origin == "" && strings.HasPrefix(r.UserAgent(), "Mozilla/") && len(r.Header["Accept-Language"]) > 0 {
 		origin = "null"
 	}
 	if origin != "" {

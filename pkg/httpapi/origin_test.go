@@ -1,8 +1,12 @@
 package httpapi_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -132,4 +136,113 @@ func TestOriginsAreChecked(t *testing.T) {
 		cfg.CORSOrigins = []string{origin}
 		require.ErrorContains(t, cfg.Validate(), `http.cors_origins has "`+origin+`"`)
 	}
+}
+
+// proxied starts a server behind a proxy that changes the Host and keeps the Origin, as a proxy with
+// changeOrigin does. It returns the URL of the proxy.
+func proxied(t *testing.T, edits ...func(*httpapi.Config, *httpapi.Deps)) string {
+	t.Helper()
+	s, _ := apitest.Server(&apitest.Fakes{}, edits...)
+	api := httptest.NewServer(s.Handler())
+	t.Cleanup(api.Close)
+	target, err := url.Parse(api.URL)
+	require.NoError(t, err)
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }})
+	t.Cleanup(proxy.Close)
+	return proxy.URL
+}
+
+// A browser never adds a bearer token by itself, and a page of another origin cannot make it do so. So a
+// request with such a token is no forgery. A browser does add cookies and the other schemes by itself.
+func TestBearerTokenBehindAProxy(t *testing.T) {
+	t.Parallel()
+	for _, server := range []struct {
+		name  string
+		edits []func(*httpapi.Config, *httpapi.Deps)
+		// served is the status of a push with a valid token, foreign that with another one.
+		served, foreign int
+	}{
+		{"no authentication", nil, http.StatusCreated, http.StatusCreated},
+		{"authentication", []func(*httpapi.Config, *httpapi.Deps){withTokens}, http.StatusCreated, http.StatusUnauthorized},
+	} {
+		proxy := proxied(t, server.edits...)
+		for _, c := range []struct {
+			name, header, value string
+			status              int
+		}{
+			{"a token", "Authorization", "Bearer admin", server.served},
+			{"a token in lower case", "Authorization", "bearer admin", server.served},
+			{"a token alone", "Authorization", "admin", server.served},
+			{"a foreign token", "Authorization", "Bearer foreign", server.foreign},
+			{"a role that is too low", "Authorization", "Bearer read-only", map[int]int{http.StatusCreated: http.StatusCreated, http.StatusUnauthorized: http.StatusForbidden}[server.foreign]},
+			{"nothing", "X-Nothing", "", http.StatusForbidden},
+			{"the cookie of the dashboard", "Cookie", "belfry_token=admin", http.StatusForbidden},
+			{"a scheme without a token", "Authorization", "Bearer", http.StatusForbidden},
+			{"an empty header", "Authorization", "", http.StatusForbidden},
+			{"Basic", "Authorization", "Basic YWRtaW46YWRtaW4=", http.StatusForbidden},
+			{"Digest", "Authorization", `Digest username="admin", response="6629fae4"`, http.StatusForbidden},
+			{"Negotiate", "Authorization", "Negotiate YIIFiw", http.StatusForbidden},
+		} {
+			for _, origin := range []string{proxy, evil} {
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, proxy+"/api/v1/push", strings.NewReader(apitest.OnePush))
+				require.NoError(t, err)
+				r.Header.Set("Origin", origin)
+				r.Header.Set("User-Agent", userAgent)
+				r.Header.Set(c.header, c.value)
+				answer, err := http.DefaultClient.Do(r)
+				require.NoError(t, err)
+				text, err := io.ReadAll(answer.Body)
+				require.NoError(t, err)
+				require.NoError(t, answer.Body.Close())
+				require.Equal(t, c.status, answer.StatusCode, "%s, %s: %s", server.name, c.name, text)
+				if c.status == http.StatusForbidden && c.value != "Bearer read-only" {
+					require.Contains(t, string(text), "http.cors_origins", c.name)
+					require.Contains(t, string(text), origin, c.name)
+				}
+			}
+		}
+	}
+}
+
+// A pop is a GET that takes messages. The rule is the same.
+func TestBearerTokenOfAPop(t *testing.T) {
+	t.Parallel()
+	for _, headers := range [][]string{
+		{"Origin", evil},
+		{"Origin", evil, "Sec-Fetch-Site", "cross-site"},
+		{"Referer", evil + "/page"},
+		{"User-Agent", userAgent, "Accept-Language", "en"},
+	} {
+		for name, status := range map[string]int{"Bearer x": http.StatusNoContent, "Basic x": http.StatusForbidden, "": http.StatusForbidden} {
+			for _, target := range []string{popPath, "/api/v1/pop?namespace=shop"} {
+				rec := fetch(&apitest.Fakes{}, nil, http.MethodGet, target, append(headers, "Authorization", name)...)
+				require.Equal(t, status, rec.Code, "%v %s %s", headers, name, target)
+			}
+		}
+	}
+}
+
+// The refusal names the origin to allow, if there is one.
+func TestRefusalNamesTheOrigin(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method  string
+		headers []string
+		want    string
+	}{
+		{http.MethodPost, []string{"Origin", evil}, `"https://evil.example"`},
+		{http.MethodGet, []string{"Referer", evil + "/page"}, `"https://evil.example"`},
+		{http.MethodPost, []string{"Sec-Fetch-Site", "cross-site", "Referer", evil + "/page"}, `"https://evil.example"`},
+		{http.MethodPost, []string{"Sec-Fetch-Site", "cross-site"}, "another origin"},
+		{http.MethodPost, []string{"Origin", "null"}, "another origin"},
+		{http.MethodGet, []string{"User-Agent", userAgent, "Accept-Language", "en"}, "another origin"},
+	} {
+		target := map[string]string{http.MethodPost: "/api/v1/push", http.MethodGet: popPath}[c.method]
+		text := apitest.RequireError(t, fetch(&apitest.Fakes{}, nil, c.method, target, c.headers...), http.StatusForbidden)
+		require.Contains(t, text, c.want, "%v", c.headers)
+		require.Contains(t, text, "http.cors_origins", "%v", c.headers)
+		require.Contains(t, text, "bearer token", "%v", c.headers)
+	}
+	long := apitest.RequireError(t, fetch(&apitest.Fakes{}, nil, http.MethodPost, "/api/v1/push", "Origin", "https://"+strings.Repeat("x", 5000)), http.StatusForbidden)
+	require.Less(t, len(long), 800, "a long value is shortened")
 }
