@@ -19,9 +19,16 @@ var instantLayouts = []string{
 
 // parseInstant never returns the zero time for a text that it accepts, because
 // callers use the zero time for "not sent". It accepts the years 1 to 9999.
+//
+// A query decodes the plus of 2026-05-16T08:41:27+02:00 to a space, unless the
+// client encodes it. So a space after the time of day stands for a plus.
 func parseInstant(s string) (time.Time, bool) {
+	s = strings.TrimSpace(s)
+	if before, zone, found := cutLast(s, " "); found && strings.Contains(before, ":") {
+		s = before + "+" + zone
+	}
 	for _, layout := range instantLayouts {
-		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
+		if t, err := time.Parse(layout, s); err == nil {
 			if t.IsZero() {
 				t = t.Add(time.Microsecond)
 			}
@@ -30,6 +37,15 @@ func parseInstant(s string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// cutLast is strings.Cut at the last separator.
+func cutLast(s, separator string) (before, after string, found bool) {
+	i := strings.LastIndex(s, separator)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(separator):], true
 }
 
 // Instant reads a bound of a list; an empty text is the zero time.
