@@ -1,13 +1,18 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
 )
 
@@ -119,6 +124,24 @@ func TestAHealGoesOnWhereItFailed(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 1, healed)
 	require.Zero(t, direct.stranded())
+}
+
+// Several heals follow each other at the start. The log has the first one, and those that woke something.
+func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	core, logs := observer.New(zap.InfoLevel)
+	s := store.New(b.pool, store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.New(core))
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	b.register("g")
+	b.push("p", "1")
+	startRun(t, s)
+	b.pool.SignalLoss() // as when the listener connects, or when the instance becomes the sequencer
+	await(t, "the second heal", func() bool { passes, _ := s.Heals(); return passes >= 2 })
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
+	b.pool.SignalLoss()
+	await(t, "the log of the heal that wakes", func() bool { return logs.FilterField(zap.Int("woken_partitions", 1)).Len() > 0 })
+	require.Equal(t, 2, logs.FilterMessageSnippet("Searched for partitions").Len(), logs.All())
 }
 
 // BenchmarkHeal measures a heal of many drained cursors.

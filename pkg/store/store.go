@@ -191,7 +191,7 @@ func (s *Store) Run(ctx context.Context) error {
 	defer settling.Wait()
 	next := time.NewTimer(0)
 	var pass wake.Pass
-	broken := s.pool.TakeBroken()
+	broken, first := s.pool.TakeBroken(), true
 	defer next.Stop()
 	for {
 		select {
@@ -207,7 +207,12 @@ func (s *Store) Run(ctx context.Context) error {
 			next.Reset(healInterval)
 			continue
 		}
-		s.log.Info("Searched for partitions that a crash had left asleep.", zap.Int("cursors", pass.Cursors),
+		level := zap.DebugLevel // the start heals again when the listener connects, and as the sequencer
+		if first || pass.Partitions > 0 {
+			level = zap.InfoLevel
+		}
+		first = false
+		s.log.Log(level, "Searched for partitions that a crash had left asleep.", zap.Int("cursors", pass.Cursors),
 			zap.Int("woken_partitions", pass.Partitions), zap.Duration("took", time.Since(pass.Began)))
 		pass = wake.Pass{}
 		s.claims.ReleaseOrphans(ctx)
