@@ -69,6 +69,7 @@ func TestDoctorWarns(t *testing.T) {
 	code, out, _ = belfry(t, "doctor", "--database-url", dsn)
 	require.Zero(t, code, out)
 	require.Regexp(t, `^WARNING +rejected_rows`, out)
+	require.Regexp(t, `\n1 warning, nothing wrong: \d+ checks, \d+ unknown\.\n$`, out)
 	code, _, _ = belfry(t, "doctor", "--database-url", dsn, "--strict")
 	require.Equal(t, 1, code)
 }

@@ -66,10 +66,32 @@ func (r *Report) Text() string {
 			fmt.Fprintf(&b, "%ssee: %s\n\n", indent, f.Runbook)
 		}
 	}
-	verdict := "Nothing is wrong"
-	if !r.Healthy {
-		verdict = "Something is wrong"
-	}
-	fmt.Fprintf(&b, "\n%s: %d checks, %d wrong, %d warnings, %d unknown.", verdict, len(r.Checks), r.Wrong, r.Warnings, r.Unknown)
+	b.WriteString("\n" + r.verdict())
 	return b.String()
+}
+
+// verdict is the last line of the text.
+func (r *Report) verdict() string {
+	warnings := fmt.Sprintf("%d warnings", r.Warnings)
+	if r.Warnings == 1 {
+		warnings = "1 warning"
+	}
+	var line string
+	switch {
+	case !r.Healthy:
+		line = fmt.Sprintf("Something is wrong: %d checks, %d wrong", len(r.Checks), r.Wrong)
+		if r.Warnings > 0 {
+			line += ", " + warnings
+		}
+	case r.Warnings > 0:
+		line = fmt.Sprintf("%s, nothing wrong: %d checks", warnings, len(r.Checks))
+	case r.Unknown > 0:
+		line = fmt.Sprintf("Nothing is wrong in what was checked: %d checks", len(r.Checks))
+	default:
+		line = fmt.Sprintf("Nothing is wrong: %d checks", len(r.Checks))
+	}
+	if r.Unknown > 0 {
+		line += fmt.Sprintf(", %d unknown", r.Unknown)
+	}
+	return line + "."
 }
