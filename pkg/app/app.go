@@ -72,6 +72,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	b.counts, b.changes, b.addr = counts, changes, ln.Addr()
 	defer b.close()
 	if err := b.start(ctx); err != nil {
+		err = postgres.Explain(context.WithoutCancel(ctx), pool, err)
 		return errors.Join(ended(ctx, err), server.Shutdown(context.WithoutCancel(ctx)), serving.Wait())
 	}
 	return b.run(ctx, serving.Wait, log, func() { ready(ln.Addr()) })

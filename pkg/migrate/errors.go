@@ -130,6 +130,9 @@ func (e *LockedError) Error() string {
 // and the database, and never the password.
 func unreachable(ctx context.Context, cc *pgx.ConnConfig, err error) error {
 	where := net.JoinHostPort(cc.Host, strconv.Itoa(int(cc.Port)))
+	if problem := postgres.ConnectProblem(cc, "database.url (database.listen_url when it is set)", err); problem != nil && ctx.Err() == nil {
+		return problem
+	}
 	switch state := postgres.SQLState(err); {
 	case ctx.Err() != nil:
 		return fmt.Errorf("connecting to the database at %s: %w", where, ctx.Err())

@@ -147,7 +147,7 @@ func TestUnreachableDatabaseIsNamedWithoutThePassword(t *testing.T) {
 		"postgres://u:s3cret@" + address + "/d":                 "the database at " + address + " cannot be reached",
 		"host=127.0.0.1 port=1 user=u password=s3cret dbname=d": "the database at 127.0.0.1:1 cannot be reached",
 		"postgres://u:s3cret@h.invalid/d":                       "the database at h.invalid:5432 cannot be reached",
-		cc.ConnString():                                         "refuses this user, password or database name",
+		cc.ConnString():                                         `the database "no_such_database" does not exist`,
 		"":                                                      "set database.url",
 		"postgres://u:s3cret/x@h:1/d":                           "percent-encoded",
 		"postgres://u:s3cret%zz@h:1/d":                          "percent-encoded",

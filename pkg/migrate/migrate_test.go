@@ -246,7 +246,7 @@ func TestUpToDateSchemaNeedsNoRightsBeyondReading(t *testing.T) {
 	role, roleDSN := newRole(t, dsn, conn)
 	reader := migrator(roleDSN, three())
 
-	require.ErrorContains(t, reader.Up(t.Context()), "grant the role CREATE on the database")
+	require.ErrorContains(t, reader.Up(t.Context()), "GRANT CREATE ON DATABASE")
 	require.NoError(t, migrator(dsn, three()).Up(t.Context()))
 	exec(t, conn, fmt.Sprintf("GRANT USAGE ON SCHEMA belfry TO %[1]s; GRANT SELECT ON belfry.schema_migrations TO %[1]s", role))
 	require.NoError(t, reader.Up(t.Context()))

@@ -82,7 +82,7 @@ func (r record) dirtyError() *DirtyError {
 func (s *session) record(ctx context.Context) (record, error) {
 	var exists bool
 	if err := s.conn.QueryRow(ctx, hasRecord).Scan(&exists); err != nil {
-		return record{}, fmt.Errorf("looking for the record of the schema's version: %w", err)
+		return record{}, postgres.Explain(ctx, s.conn, fmt.Errorf("looking for the record of the schema's version: %w", err))
 	}
 	if !exists {
 		return record{}, nil
@@ -91,14 +91,14 @@ func (s *session) record(ctx context.Context) (record, error) {
 	var previous *int64
 	var r record
 	if err := s.conn.QueryRow(ctx, hasBaseline, baselineMarker()).Scan(&r.baseline); err != nil {
-		return record{}, fmt.Errorf("looking for the marker of the baseline: %w", err)
+		return record{}, postgres.Explain(ctx, s.conn, fmt.Errorf("looking for the marker of the baseline: %w", err))
 	}
 	err := s.conn.QueryRow(ctx, readRecord).Scan(&version, &r.dirty, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return record{}, nil
 	}
 	if err != nil {
-		return record{}, fmt.Errorf("reading the record of the schema's version: %w", err)
+		return record{}, postgres.Explain(ctx, s.conn, fmt.Errorf("reading the record of the schema's version: %w", err))
 	}
 	r.version = uint(max(version, 0))
 	if previous != nil {
@@ -125,7 +125,7 @@ func (s *session) write(ctx context.Context, r record) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("recording version %d of the schema: %w", r.version, err)
+		return postgres.Explain(ctx, s.conn, fmt.Errorf("recording version %d of the schema: %w", r.version, err))
 	}
 	return nil
 }
@@ -142,12 +142,8 @@ func (s *session) prepare(ctx context.Context) error {
 	if err == nil {
 		_, err = s.conn.Exec(ctx, createRecord)
 	}
-	if postgres.SQLState(err) == "42501" {
-		return fmt.Errorf("creating the schema belfry and its version record: %w; "+
-			"grant the role CREATE on the database, or migrate with a role that has it", err)
-	}
 	if err != nil {
-		return fmt.Errorf("creating the schema belfry and its version record: %w", err)
+		return postgres.Explain(ctx, s.conn, fmt.Errorf("creating the schema belfry and its version record: %w", err))
 	}
 	return nil
 }

@@ -102,6 +102,10 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, unreachable(ctx, cc, err)
 	}
+	if err := postgres.CheckVersion(conn); err != nil {
+		_ = conn.Close(ctx) // nothing was done over it
+		return nil, err
+	}
 	s := &session{conn: conn, patience: m.cfg.LockTimeout, log: m.log}
 	// Settings of the role or the database must not change what a migration means.
 	if err := postgres.ConfigureSession(ctx, conn); err != nil {

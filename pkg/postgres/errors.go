@@ -31,6 +31,9 @@ const (
 	InsufficientPrivilege = "42501"
 )
 
+// sqlstateTooMany is the SQLSTATE of a server, role or database without a free connection.
+const sqlstateTooMany = "53300"
+
 // sqlstateNoConnections is the SQLSTATE of a database with ALLOW_CONNECTIONS false.
 const sqlstateNoConnections = "55000"
 
@@ -126,7 +129,7 @@ var reasons = map[string]string{
 	"3D000":               " (it does not exist)",
 	"53100":               " (its disk or its shared memory is full)",
 	"53200":               " (it has no memory left for this)",
-	"53300":               " (it takes no more connections)",
+	sqlstateTooMany:       " (it takes no more connections)",
 }
 
 func unavailable(err error) error {

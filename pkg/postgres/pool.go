@@ -82,6 +82,9 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 // configure sets or checks the settings of a new connection.
 func (p *Pool) configure(ctx context.Context, conn *pgx.Conn) error {
 	conn.PgConn().CustomData()[connectedKey] = p.now()
+	if err := CheckVersion(conn); err != nil {
+		return err
+	}
 	if p.TransactionPooled() {
 		return checkSettings(ctx, conn)
 	}

@@ -24,8 +24,12 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 	defer cancel()
 	where := fmt.Sprintf("%s:%d", p.Config().ConnConfig.Host, p.Config().ConnConfig.Port)
 	started := time.Now()
+	var last *Problem
 	for attempt := 1; ; attempt++ {
 		err := p.Ping(deadline)
+		if err == nil {
+			err = checkWritable(deadline, p)
+		}
 		if err == nil {
 			if p.TransactionPooled() {
 				log.Warn("found a pooler in transaction mode behind database.url: statements are prepared each time and plans are not pinned, " +
@@ -39,10 +43,18 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 		if settings := (*settingsError)(nil); errors.As(err, &settings) {
 			return settings
 		}
-		if !isTemporary(err) {
-			return fmt.Errorf("connecting to the database at %s: %w; check database.url", where, err)
+		problem := ConnectProblem(p.Config().ConnConfig, "database.url", err)
+		if deadline.Err() == nil {
+			last = problem // the attempt that the end of the time cuts off has none
 		}
-		if deadline.Err() != nil {
+		switch {
+		case problem != nil && !problem.passes:
+			return problem
+		case problem == nil && !isTemporary(err):
+			return fmt.Errorf("connecting to the database at %s: %w; check database.url", where, err)
+		case deadline.Err() != nil && last != nil:
+			return fmt.Errorf("after %s (database.start_timeout): %w", timeout, last)
+		case deadline.Err() != nil:
 			return fmt.Errorf("the database at %s did not answer within %s (database.start_timeout): "+
 				"start it, or correct database.url: %w", where, timeout, err)
 		}
@@ -57,7 +69,7 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 func isTemporary(err error) bool {
 	state := SQLState(err)
 	switch state {
-	case "", "57P03", "57P01", "57P02", "53300":
+	case "", "57P03", "57P01", "57P02", sqlstateTooMany:
 		return true
 	default:
 		return strings.HasPrefix(state, "08") // PgBouncer returns 08P01 if its Postgres is unreachable, among others
