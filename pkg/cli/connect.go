@@ -22,6 +22,8 @@ type session struct {
 	cmd    *cobra.Command
 	client *client.Client
 	server string
+	// outages tells the user when the client waits for a server.
+	outages *outages
 	*output.Printer
 	yes, dryRun bool
 }
@@ -104,12 +106,13 @@ func openSession(cmd *cobra.Command, retryFor time.Duration) (*session, error) {
 	if token == "" && s.server == cmp.Or(chosen.Server, s.server) {
 		token = chosen.Token // a token is for the server of its context only
 	}
-	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor)
+	s.outages = &outages{out: cmd.ErrOrStderr()}
+	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor, s.outages.tell)
 	return s, err
 }
 
-func newClient(servers, token, caFile string, retryFor time.Duration) (*client.Client, error) {
-	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: retryFor}
+func newClient(servers, token, caFile string, retryFor time.Duration, onOutage func(client.Outage)) (*client.Client, error) {
+	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: retryFor, OnOutage: onOutage}
 	if token != "" {
 		config.Token = client.StaticToken(token)
 	}

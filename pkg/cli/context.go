@@ -66,7 +66,7 @@ func newContextAdd() *cobra.Command {
 				if added.Server == "" {
 					return usageError("--server is missing")
 				}
-				if _, err := newClient(added.Server, added.Token, added.CAFile, noRetry); err != nil {
+				if _, err := newClient(added.Server, added.Token, added.CAFile, noRetry, nil); err != nil {
 					return err
 				}
 				if i >= 0 {

@@ -34,6 +34,9 @@ type Config struct {
 	RequestTimeout time.Duration
 	// Log gets a warning for each repeated request and each failed handler. nil logs nothing.
 	Log *slog.Logger
+	// OnOutage is called once when a call has had no server for two seconds, from a goroutine of its own. It is not called
+	// while a server has the request, however long that takes. Each call of the client calls it by itself. nil does nothing.
+	OnOutage func(Outage)
 }
 
 // Client sends requests to the servers of one Belfry. It is safe for concurrent use.
@@ -44,6 +47,7 @@ type Client struct {
 	retryFor       time.Duration
 	requestTimeout time.Duration
 	log            *slog.Logger
+	onOutage       func(Outage)
 }
 
 // New returns a client. It sends nothing. It fails if a URL is not valid or HTTPClient has a Timeout.
@@ -61,6 +65,7 @@ func New(config Config) (*Client, error) {
 	c := &Client{
 		http: config.HTTPClient, servers: &servers{all: all}, tokens: newTokens(config.Token),
 		retryFor: config.RetryFor, requestTimeout: config.RequestTimeout, log: config.Log,
+		onOutage: config.OnOutage,
 	}
 	if c.http == nil {
 		c.http = &http.Client{Transport: newTransport()}

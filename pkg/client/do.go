@@ -99,6 +99,8 @@ func (c *Client) exchange(ctx context.Context, made call, into any) error {
 // send sends a call until it is answered, and returns the body of the answer.
 func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 	began := time.Now()
+	watch := c.watchOutage(made)
+	defer watch.end()
 	renewed := false
 	for attempt := 1; ; attempt++ {
 		used, number := c.servers.use()
@@ -107,7 +109,7 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 		if err != nil {
 			err = &Error{Method: made.method, Path: made.target, URL: used.printed, cause: err}
 		} else {
-			answer, err = c.attempt(ctx, used, token, made)
+			answer, err = c.attempt(watch.trace(ctx), used, token, made)
 		}
 		if err == nil {
 			return answer, nil
@@ -132,6 +134,7 @@ func (c *Client) send(ctx context.Context, made call) ([]byte, error) {
 		if !made.endless && !another && time.Since(began)+pause > c.retryFor {
 			return nil, err
 		}
+		watch.failed(err)
 		c.log.WarnContext(ctx, "a request is repeated", "error", err, "pause", pause, "attempt", attempt)
 		if !pauseFor(ctx, pause) {
 			return nil, fmt.Errorf("%s %s: %w", made.method, made.target, context.Cause(ctx))
