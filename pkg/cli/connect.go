@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/contexts"
+	"github.com/belfry-mq/belfry/pkg/cli/outage"
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/progress"
 	"github.com/belfry-mq/belfry/pkg/client"
@@ -23,7 +24,7 @@ type session struct {
 	client *client.Client
 	server string
 	// outages tells the user when the client waits for a server.
-	outages *outages
+	outages *outage.Notice
 	*output.Printer
 	yes, dryRun bool
 }
@@ -106,8 +107,8 @@ func openSession(cmd *cobra.Command, retryFor time.Duration) (*session, error) {
 	if token == "" && s.server == cmp.Or(chosen.Server, s.server) {
 		token = chosen.Token // a token is for the server of its context only
 	}
-	s.outages = &outages{out: cmd.ErrOrStderr()}
-	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor, s.outages.tell)
+	s.outages = outage.New(cmd.ErrOrStderr())
+	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor, s.outages.Tell)
 	return s, err
 }
 

@@ -126,7 +126,7 @@ func TestAHealGoesOnWhereItFailed(t *testing.T) {
 	require.Zero(t, direct.stranded())
 }
 
-// Several heals follow each other at the start. The log has the first one, and those that woke something.
+// Several heals follow each other at the start. The log has the first heal, and each later heal that woke a partition.
 func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

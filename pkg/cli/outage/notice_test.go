@@ -1,0 +1,36 @@
+package outage_test
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/cli/outage"
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// Many calls may wait for one server. The user gets one line every 30 seconds.
+func TestLinesAreFew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		n := outage.New(&out)
+		refused := errors.New("connection refused")
+		n.Tell(client.Outage{URL: "http://a", Cause: refused, Left: 27900 * time.Millisecond})
+		n.Tell(client.Outage{URL: "http://a", Left: 28 * time.Second})
+		require.Equal(t, "belfry: the command waits for the server at http://a (connection refused); it gives up in 28s\n", out.String())
+		out.Reset()
+		time.Sleep(30 * time.Second)
+		n.Tell(client.Outage{URL: "http://a", Left: -1})
+		require.Equal(t, "belfry: the command waits for the server at http://a (no connection yet); it goes on until you end it\n", out.String())
+		out.Reset()
+		time.Sleep(30 * time.Second)
+		n.Silence()
+		n.Tell(client.Outage{URL: "http://a", Left: -1})
+		require.Empty(t, out.String())
+	})
+}
