@@ -80,7 +80,7 @@ func wrongPassword(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, open(t, config(clerk("right"))).Wait(soon(t), patience, log))
 	err := open(t, config(clerk("s3cret"))).Wait(soon(t), patience, log)
 	require.Equal(t, "28P01", postgres.SQLState(err), "%v", err)
-	require.ErrorContains(t, err, "check database.url")
+	require.ErrorContains(t, err, "in database.url")
 	require.NotContains(t, err.Error(), "s3cret")
 	require.Zero(t, logs.Len())
 }
