@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -47,13 +48,10 @@ func (g scenario) say(d delivery, status string, indexes ...int) []acked {
 	return results
 }
 
-// untilExpired waits for the end of a lease without an effect on it: an ack with an unknown status changes nothing but
-// checks the lease.
-func (g scenario) untilExpired(d delivery) {
+// expire ends the leases of the queue.
+func (g scenario) expire() {
 	g.t.Helper()
-	until(g.t, "the lease expires", func() bool {
-		return g.loose().ack(d.ack("look", 0)[0]).ok(http.StatusOK)[0].Error != nil
-	})
+	g.elapse(g.queue, time.Hour)
 }
 
 // deadLetters returns the dead letters of a queue: transaction ids, earlier failures, reasons.
@@ -118,12 +116,13 @@ func scenario02(t *testing.T, s *server) {
 }
 
 func scenario03(t *testing.T, s *server) {
-	g := given(t, s, 5, 5, map[string]any{"leaseTime": 1, "retryLimit": 1})
+	g := given(t, s, 5, 5, map[string]any{"retryLimit": 1})
 	for _, one := range g.say(g.first, "completed", 0, 1) {
 		require.False(t, one.released())
 	}
 	g.requireEmpty()
-	again := g.pop(g.queue, "batch=5&wait=true&timeout=20000").ok(http.StatusOK)
+	g.expire()
+	again := g.take(5)
 	require.Equal(t, []string{"m3", "m4", "m5"}, again.ids())
 	require.NotEqual(t, g.first.LeaseID, again.LeaseID)
 	require.Equal(t, 2, again.Messages[0].Attempt)
@@ -195,9 +194,8 @@ func scenario07(t *testing.T, s *server) {
 }
 
 func scenario08(t *testing.T, s *server) {
-	g := given(t, s, 5, 5, map[string]any{"leaseTime": 1})
-	g.untilExpired(g.first)
-	g.configure(g.queue, nil).ok(http.StatusOK)
+	g := given(t, s, 5, 5, nil)
+	g.expire()
 	again := g.pop(g.queue, "batch=5").ok(http.StatusOK)
 	require.Len(t, again.Messages, 5)
 	for _, status := range []string{"completed", "failed", "retry", "dlq"} {
@@ -215,8 +213,8 @@ func scenario08(t *testing.T, s *server) {
 }
 
 func scenario09(t *testing.T, s *server) {
-	g := given(t, s, 5, 5, map[string]any{"leaseTime": 1})
-	g.untilExpired(g.first)
+	g := given(t, s, 5, 5, nil)
+	g.expire()
 	for _, one := range g.ackBatch("", g.first.ack("completed")...).ok(http.StatusOK) {
 		require.False(t, one.Success)
 		require.Equal(t, leaseGone, one.reason())

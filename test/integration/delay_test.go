@@ -6,19 +6,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/belfry-mq/belfry/config"
 )
-
-// late is how late a delayed message may arrive on a busy machine.
-const late = 3 * time.Second
-
-// pollOften makes waiting pops poll often, so that these tests measure only the delay of the message.
-func pollOften(cfg *config.Config) { cfg.Dispatch.MaxPollInterval = cfg.Dispatch.PollInterval }
 
 func TestDelays(t *testing.T) {
 	t.Parallel()
-	s := start(t, pollOften)
+	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
 		"delayedProcessing":                 delayProcessing,
 		"delayedProcessing hides the young": delayHidesTheYoung,
@@ -33,48 +25,45 @@ func TestDelays(t *testing.T) {
 	}
 }
 
-// requireBetween requires a duration of at least least and at most late more.
-func requireBetween(t *testing.T, least, took time.Duration) {
-	t.Helper()
-	require.GreaterOrEqual(t, took, least)
-	require.Less(t, took, least+late)
-}
+// twoHours is the value of an option. Each test lets the time pass hour by hour.
+const twoHours = 7200
 
 func delayProcessing(t *testing.T, c client, queue string) {
-	c.configure(queue, map[string]any{"delayedProcessing": 1}).ok(http.StatusOK)
-	started := time.Now()
+	c.configure(queue, map[string]any{"delayedProcessing": twoHours}).ok(http.StatusOK)
 	c.pushIDs(queue, "", "1", "2")
 	require.Empty(t, c.popIDs(queue, "batch=9"))
+	c.elapse(queue, time.Hour)
+	require.Empty(t, c.popIDs(queue, "batch=9"))
 	require.Empty(t, c.popPartition(queue, "Default", "").Raw)
-	got := c.pop(queue, "batch=9&wait=true&timeout=20000").ok(http.StatusOK)
-	requireBetween(t, time.Second, time.Since(started))
-	require.Equal(t, []string{"1", "2"}, got.ids())
+	c.elapse(queue, time.Hour)
+	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9"))
 	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9&consumerGroup=later"), "visible to every group")
 }
 
 func delayHidesTheYoung(t *testing.T, c client, queue string) {
-	c.configure(queue, map[string]any{"delayedProcessing": 1}).ok(http.StatusOK)
+	c.configure(queue, map[string]any{"delayedProcessing": twoHours}).ok(http.StatusOK)
 	c.pushIDs(queue, "", "old")
-	require.Empty(t, c.popIDs(queue, "wait=true&timeout=500"))
-	started := time.Now()
+	c.elapse(queue, time.Hour)
+	require.Empty(t, c.popIDs(queue, ""))
 	c.pushIDs(queue, "", "young")
-	first := c.pop(queue, "batch=9&wait=true&timeout=20000&autoAck=true").ok(http.StatusOK)
-	require.Equal(t, []string{"old"}, first.ids())
-	second := c.pop(queue, "batch=9&wait=true&timeout=20000&autoAck=true").ok(http.StatusOK)
-	require.Equal(t, []string{"young"}, second.ids())
-	requireBetween(t, time.Second, time.Since(started))
+	c.elapse(queue, time.Hour)
+	require.Equal(t, []string{"old"}, c.popIDs(queue, "batch=9&autoAck=true"))
+	require.Empty(t, c.popIDs(queue, ""))
+	c.elapse(queue, time.Hour)
+	require.Equal(t, []string{"young"}, c.popIDs(queue, "batch=9&autoAck=true"))
 }
 
 func delayWindow(t *testing.T, c client, queue string) {
-	c.configure(queue, map[string]any{"windowBuffer": 1}).ok(http.StatusOK)
+	c.configure(queue, map[string]any{"windowBuffer": twoHours}).ok(http.StatusOK)
 	c.pushIDs(queue, "", "1")
-	require.Empty(t, c.popIDs(queue, "wait=true&timeout=600"), "the window is open")
-	started := time.Now()
+	require.Empty(t, c.popIDs(queue, ""), "the window is open")
+	c.elapse(queue, time.Hour)
 	c.pushIDs(queue, "", "2")
+	c.elapse(queue, time.Hour)
+	require.Empty(t, c.popIDs(queue, ""), "the second message delays the first")
 	require.Empty(t, c.popPartition(queue, "Default", "").Raw, "of one partition too")
-	got := c.pop(queue, "batch=9&wait=true&timeout=20000").ok(http.StatusOK)
-	requireBetween(t, time.Second, time.Since(started))
-	require.Equal(t, []string{"1", "2"}, got.ids(), "the second message delayed the first")
+	c.elapse(queue, time.Hour)
+	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9"))
 }
 
 func delayConfigure(t *testing.T, c client, queue string) {
@@ -103,10 +92,11 @@ func delayConfigure(t *testing.T, c client, queue string) {
 }
 
 func delayOtherPartitions(t *testing.T, c client, queue string) {
-	c.configure(queue, map[string]any{"windowBuffer": 1}).ok(http.StatusOK)
+	c.configure(queue, map[string]any{"windowBuffer": twoHours}).ok(http.StatusOK)
 	c.pushIDs(queue, "quiet", "1")
-	require.Empty(t, c.popIDs(queue, "wait=true&timeout=600"))
+	c.elapse(queue, time.Hour)
+	require.Empty(t, c.popIDs(queue, ""))
 	c.pushIDs(queue, "busy", "2")
-	got := c.pop(queue, "batch=9&partitions=9&wait=true&timeout=20000").ok(http.StatusOK)
-	require.Equal(t, []string{"1"}, got.ids(), "each partition has its own window")
+	c.elapse(queue, time.Hour)
+	require.Equal(t, []string{"1"}, c.popIDs(queue, "batch=9&partitions=9"), "each partition has its own window")
 }

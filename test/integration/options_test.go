@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 // two starts two instances on one database.
@@ -34,6 +36,22 @@ func (c client) crash() {
 	c.exec(`UPDATE belfry.cursor SET lease_until = statement_timestamp(), ready_at = statement_timestamp() WHERE lease_id IS NOT NULL`)
 }
 
+// elapse lets a time pass for a queue: it moves the instants of its messages and partitions back, and ends the leases and
+// delays that end within that time. Waiting pops do not notice.
+func (c client) elapse(queue string, by time.Duration) {
+	c.t.Helper()
+	c.exec(`WITH places AS (
+	    UPDATE belfry.partition p SET last_push_at = p.last_push_at - $2::interval, visible_until = p.visible_until - $2::interval
+	      FROM belfry.queue q WHERE q.id = p.queue_id AND q.name = $1 RETURNING p.id
+	), messages AS (
+	    UPDATE belfry.message m SET created_at = m.created_at - $2::interval, visible_at = m.visible_at - $2::interval
+	      FROM places p WHERE p.id = m.partition_id
+	)
+	UPDATE belfry.cursor c SET lease_until = c.lease_until - $2::interval, retry_at = c.retry_at - $2::interval,
+	       ready_at = CASE WHEN c.ready_at > now() THEN greatest(now(), c.ready_at - $2::interval) ELSE c.ready_at END
+	  FROM places p WHERE p.id = c.partition_id`, queue, by)
+}
+
 func TestConfigureWarnsAndReturnsItsOptions(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -53,43 +71,51 @@ func TestConfigureWarnsAndReturnsItsOptions(t *testing.T) {
 // partition.
 func TestAPushedItemMayBeDelayed(t *testing.T) {
 	t.Parallel()
+	const delay = 600 * time.Millisecond
 	here, there := two(t)
-	for _, query := range []string{"batch=9&wait=true&timeout=60000", "batch=9&wait=true&timeout=60000&autoAck=true"} {
-		queue := "delayed " + query
+	here.push(item{Queue: "q", TransactionID: "1", DelaySeconds: 3600}, item{Queue: "q", TransactionID: "2"}).ok(http.StatusCreated)
+	require.Empty(t, here.popIDs("q", ""), "the first message delays the other")
+
+	first := map[string]func() item{
+		"for a time":       func() item { return item{DelaySeconds: delay.Seconds()} },
+		"until an instant": func() item { return item{VisibleAt: time.Now().Add(delay).Format(time.RFC3339Nano)} },
+	}
+	var waiting []*pendingCall
+	for queue := range first {
 		there.configure(queue, nil).ok(http.StatusOK)
-		waiting := []*pendingCall{here.begin(popCall(queue, query)), there.begin(popCall(queue, query+"&consumerGroup=there"))}
-		here.untilWaiting(1)
-		there.untilWaiting(1)
-		began := time.Now()
-		here.push(
-			item{Queue: queue, TransactionID: "1", DelaySeconds: 1.2}, item{Queue: queue, TransactionID: "2"},
-			item{Queue: queue, TransactionID: "3", VisibleAt: began.Add(-time.Hour).Format(time.RFC3339)},
-		).ok(http.StatusCreated)
-		require.Empty(t, here.popIDs(queue, "consumerGroup=another"), "the first message delays the others")
-		for _, one := range waiting {
-			require.Equal(t, []string{"1", "2", "3"}, one.delivery().ok(http.StatusOK).ids())
-			requireBetween(t, 1200*time.Millisecond, time.Since(began))
+		for i, query := range []string{"batch=9&wait=true&timeout=60000", "batch=9&wait=true&timeout=60000&autoAck=true"} {
+			for at, c := range map[string]client{"here": here, "there": there} {
+				waiting = append(waiting, c.begin(popCall(queue, fmt.Sprintf("%s&consumerGroup=%s%d", query, at, i))))
+			}
 		}
 	}
-	began := time.Now()
-	here.push(item{Queue: "instant", TransactionID: "1", VisibleAt: began.Add(time.Second).Format(time.RFC3339Nano)}).ok(http.StatusCreated)
-	require.Equal(t, []string{"1"}, there.popIDs("instant", "wait=true&timeout=60000"))
-	requireBetween(t, time.Second, time.Since(began))
+	here.untilWaiting(len(waiting) / 2)
+	there.untilWaiting(len(waiting) / 2)
+	watch := stopwatch.Start(t)
+	for queue, delayed := range first {
+		one := delayed()
+		one.Queue, one.TransactionID = queue, "1"
+		here.push(one, item{Queue: queue, TransactionID: "2"},
+			item{Queue: queue, TransactionID: "3", VisibleAt: time.Now().Add(-time.Hour).Format(time.RFC3339)}).ok(http.StatusCreated)
+	}
+	for _, one := range waiting {
+		require.Equal(t, []string{"1", "2", "3"}, one.delivery().ok(http.StatusOK).ids())
+		require.GreaterOrEqual(t, watch.Elapsed(), delay)
+	}
+	watch.Within(t, delay+3*time.Second, "delayed messages are delivered")
 }
 
-// retryDelay delays a failed message, also over a restart. Waiting pops receive it in time.
+// retryDelay delays a failed message, also over a restart. A waiting pop receives it.
 func TestRetryDelayIsKept(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	first := startOn(t, dsn)
 	c := first.client(t)
-	c.configure("q", map[string]any{"retryDelay": 2000}).ok(http.StatusOK)
+	c.configure("q", map[string]any{"retryDelay": time.Hour.Milliseconds()}).ok(http.StatusOK)
 	c.configure("plain", map[string]any{"retryLimit": 3}).ok(http.StatusOK)
-	var began time.Time
 	for _, queue := range []string{"plain", "q"} {
 		c.pushIDs(queue, "", "1")
 		d := c.pop(queue, "").ok(http.StatusOK)
-		began = time.Now()
 		require.True(t, c.ackBatch("", d.ack("failed")...).ok(http.StatusOK)[0].released())
 	}
 	require.Equal(t, []string{"1"}, c.popIDs("plain", ""), "the default retryDelay delays nothing")
@@ -97,10 +123,16 @@ func TestRetryDelayIsKept(t *testing.T) {
 	require.NoError(t, first.stop(t))
 
 	c = startOn(t, dsn).client(t)
-	d := c.pop("q", "wait=true&timeout=60000").ok(http.StatusOK)
-	require.Equal(t, []string{"1"}, d.ids())
-	requireBetween(t, 1500*time.Millisecond, time.Since(began))
+	require.Empty(t, c.popIDs("q", ""))
+	c.elapse("q", 2*time.Hour)
+	d := c.pop("q", "").ok(http.StatusOK)
 	require.Equal(t, 2, d.Messages[0].Attempt)
+	c.configure("q", map[string]any{"retryDelay": 300}).ok(http.StatusOK)
+	began := time.Now()
+	require.True(t, c.ackBatch("", d.ack("failed")...).ok(http.StatusOK)[0].released())
+	d = c.pop("q", "wait=true&timeout=60000").ok(http.StatusOK)
+	require.Greater(t, time.Since(began), 450*time.Millisecond, "twice the delay, which varies by a fifth")
+	require.Equal(t, 3, d.Messages[0].Attempt)
 	c.ackBatch("", d.ack("retry")...).ok(http.StatusOK)
 	require.Equal(t, []string{"1"}, c.popIDs("q", ""), "the status retry delays nothing")
 }

@@ -27,16 +27,19 @@ func TestRetentionOptions(t *testing.T) {
 		return n
 	}
 	for queue, options := range map[string]map[string]any{
-		"old":       {"retentionEnabled": true, "retentionSeconds": 1},
-		"completed": {"retentionEnabled": true, "completedRetentionSeconds": 1},
-		"waited":    {"maxWaitTimeSeconds": 1},
-		"off":       {"retentionEnabled": false, "retentionSeconds": 1, "completedRetentionSeconds": 1},
+		"old":       {"retentionEnabled": true, "retentionSeconds": 1800},
+		"completed": {"retentionEnabled": true, "completedRetentionSeconds": 1800},
+		"waited":    {"maxWaitTimeSeconds": 1800},
+		"off":       {"retentionEnabled": false, "retentionSeconds": 1800, "completedRetentionSeconds": 1800},
 	} {
 		c.configure(queue, options).ok(http.StatusOK)
 		c.pushIDs(queue, "", "1", "2", "3")
 	}
 	require.Equal(t, []string{"1", "2"}, c.popIDs("completed", "batch=2&autoAck=true"))
 	require.Equal(t, []string{"1", "2", "3"}, c.popIDs("off", "batch=9&autoAck=true"))
+	for _, queue := range []string{"old", "completed", "waited", "off"} {
+		c.elapse(queue, time.Hour)
+	}
 	until(t, "old messages are deleted, unread or not", func() bool { return left("old") == 0 })
 	until(t, "completed messages are deleted", func() bool { return left("completed") == 1 })
 	until(t, "messages that waited too long are deleted", func() bool { return left("waited") == 0 })

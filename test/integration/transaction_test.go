@@ -154,14 +154,13 @@ func transactionRefused(t *testing.T, s *server) {
 }
 
 func transactionLeaseGone(t *testing.T, s *server) {
-	g := given(t, s, 1, 1, map[string]any{"leaseTime": 1})
-	g.untilExpired(g.first)
+	g := given(t, s, 1, 1, nil)
+	g.expire()
 	try := func() transacted {
 		return g.transact([]string{g.first.LeaseID}, append(g.first.acking("completed"), pushing(item{Queue: g.queue, Partition: "out"}))...).ok(http.StatusOK)
 	}
 	want := fmt.Sprintf("Invalid or expired lease: %q of requiredLeases is not live", g.first.LeaseID)
 	require.Equal(t, want, try().Error, "expired")
-	g.configure(g.queue, nil).ok(http.StatusOK)
 	second := g.take(1)
 	require.Equal(t, []string{"m1"}, second.ids())
 	require.Equal(t, want, try().Error, "claimed by another pop")
