@@ -67,6 +67,7 @@ func serveChild(dsn, listenDSN string) int {
 	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(dsn), secret.Secret(listenDSN)
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Spool.Dir = os.Getenv(childSpoolDir)
+	soonSilent(&cfg) // as the server that notices its silence
 	log, err := zap.NewProduction(zap.IncreaseLevel(zap.ErrorLevel))
 	if err == nil {
 		err = app.Run(context.Background(), cfg, log, func(addr net.Addr) { fmt.Println(addr) })

@@ -5,7 +5,6 @@ import (
 	"io"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
@@ -49,7 +48,7 @@ func TestDemoRunsAShop(t *testing.T) {
 			})
 		}},
 	} {
-		require.Eventually(t, want.seen, patience, 50*time.Millisecond, want.what)
+		until(t, want.what, want.seen)
 	}
 	stop()
 	require.NoError(t, <-done)

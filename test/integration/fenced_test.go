@@ -16,7 +16,8 @@ import (
 // TestAFencedPrimary makes a primary read only, as in an orderly switchover, and promotes its standby. The connections
 // to the old primary stay open, and it still answers. A server that still used it would refuse each push and miss the
 // pushes of other servers.
-func TestAFencedPrimary(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
+func TestAFencedPrimary(t *testing.T) {
+	t.Parallel()
 	primary, standby := replicated(t)
 	require.NoError(t, primary.CreateDatabase(t.Context(), "fenced"))
 	hosts := fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port(), standby.Port())

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 // Any role may notify in the form in which instances notify each other. A role sends 10,000 such
@@ -38,13 +40,17 @@ func TestForgedNotificationsCostFewStatements(t *testing.T) {
 	before, role, forged := settled(), producer(t, s.dsn), make(chan time.Duration, 1)
 	go func() { forged <- forge(t, role, commits, each, group, waiters) }()
 	var took []time.Duration
+	late := 0
 	for i := range pushes {
 		pop := c.begin(popCall("honest", "wait=true&timeout=60000&autoAck=true"))
 		c.untilWaiting(len(waiting) + 1)
-		pushed := time.Now()
+		pushed := stopwatch.Start(t)
 		c.pushIDs("honest", fmt.Sprint(i%3), fmt.Sprint("m", i))
 		require.Equal(t, []string{fmt.Sprint("m", i)}, pop.delivery().ok(http.StatusOK).ids())
-		took = append(took, time.Since(pushed))
+		took = append(took, pushed.Elapsed())
+		if pushed.Elapsed() > pushed.Allowed(time.Second) {
+			late++
+		}
 	}
 	duration := <-forged
 	slices.Sort(took)
@@ -52,7 +58,7 @@ func TestForgedNotificationsCostFewStatements(t *testing.T) {
 	t.Logf("%d notifications in %s, %d transactions; a push arrived after %s in the middle, %s at the latest",
 		commits*each, duration, cost, took[pushes/2], took[pushes-1])
 	require.Less(t, cost, 2_500+int(1_000*duration.Seconds()))
-	require.Less(t, took[pushes/2], time.Second)
+	require.Less(t, late, pushes/2)
 }
 
 // forge sends notifications, the groups in them being the given number of groups up to group.

@@ -21,10 +21,11 @@ import (
 	"github.com/belfry-mq/belfry/test/contract"
 	"github.com/belfry-mq/belfry/test/httpcall"
 	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 const (
-	// patience is the timeout of conditions without their own limit: shared machines pause.
+	// patience is the timeout of conditions without their own limit. A busy machine has more of it.
 	patience = 30 * time.Second
 	// lookInterval is the polling interval of until.
 	lookInterval = 10 * time.Millisecond
@@ -104,15 +105,18 @@ func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 
 func (s *server) ready(t *testing.T) {
 	t.Helper()
-	select {
-	case addr := <-s.addr:
-		s.base = "http://" + addr.String()
-	case <-s.done:
-		require.NoError(t, s.err, "the server did not start")
-		require.FailNow(t, "the server ended before it was ready")
-	case <-time.After(patience):
-		require.FailNow(t, "the server was not ready in time")
-	}
+	until(t, "the server is ready", func() bool {
+		select {
+		case addr := <-s.addr:
+			s.base = "http://" + addr.String()
+			return true
+		case <-s.done:
+			require.NoError(t, s.err, "the server did not start")
+			require.FailNow(t, "the server ended before it was ready")
+		default:
+		}
+		return false
+	})
 }
 
 // stop stops the server like SIGTERM and returns the result of app.Run. It may be called twice.
@@ -151,15 +155,11 @@ func (s *server) scan(t *testing.T, query string, args []any, into ...any) {
 // until polls happened until it returns true, and fails the test after patience.
 func until(t *testing.T, what string, happened func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	watch := stopwatch.Start(t)
 	ticker := time.NewTicker(lookInterval)
 	defer ticker.Stop()
 	for !happened() {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			require.FailNow(t, "did not happen in time: "+what)
-		}
+		watch.Within(t, patience, what)
+		<-ticker.C
 	}
 }

@@ -195,7 +195,7 @@ func TestRandomTransactionsAreDeliveredOnceAndInOrder(t *testing.T) {
 	}
 	got, seen := map[string][]string{}, 0
 	for seen < want {
-		d := c.pop("q", "batch=100&wait=true&timeout=10000&autoAck=true")
+		d := c.pop("q", "batch=100&wait=true&timeout=30000&autoAck=true")
 		require.Equal(t, http.StatusOK, d.Status, "%d of %d messages were delivered", seen, want)
 		for _, m := range d.body.Messages {
 			seen++

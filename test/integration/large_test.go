@@ -232,7 +232,7 @@ func TestThePagesOfALargeDatabaseAreBounded(t *testing.T) {
 		pushed, err := s.send(t.Context(), pushCall(item{Queue: "changed", TransactionID: fmt.Sprint(i)}))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, pushed.Status)
-		counted.quiet(250 * time.Millisecond)
+		counted.quiet(100 * time.Millisecond)
 		path, _, _ := strings.Cut(page.target, "?")
 		seen[path] = true
 		body := readPage(t, s.base+"/ui/"+strings.Replace(page.target, "{message}", message, 1))

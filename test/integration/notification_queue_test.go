@@ -28,7 +28,7 @@ func TestAFullNotificationQueueFailsNoTransaction(t *testing.T) {
 		require.NoError(t, cluster.Restart(t.Context()))
 		app = producer(t, cluster.URL("full"))
 	}
-	s := startOn(t, cluster.URL("full"), proven, func(c *config.Config) { c.Dispatch.FallbackInterval = 2 * time.Second })
+	s := startOn(t, cluster.URL("full"), proven, func(c *config.Config) { c.Dispatch.FallbackInterval = 300 * time.Millisecond })
 	c := s.client(t)
 	execute(t, app, `CREATE TABLE t (id int PRIMARY KEY)`)
 	execute(t, app, `SELECT belfry.attach('t', 'q', key => '{id}')`)

@@ -12,12 +12,12 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 const (
 	outageTimeout = time.Second
-	// outageAnswer is the longest time for an answer while the database is unavailable: the request timeout, and
-	// reserve for a busy machine.
+	// outageAnswer is the longest time for an answer while the database is unavailable: the request timeout, and reserve.
 	outageAnswer = outageTimeout + 3*time.Second
 )
 
@@ -27,13 +27,15 @@ func TestDatabaseAway(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "away"))
+	before := startOn(t, cluster.URL("away")).client(t) // its timeout is longer
+	before.pushIDs("held", "", "h")
+	require.Empty(t, before.popIDs("q", "consumerGroup=g"), "the group exists")
+	held := before.pop("held", "").ok(http.StatusOK)
+	before.pushIDs("asleep", "", "a")
+	before.putToSleep("asleep", "g")
+	require.NoError(t, before.stop(t))
 	s := startOn(t, cluster.URL("away"), func(cfg *config.Config) { cfg.Database.RequestTimeout = outageTimeout })
 	c := s.client(t)
-	until(t, "a first push", func() bool { return c.push(item{Queue: "held", TransactionID: "h"}).Status == http.StatusCreated })
-	until(t, "the group exists", func() bool { return c.pop("q", "consumerGroup=g").Status == http.StatusNoContent })
-	held := c.pop("held", "").ok(http.StatusOK)
-	until(t, "another push", func() bool { return c.push(item{Queue: "asleep", TransactionID: "a"}).Status == http.StatusCreated })
-	c.putToSleep("asleep", "g")
 	waiting := c.begin(popCall("held", "wait=true&timeout=60000"))
 	c.untilWaiting(1)
 
@@ -86,11 +88,12 @@ func requireUnavailable(c client, held delivery) {
 		ackCall(held.ack("completed")[0]), ackBatchCall("", held.ack("completed")...), extendCall(held.LeaseID, "{}"),
 		configureCall("q", nil), deleteCall("held"),
 	} {
+		watch := stopwatch.Start(c.t)
 		got := ask[any](c, what)
+		watch.Within(c.t, outageAnswer, what.Target)
 		require.Equal(c.t, http.StatusServiceUnavailable, got.Status, "%s %s: %s", what.Method, what.Target, got.Raw)
 		require.Equal(c.t, "1", got.Header.Get("Retry-After"), what.Target)
 		require.Equal(c.t, "the database is not available; send the request again", got.failure)
-		require.Less(c.t, got.Took, outageAnswer, what.Target)
 	}
 }
 

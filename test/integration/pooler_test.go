@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -22,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 // pooled is the number of sessions of a pool in these tests.
@@ -63,14 +63,14 @@ func TestPoolerInSessionMode(t *testing.T) {
 		return waits
 	}
 	until(t, "the sequencer waits", waits)
-	began := time.Now()
+	watch := stopwatch.Start(t)
 	until(t, "the sequencer does not wait any longer", func() bool {
 		for range 20 {
 			send(other)
 		}
 		return !waits()
 	})
-	require.Less(t, time.Since(began), patience/3)
+	watch.Within(t, patience/3, "the sequencer does not wait any longer")
 	execute(t, open, `ROLLBACK`)
 }
 
@@ -165,9 +165,9 @@ func TestPoolerWithOneSession(t *testing.T) {
 	for mode, want := range map[string]error{"session-1": nil, "transaction-1": postgres.ErrTransactionPooled} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			began := time.Now()
+			watch := stopwatch.Start(t)
 			require.ErrorIs(t, migrate.New(migrate.Config{URL: pool(mode)}, nil).Up(t.Context()), want)
-			require.Less(t, time.Since(began), patience/2)
+			watch.Within(t, patience/2, "the pooler is detected")
 		})
 	}
 }

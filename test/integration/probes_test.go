@@ -118,7 +118,14 @@ func TestFullPoolDoesNotStarveTheProbes(t *testing.T) {
 // make the stop fail.
 func TestStopIsAnnouncedBeforeThePortCloses(t *testing.T) {
 	t.Parallel()
-	const delay = 2 * time.Second
+	for delay := time.Second; !stopsAnnounced(t, delay); delay *= 4 {
+		t.Logf("the machine paused for a delay of %s: once more", delay)
+	}
+}
+
+// stopsAnnounced reports whether the requests were sent before the delay ended.
+func stopsAnnounced(t *testing.T, delay time.Duration) bool {
+	t.Helper()
 	s := start(t, func(cfg *config.Config) { cfg.HTTP.DrainDelay, cfg.HTTP.ShutdownTimeout = delay, 2*time.Second })
 	c := s.client(t)
 	stalled, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.base, "http://"))
@@ -131,16 +138,30 @@ func TestStopIsAnnouncedBeforeThePortCloses(t *testing.T) {
 
 	started := time.Now()
 	s.cancel()
-	until(t, "the server is not ready", func() bool { return !c.isReady() })
-	require.Equal(t, probe{"not_ready", "draining"}, ask[probe](c, get("/readyz")).ok(http.StatusServiceUnavailable))
-	require.Equal(t, "stopping", ask[map[string]any](c, get("/health")).ok(http.StatusServiceUnavailable)["status"])
+	var ready, health, pushed reply
+	until(t, "the server is not ready", func() bool {
+		ready, err = s.send(t.Context(), get("/readyz"))
+		return err != nil || ready.Status != http.StatusOK
+	})
+	if err == nil {
+		health, err = s.send(t.Context(), get("/health"))
+	}
 	s.http.CloseIdleConnections()
-	c.pushIDs("q", "", "1")
-	require.Less(t, time.Since(started), delay, "new connections and requests are served during the delay")
+	if err == nil {
+		pushed, err = s.send(t.Context(), pushCall(item{Queue: "q", TransactionID: "1"}))
+	}
+	if time.Since(started) >= delay {
+		return false
+	}
+	require.NoError(t, err, "new connections and requests are served during the delay")
+	require.Equal(t, probe{"not_ready", "draining"}, read[probe](t, ready).ok(http.StatusServiceUnavailable))
+	require.Equal(t, "stopping", read[map[string]any](t, health).ok(http.StatusServiceUnavailable)["status"])
+	require.Equal(t, http.StatusCreated, pushed.Status)
 
 	require.Equal(t, http.StatusNoContent, waiting.delivery().Status)
 	require.GreaterOrEqual(t, time.Since(started), delay, "pops wait during the delay")
 	require.NoError(t, s.stop(t))
 	_, err = s.send(t.Context(), get("/livez"))
 	require.Error(t, err)
+	return true
 }

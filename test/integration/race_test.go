@@ -1,8 +1,10 @@
 package integration_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -116,13 +118,18 @@ func TestPushPopAckTogether(t *testing.T) {
 		})
 	}
 	deliveries := make(chan message, producers*each*2)
-	var consumers errgroup.Group
+	consumers, reading := errgroup.WithContext(t.Context())
+	reading, finish := context.WithCancel(reading)
+	defer finish()
+	var left atomic.Int64
+	left.Store(producers * each)
 	for n := range 3 {
-		consumers.Go(func() error { return consume(t, servers[n%2], deliveries) })
+		consumers.Go(func() error { return consume(reading, servers[n%2], deliveries, &left, finish) })
 	}
 	require.NoError(t, group.Wait())
 	require.NoError(t, consumers.Wait())
 	close(deliveries)
+	require.Empty(t, first.client(t).popIDs("q", "batch=100&partitions=10"))
 
 	seen, last := map[string]bool{}, map[string]int{}
 	for m := range deliveries {
@@ -138,11 +145,14 @@ func TestPushPopAckTogether(t *testing.T) {
 	require.Len(t, seen, producers*each)
 }
 
-// consume pops and acknowledges until no message arrives for a while. It writes messages before their ack, so later
-// messages of the partition follow them.
-func consume(t *testing.T, s *server, deliveries chan<- message) error {
+// consume pops and acknowledges until no message is left; then it calls finish, which ends the others. It writes messages
+// before their ack, so later messages of the partition follow them.
+func consume(ctx context.Context, s *server, deliveries chan<- message, left *atomic.Int64, finish func()) error {
 	for {
-		got, err := s.send(t.Context(), popCall("q", "batch=7&wait=true&timeout=3000"))
+		got, err := s.send(ctx, popCall("q", "batch=7&wait=true&timeout=30000"))
+		if ctx.Err() != nil {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -151,19 +161,22 @@ func consume(t *testing.T, s *server, deliveries chan<- message) error {
 		case err != nil:
 			return err
 		case got.Status == http.StatusNoContent:
-			return nil
+			continue
 		case got.Status != http.StatusOK:
 			return fmt.Errorf("popping: status %d: %s", got.Status, failure)
 		}
 		for _, m := range d.Messages {
 			deliveries <- m
 		}
-		acked, err := s.send(t.Context(), ackBatchCall("", d.ack("completed")...))
+		acked, err := s.send(context.WithoutCancel(ctx), ackBatchCall("", d.ack("completed")...))
 		if err != nil {
 			return err
 		}
 		if acked.Status != http.StatusOK {
 			return fmt.Errorf("acknowledging: status %d: %s", acked.Status, acked.Raw)
+		}
+		if left.Add(-int64(len(d.Messages))) <= 0 {
+			finish()
 		}
 	}
 }

@@ -32,7 +32,8 @@ func TestTablesTruncated(t *testing.T) {
 }
 
 // TestFailoverToAStandbyThatLagged kills the primary and promotes a standby without the last commits.
-func TestFailoverToAStandbyThatLagged(t *testing.T) { //nolint:paralleltest // it runs beside the other faults
+func TestFailoverToAStandbyThatLagged(t *testing.T) {
+	t.Parallel()
 	primary, standby := pgtest.OwnCluster(t), pgtest.OwnCluster(t)
 	require.NoError(t, primary.CreateDatabase(t.Context(), "failover"))
 	require.NoError(t, migrate.New(migrate.Config{URL: primary.URL("failover")}, nil).Up(t.Context()))

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -174,7 +173,7 @@ func TestTheSpoolIsExactOverKills(t *testing.T) {
 	}
 	progress := func(n int64) {
 		before := pushedBatches.Load()
-		require.Eventually(t, func() bool { return pushedBatches.Load() >= before+n }, 30*time.Second, time.Millisecond)
+		until(t, "batches are pushed", func() bool { return pushedBatches.Load() >= before+n })
 	}
 	progress(100)
 	again()

@@ -71,7 +71,7 @@ func TestAWaitingPopReceivesMessagesOfALateLease(t *testing.T) {
 	s := start(t, proven)
 	s.untilProven(t, 0)
 	c := s.client(t)
-	options(c, "q", "leaseTime", 6)
+	options(c, "q", "leaseTime", 2)
 	c.pushIDs("q", "", "m")
 	take(c, "q") // the group exists
 	c.crash()
@@ -83,7 +83,7 @@ func TestAWaitingPopReceivesMessagesOfALateLease(t *testing.T) {
 	c.untilWaiting(2)
 	until(t, "the lease is half over", func() bool {
 		s.scan(t, `SELECT clock_timestamp()`, nil, &now)
-		return now.Sub(popped) > 4*time.Second
+		return now.Sub(popped) > 1200*time.Millisecond
 	})
 	require.NoError(t, tx.Commit(t.Context()))
 	got := waiting[0]

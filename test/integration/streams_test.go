@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -120,7 +119,7 @@ func TestACycleIsOneTransaction(t *testing.T) {
 	group := "streams." + query
 	c.pushIDs("q", "p", "1", "2", "3", "4", "5", "6")
 	pop := func(batch int) delivery {
-		return c.pop("q", fmt.Sprintf("consumerGroup=%s&batch=%d&wait=true&timeout=5000", group, batch)).ok(http.StatusOK)
+		return c.pop("q", fmt.Sprintf("consumerGroup=%s&batch=%d&wait=true&timeout=30000", group, batch)).ok(http.StatusOK)
 	}
 	d := pop(3)
 	partition := d.PartitionID
@@ -176,11 +175,11 @@ func TestACycleIsOneTransaction(t *testing.T) {
 	require.Equal(t, []string{"5", "6"}, pop(9).ids())
 
 	c.deleteQueue("q").ok(http.StatusOK)
-	require.Eventually(t, func() bool {
+	until(t, "the state is deleted with the queue", func() bool {
 		var keys int
 		c.scan(t, `SELECT count(*) FROM belfry.stream_state`, nil, &keys)
 		return keys == 0
-	}, 10*time.Second, 10*time.Millisecond, "the state is deleted with the queue")
+	})
 }
 
 // Two workers sum windows of ten numbers while their server is killed twice. Each window is in the sink once, with the right
@@ -209,13 +208,13 @@ func TestAWindowedSumIsExact(t *testing.T) {
 	workers.Go(func() { worker.run(ctx, t, victim.base, victims) })
 	for range 2 {
 		before := worker.cycles()
-		require.Eventually(t, func() bool { return worker.cycles() > before+5 }, 30*time.Second, time.Millisecond)
+		until(t, "there are cycles", func() bool { return worker.cycles() > before+5 })
 		require.NoError(t, victim.process.Kill())
 		victim = startChild(t, dsn, dsn)
 		victims <- victim.base
 	}
 	sums := map[string]int{}
-	require.Eventually(t, func() bool {
+	until(t, "all windows are summed", func() bool {
 		got := steady.pop("out", "batch=1000&partitions=10&autoAck=true").body
 		for _, m := range got.Messages {
 			var window struct{ Window, Sum int }
@@ -225,7 +224,7 @@ func TestAWindowedSumIsExact(t *testing.T) {
 			sums[name] = window.Sum
 		}
 		return len(sums) == partitions*windows
-	}, 60*time.Second, 10*time.Millisecond)
+	})
 	finish()
 	workers.Wait()
 	for p := range partitions {
