@@ -3,5 +3,5 @@
 // that no message is lost. At full size they report latencies as ratios to the same load without
 // the work. No package imports it.
 //
-//	go test ./test/bench/sweep -v -messages 1000000 -partitions 100000 -limit 1.5
+//	go test ./test/bench/sweep -v -messages 1000000 -partitions 100000 -quiet 2s -limit 1.5
 package sweep

@@ -14,7 +14,7 @@ import (
 var (
 	messages   = flag.Int("messages", 20_000, "messages to delete")
 	partitions = flag.Int("partitions", 2000, "partitions of the queue that is deleted")
-	quiet      = flag.Duration("quiet", 2*time.Second, "duration of the load without the work")
+	quiet      = flag.Duration("quiet", 300*time.Millisecond, "duration of the load without the work")
 	limit      = flag.Float64("limit", 0, "highest ratio of p99 with to p99 without the work; 0: only reported")
 )
 
