@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,4 +165,151 @@ func TestACutConnectionDoesNotDial(t *testing.T) {
 	cut(reason)
 	_, err := dial(t.Context(), lifetime, "tcp4", "127.0.0.1:1")
 	require.ErrorIs(t, err, reason)
+}
+
+// looped returns a listener whose watch loop and sender run in a synctest bubble. Its session hears what its own sender
+// sends, unless Postgres is frozen.
+func looped(t *testing.T) (r *reader, states func() []State, freeze, thaw func()) {
+	t.Helper()
+	r, _, _ = newParts(t)
+	heard := make(chan State, 100)
+	r.callbacks.OnState = func(s State) { heard <- s }
+	states = func() (all []State) { // since the last call
+		synctest.Wait()
+		for len(heard) > 0 {
+			all = append(all, <-heard)
+		}
+		return all
+	}
+	gate := make(chan struct{}, 1)
+	r.sender.notify = func(ctx context.Context, payloads []string) error {
+		select {
+		case gate <- struct{}{}:
+			defer func() { <-gate }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		for _, payload := range payloads {
+			r.handle(payload)
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var loop sync.WaitGroup
+	loop.Go(func() { r.watch(ctx) })
+	t.Cleanup(func() {
+		stop()
+		loop.Wait()
+	})
+	r.listenStarted(ctx)
+	return r, states, func() { gate <- struct{}{} }, func() { <-gate }
+}
+
+// runSender runs the sender until the end of the test.
+func runSender(t *testing.T, s *Sender) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = s.Run(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+	})
+}
+
+// Without a sender no canary proves the listener. Its session is sound, and the first canary proves it.
+func TestWithoutASenderTheListenerIsNotProven(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, states, _, _ := looped(t)
+		<-time.After(r.cfg.CanaryInterval + r.cfg.CanaryTimeout - time.Millisecond)
+		require.Empty(t, states())
+		<-time.After(time.Hour)
+		require.Equal(t, []State{StateReconnecting}, states(), "not deaf: no canary was sent")
+		runSender(t, r.sender)
+		require.Equal(t, []State{StateProven}, states())
+		require.False(t, r.current.isCut(), "the connection stayed open")
+	})
+}
+
+func TestAListenerWithoutCanariesIsNotProven(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, states, freeze, thaw := looped(t)
+		runSender(t, r.sender)
+		<-time.After(time.Hour)
+		require.Equal(t, []State{StateProven}, states())
+		freeze()
+		<-time.After(2*r.cfg.CanaryInterval + r.cfg.CanaryTimeout)
+		require.Equal(t, []State{StateReconnecting}, states())
+		_, since := r.State()
+		require.GreaterOrEqual(t, since, r.cfg.CanaryInterval+r.cfg.CanaryTimeout)
+		thaw()
+		require.Equal(t, []State{StateProven}, states())
+		require.False(t, r.current.isCut())
+	})
+}
+
+// A peer without a sign of life leaves after the timeout. One that said goodbye leaves once.
+func TestASilentPeerExpires(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _, _, _ := looped(t)
+		silent, polite := queue.NewID(), queue.NewID()
+		left, resyncs := make(chan queue.ID, 10), make(chan string, 10)
+		r.callbacks.OnPeerLeft = func(id queue.ID) { left <- id }
+		r.callbacks.OnResync = func(reason string) { resyncs <- reason }
+		for _, id := range []queue.ID{silent, polite} {
+			r.handle(Encode(Notification{Instance: id, Canary: 1})[0])
+		}
+		r.handle(Encode(Notification{Instance: polite, Goodbye: true})[0])
+		require.Equal(t, polite, <-left)
+		<-time.After(r.cfg.PeerTimeout - time.Millisecond)
+		synctest.Wait()
+		require.Empty(t, left)
+		require.Equal(t, 1, r.Peers())
+		<-time.After(time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, silent, <-left)
+		require.Equal(t, "silent peers: 1, such as "+silent.String(), <-resyncs)
+		require.Zero(t, r.Peers())
+		<-time.After(time.Hour)
+		synctest.Wait()
+		require.Empty(t, left)
+	})
+}
+
+// While the network is silent, the peers cannot be heard and do not expire.
+func TestPeersDoNotExpireWithoutASession(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _, _, _ := looped(t)
+		r.peers.heard(queue.NewID(), true, time.Now())
+		r.current.cut(errSilent)
+		<-time.After(time.Hour)
+		synctest.Wait()
+		require.Equal(t, 1, r.Peers())
+	})
+}
+
+// Many requests make a few calls at once, then one each interval, one after the last request, and then none.
+func TestAPacedCallComesAfterTheLastRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _, _, _ := looped(t)
+		began := time.Now()
+		var calls []time.Duration
+		r.look.call = func(string) { calls = append(calls, time.Since(began)) }
+		const requests = 5000
+		for range requests {
+			r.look.ask("a test")
+			<-time.After(time.Millisecond)
+		}
+		<-time.After(time.Hour)
+		synctest.Wait()
+		require.Zero(t, calls[0], "the first call does not wait")
+		require.GreaterOrEqual(t, calls[len(calls)-1], requests*time.Millisecond-time.Millisecond, "a call covers the last request")
+		require.LessOrEqual(t, calls[len(calls)-1], requests*time.Millisecond+lookInterval)
+		require.LessOrEqual(t, len(calls), lookBurst+1+int(requests*time.Millisecond/lookInterval))
+	})
 }
