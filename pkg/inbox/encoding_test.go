@@ -3,12 +3,9 @@ package inbox
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -41,27 +38,39 @@ func TestUnreadableRowsAreRejected(t *testing.T) {
 	}
 }
 
-// The search for an unreadable row may time out because of large rows. It then searches fewer rows per
-// statement. Here a row with the payload "large" stands for a large row: its check takes 0.2 s.
+// The search for an unreadable row may time out because of large rows. It then searches fewer rows per statement. Here a
+// row with the payload "large" stands for a large row: a statement that checks five of them times out.
 func TestUnreadableRowsAreFoundAmongLargeRows(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")
 	r := &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
 	r.runStep()
 	s := r.session()
-	s.exec(`ALTER FUNCTION belfry.is_utf8 RENAME TO is_utf8_without_delay; CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE sql AS $$
-		SELECT belfry.is_utf8_without_delay(p_text) FROM pg_sleep(CASE p_text WHEN '"large"' THEN 0.2 ELSE 0 END) $$`)
+	s.exec(`ALTER FUNCTION belfry.is_utf8 RENAME TO is_utf8_of_any_size;
+		CREATE SEQUENCE public.timeouts;
+		CREATE FUNCTION belfry.is_utf8(p_text text) RETURNS boolean LANGUAGE plpgsql AS $$
+		DECLARE
+		    v_statement text := extract(epoch FROM statement_timestamp())::text;
+		    v_large     int := 0;
+		BEGIN
+		    IF p_text = '"large"' THEN
+		        IF split_part(current_setting('test.large', true), ' ', 1) = v_statement THEN
+		            v_large := split_part(current_setting('test.large'), ' ', 2)::int;
+		        END IF;
+		        PERFORM set_config('test.large', v_statement || ' ' || v_large + 1, false);
+		        IF v_large = 4 THEN
+		            PERFORM nextval('public.timeouts');
+		            RAISE 'canceling statement due to statement timeout' USING ERRCODE = 'query_canceled';
+		        END IF;
+		    END IF;
+		    RETURN belfry.is_utf8_of_any_size(p_text);
+		END $$`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) SELECT 'q', 'a', '"large"', 'l' || i FROM generate_series(1, 3) AS i`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', 'a', '{}', convert_from('\xe9', 'SQL_ASCII'))`)
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) SELECT 'q', 'a', '"large"', 'm' || i FROM generate_series(1, 20) AS i`)
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = secret.Secret(dsn), time.Second, Connections
-	sequencerPool, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(sequencerPool.Close)
-	r.SequencerPool = sequencerPool
 	r.runStep()
 	require.Len(t, r.stored("a"), 23)
 	require.Zero(t, r.waiting())
 	require.EqualValues(t, 1, r.number("SELECT count(*) FROM belfry.inbox_rejected"))
+	require.EqualValues(t, 1, r.number("SELECT count(*) FROM public.timeouts WHERE is_called"), "a search timed out")
 }

@@ -3,10 +3,13 @@ package inbox
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 // locks counts the sessions that hold a lock, or that wait for it.
@@ -50,6 +53,16 @@ func (r *fixture) wakeSequencer() {
 			require.NoError(r.t, <-done)
 		}
 	}
+}
+
+// keepAwake keeps the sequencer awake for as long as given, beginning with the next row that it moves: first until the
+// test says otherwise. Call it before start.
+func (r *fixture) keepAwake() (until func(time.Duration)) {
+	r.linger = time.Hour
+	var wanted atomic.Int64
+	wanted.Store(int64(r.linger))
+	r.before = func([]int64) { r.linger = time.Duration(wanted.Load()) }
+	return func(d time.Duration) { wanted.Store(int64(d)) }
 }
 
 // notified returns how many notifications of the inbox a session has received since the last call,
@@ -96,7 +109,7 @@ func (r *fixture) noQueries(d time.Duration) bool {
 func TestProducersNotifyASleepingSequencer(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	r.linger = 5 * time.Second
+	keepAwake := r.keepAwake()
 	r.start(t, r.dsn)
 	r.awaitSleep()
 	listener := r.listener()
@@ -110,6 +123,7 @@ func TestProducersNotifyASleepingSequencer(t *testing.T) {
 	require.Equal(t, int64(1), r.locks(awakeLock, true))
 	require.Zero(t, listener.notified())
 	r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+	keepAwake(linger)
 	for s, ctx := r.session(), testContext(t); r.locks(watchLock, true) > 0; { // single rows do not keep the sequencer awake
 		require.NoError(t, ctx.Err())
 		s.insert("b", fmt.Sprint(time.Now().UnixNano()))
@@ -128,7 +142,7 @@ func TestProducersNotifyASleepingSequencer(t *testing.T) {
 func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	r.linger = 5 * time.Second
+	keepAwake := r.keepAwake()
 	r.start(t, r.dsn)
 	r.awaitSleep()
 	late, rolled, s, listener := r.session(), r.session(), r.session(), r.listener()
@@ -138,19 +152,21 @@ func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
 		one.exec("BEGIN")
 		one.insert("a", "late")
 	}
+	keepAwake(linger)
+	s.insert("b", "one")
 	r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
 	require.Equal(t, int64(2), r.locks(sleepLock, true))
 	listener.notified()
 	s.insert("a", "early")
 	require.Equal(t, 1, listener.notified(), "a producer notifies while the sequencer waits for SLEEP")
 	r.await("the row is moved", func() bool { return len(r.stored("a")) == 1 })
-	r.await("the sequencer sends no query", func() bool { return r.noQueries(2 * time.Second) })
+	r.await("the sequencer sends no query", func() bool { return r.noQueries(watchInterval) })
 	rolled.exec("ROLLBACK")
 	require.Equal(t, int64(1), r.locks(watchLock, true))
 	late.exec("COMMIT")
-	committed := time.Now()
+	watch := stopwatch.Start(t)
 	r.await("the late row is moved", func() bool { return len(r.stored("a")) == 2 })
-	require.Less(t, time.Since(committed), takeover)
+	watch.Within(t, takeover, "the late row is moved")
 	require.Zero(t, listener.notified())
 	require.Equal(t, []string{"early", "late"}, r.stored("a"))
 	r.awaitSleep()
@@ -160,20 +176,24 @@ func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
 func TestLoadEndsTheWaitForSleep(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	r.linger = 2 * time.Second
+	keepAwake := r.keepAwake()
 	r.start(t, r.dsn)
 	r.awaitSleep()
-	late := r.session()
+	late, s := r.session(), r.session()
 	r.wakeSequencer()
 	late.exec("BEGIN")
 	late.insert("a", "late")
 	for range 3 {
+		keepAwake(linger)
+		s.insert("b", "")
 		r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
 		require.Equal(t, int64(1), r.locks(sleepLock, true))
+		keepAwake(time.Hour)
 		r.wakeSequencer()
 		r.await("the sequencer waits for SLEEP no longer", func() bool { return r.locks(sleepLock, false) == 0 })
 	}
 	require.Zero(t, r.metric(t, "belfry_inbox_failures_total"))
+	keepAwake(linger)
 	late.exec("COMMIT")
 	r.awaitSleep()
 	require.Zero(t, r.waiting())
@@ -217,6 +237,22 @@ func TestManySleepsMissNoRow(t *testing.T) {
 	require.Len(t, r.stored("noise"), producers*bursts*each)
 }
 
+// awaitLooks waits until an instance on standby has looked at the sequencer n times.
+func (r *fixture) awaitLooks(n int) {
+	r.t.Helper()
+	var seen time.Time
+	r.await("an instance looks at the sequencer", func() bool {
+		var at time.Time
+		require.NoError(r.t, r.Pool.QueryRow(testContext(r.t), `SELECT coalesce(max(a.query_start), '0001-01-01')
+			FROM pg_stat_activity a WHERE a.datname = current_database() AND left(a.query, 80) = left($1, 80)`, sqlWatch).Scan(&at))
+		if at.After(seen) {
+			seen = at
+			n--
+		}
+		return n < 0 // the first one may have been before the call
+	})
+}
+
 // fakeSequencer opens a session that holds some locks, as a sequencer of another process does. die
 // ends it.
 func (r *fixture) fakeSequencer(ids ...int32) (die func()) {
@@ -238,15 +274,15 @@ func TestDeathAsleep(t *testing.T) {
 	s, listener := r.session(), r.listener()
 	s.insert("a", "one") // wakes b, which sees a sequencer that has moved the row
 	s.exec("DELETE FROM belfry.inbox")
-	r.await("b sends no more queries", func() bool { return r.noQueries(3 * watchInterval) })
+	r.await("b sends no more queries", func() bool { return r.noQueries(2 * watchInterval) })
 	die()
 	r.await("the sequencer is dead", func() bool { return r.locks(leaderLock, true) == 0 })
 	listener.notified()
 	s.insert("a", "two")
-	began := time.Now()
+	watch := stopwatch.Start(t)
 	require.Positive(t, listener.notified())
 	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
-	require.Less(t, time.Since(began), takeover)
+	watch.Within(t, takeover, "b takes over")
 }
 
 // A sequencer dies awake. Another instance takes over without a notification.
@@ -258,19 +294,19 @@ func TestDeathAwake(t *testing.T) {
 	s, late, listener := r.session(), r.session(), r.listener()
 	late.exec("BEGIN")
 	late.insert("a", "late")
-	s.exec("SELECT pg_sleep($1)", 3*watchInterval.Seconds()) // b has looked and found no row
+	r.awaitLooks(2) // b has found no row
 	s.insert("a", "one")
 	require.Zero(t, listener.notified(s), "b may notify, but the producer does not")
 	die()
-	began := time.Now()
+	watch := stopwatch.Start(t)
 	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
-	require.Less(t, time.Since(began), takeover)
+	watch.Within(t, takeover, "b takes over")
 	r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
 	listener.notified()
 	late.exec("COMMIT")
-	began = time.Now()
+	watch = stopwatch.Start(t)
 	r.await("the row of the open transaction is moved", func() bool { return len(r.stored("a")) == 2 })
-	require.Less(t, time.Since(began), takeover)
+	watch.Within(t, takeover, "the row of the open transaction is moved")
 	require.Zero(t, listener.notified())
 	require.Equal(t, []string{"one", "late"}, r.stored("a"))
 }
