@@ -93,7 +93,7 @@ func TestAPushWaitsForATransactionWithoutAWake(t *testing.T) {
 				var waiting bool
 				b.scan(`SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &waiting)
 				return waiting
-			}, 20*time.Second, 10*time.Millisecond, "the push does not wait")
+			}, 30*time.Second, 10*time.Millisecond, "the push does not wait")
 			require.NoError(t, tx.Commit(t.Context()))
 			require.NoError(t, <-pushed)
 			require.Zero(t, b.stranded())

@@ -46,7 +46,7 @@ func (b *bench) stored() (n int) {
 // pushSoon repeats a push until it succeeds. The store may notice free room with a delay.
 func (b *bench) pushSoon(partition string, n int) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return tryPush(b.t.Context(), b, partition, n) == nil }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(b.t, func() bool { return tryPush(b.t.Context(), b, partition, n) == nil }, 30*time.Second, 10*time.Millisecond)
 }
 
 func TestAFullQueueRefusesAPush(t *testing.T) {
@@ -112,7 +112,7 @@ func TestANewLimitAppliesOnAllInstancesAtOnce(t *testing.T) {
 	}
 	require.Equal(t, 6, b.stored())
 	b.option("max_size = 0")
-	require.Eventually(t, func() bool { return tryPush(t.Context(), other, "p", 100) == nil }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return tryPush(t.Context(), other, "p", 100) == nil }, 30*time.Second, 10*time.Millisecond)
 	b.option("max_size = 200")
 	require.NoError(t, tryPush(t.Context(), other, "p", 90))
 	require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), other, "p", 90)))

@@ -141,7 +141,7 @@ func TestAPopFindsALateCommitBelowItsFloor(t *testing.T) {
 	require.Eventually(t, func() bool {
 		require.Empty(t, b.pop(request("g", 1)).Messages)
 		return b.DueFloor(group).After(readyAt)
-	}, 10*time.Second, 50*time.Millisecond, "the floor rises above ready_at")
+	}, 30*time.Second, 50*time.Millisecond, "the floor rises above ready_at")
 	require.NoError(t, tx.Commit(t.Context()))
 	b.OnReady([]queue.Ready{{Group: group, Partition: partition}}, events.Peer)
 	require.Equal(t, []string{"m1"}, transactionIDs(b.pop(request("g", 1))))
