@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 func openPool(t *testing.T) *postgres.Pool {
@@ -50,11 +51,11 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 				{Partition: &queue.Partition{Queue: name}, CreatedAt: now.Add(-time.Second), Attempt: 1}}})
 		}
 	}
-	write, best := w.write, time.Hour
+	write, fast := w.write, false
 	w.write = func(ctx context.Context, queues, instances []byte) error {
-		began := time.Now()
+		watch := stopwatch.Start(t)
 		require.NoError(t, write(ctx, queues, instances))
-		best = min(best, time.Since(began))
+		fast = fast || watch.Elapsed() < watch.Allowed(time.Second)
 		return write(ctx, queues, instances)
 	}
 	const minutes = 5
@@ -71,6 +72,5 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 	require.EqualValues(t, minutes, instances)
 	require.EqualValues(t, 2*maxRows*minutes, pushed)
 	require.EqualValues(t, 2*maxRows*minutes, popped)
-	t.Logf("the best statement of %d rows took %s", maxRows, best)
-	require.Less(t, best, time.Second)
+	require.True(t, fast, "each statement of %d rows took more than a second", maxRows)
 }
