@@ -16,6 +16,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/token"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 // provider is an identity provider with keys by id.
@@ -69,8 +70,7 @@ func TestKeysOfAProviderRotate(t *testing.T) {
 	t.Parallel()
 	k := keyring()
 	p := newProvider(t, map[string]*rsa.PublicKey{"one": &k.rsa.PublicKey})
-	const interval = 2 * time.Second
-	v := verifier(t, p.config(interval))
+	v := verifier(t, p.config(time.Hour))
 	require.NoError(t, verify(t, v, k.rsa, "kid", "one"))
 	require.NoError(t, verify(t, v, k.rsa), "a token may name no key")
 	require.ErrorContains(t, verify(t, v, k.otherRSA, "kid", "one"), "Invalid token signature")
@@ -84,13 +84,15 @@ func TestKeysOfAProviderRotate(t *testing.T) {
 	}
 	require.LessOrEqual(t, p.fetches.Load()-before, int64(2), "unknown keys cause few fetches")
 
+	const interval = 500 * time.Millisecond
+	v = verifier(t, p.config(interval))
 	used := sign(t, jwt.SigningMethodRS256, k.rsa, claims(), "kid", "one")
 	_, err := v.Verify(t.Context(), used)
 	require.NoError(t, err)
 	p.keys.Store(&map[string]*rsa.PublicKey{"two": &k.otherRSA.PublicKey})
-	withdrawn := time.Now()
-	require.Eventually(t, func() bool { _, err := v.Verify(t.Context(), used); return err != nil }, 10*time.Second, 10*time.Millisecond)
-	require.Less(t, time.Since(withdrawn), interval+interval/2, "and half of it for a slow machine")
+	watch := stopwatch.Start(t)
+	require.Eventually(t, func() bool { _, err := v.Verify(t.Context(), used); return err != nil }, 30*time.Second, 10*time.Millisecond)
+	watch.Within(t, interval+interval/2, "a withdrawn key is refused")
 }
 
 // A provider that does not answer opens nothing and takes nothing away.
@@ -106,7 +108,7 @@ func TestAProviderThatFails(t *testing.T) {
 	v := verifier(t, p.config(200*time.Millisecond))
 	p.broken.Store(true)
 	fetched := p.fetches.Load()
-	require.Eventually(t, func() bool { return p.fetches.Load() > fetched+2 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return p.fetches.Load() > fetched+2 }, 30*time.Second, 10*time.Millisecond)
 	require.NoError(t, verify(t, v, k.rsa, "kid", "one"))
 	require.ErrorContains(t, verify(t, v, k.rsa, "kid", "two"), "Invalid token signature")
 }
