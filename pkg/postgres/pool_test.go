@@ -56,10 +56,12 @@ func TestApplicationNameOfTheURLWins(t *testing.T) {
 func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
 	t.Parallel()
 	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) {
-		c.RequestTimeout, c.PoolSize = 2*time.Second, 1 // also the time to connect
+		c.RequestTimeout, c.PoolSize = time.Second, 1 // also the time to connect
 	}))
 	var before, after int
-	require.NoError(t, pool.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&before))
+	require.Eventually(t, func() bool {
+		return pool.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&before) == nil
+	}, patience, time.Millisecond)
 	_, err := pool.Exec(soon(t), "SELECT pg_sleep(600)")
 	require.Equal(t, "57014", postgres.SQLState(err), "the database canceled the statement: %v", err)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(postgres.Wrap(err)))
