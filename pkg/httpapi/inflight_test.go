@@ -57,7 +57,7 @@ func TestBodiesBeyondTheBudgetAreRefused(t *testing.T) {
 	require.Zero(t, s.Inflight().Used())
 	_, err := io.WriteString(arrives, whole[:largest-1])
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.Inflight().Used() == (largest-1)*inflight.BodyCopies }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.Inflight().Used() == (largest-1)*inflight.BodyCopies }, 30*time.Second, time.Millisecond)
 
 	refused, err := push(strings.NewReader(item(largest/2)), largest/2)
 	require.NoError(t, err, "the client can send all of its body and read the answer")
@@ -73,5 +73,5 @@ func TestBodiesBeyondTheBudgetAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, arrives.Close())
 	require.Equal(t, result{status: 201}, <-done, "the body that was there first is stored")
-	require.Eventually(t, func() bool { return s.Inflight().Used() == 0 }, 10*time.Second, time.Millisecond, fmt.Sprint(s.Inflight().Used()))
+	require.Eventually(t, func() bool { return s.Inflight().Used() == 0 }, 30*time.Second, time.Millisecond, fmt.Sprint(s.Inflight().Used()))
 }
