@@ -46,5 +46,5 @@ func TestWatchLocks(t *testing.T) {
 	require.Greater(t, locks.LongestMS, 100.0)
 	require.Less(t, locks.LongestMS, 600.0)
 	require.Zero(t, locks.Deadlocks)
-	require.Eventually(t, func() bool { return snapshots() == 0 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return snapshots() == 0 }, 30*time.Second, 10*time.Millisecond)
 }

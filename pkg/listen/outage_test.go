@@ -44,7 +44,7 @@ func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 	require.Eventually(t, func() bool {
 		var idle int
 		return watcher.QueryRow(t.Context(), listening).Scan(&idle) == nil && idle > 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, patience, 10*time.Millisecond)
 	require.Zero(t, a.listener.Reconnects())
 }
 

@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // patience bounds what must happen soon; a test that reaches it has failed.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
 
 // source makes migrations from pairs of up and down, versions from 1.
 func source(pairs ...string) fstest.MapFS {
