@@ -18,7 +18,7 @@ import (
 func TestDataIsKeptUntilFresh(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	cfg := testConfig(clusterDir(t))
+	cfg := testConfig(madeDir(t))
 	c := start(t, cfg)
 	require.Equal(t, "kept", query(t, c, makeNote, readNote))
 	require.NoError(t, c.Stop(ctx))
@@ -59,7 +59,7 @@ func TestClusterIsPrivateAndHasFixedSettings(t *testing.T) {
 func TestCreateDatabaseTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	c := start(t, testConfig(clusterDir(t)))
+	c := start(t, testConfig(madeDir(t)))
 	const name = `odd "name`
 	errs := make([]error, 4)
 	var wg sync.WaitGroup
@@ -78,7 +78,7 @@ func TestCreateDatabaseTwiceAtOnce(t *testing.T) {
 func TestSecondStartNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	cfg := testConfig(clusterDir(t))
+	cfg := testConfig(madeDir(t))
 	before := time.Now().Add(-time.Second)
 	c := start(t, cfg)
 
@@ -103,7 +103,7 @@ func TestSecondStartNamesTheHolder(t *testing.T) {
 func TestTakenPortFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	cfg := testConfig(clusterDir(t))
+	cfg := testConfig(madeDir(t))
 	var lc net.ListenConfig
 	taken, err := lc.Listen(ctx, "tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func (c *Cluster) address() string { return net.JoinHostPort("127.0.0.1", strcon
 func TestAnotherServerOnThePortIsDetected(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	other := start(t, testConfig(clusterDir(t)))
+	other := start(t, testConfig(madeDir(t)))
 	c := &Cluster{dir: clusterDir(t), port: other.Port()}
 	require.ErrorContains(t, c.probe(ctx), "works on "+other.Dir())
 }
@@ -145,7 +145,7 @@ func TestAnotherServerOnThePortIsDetected(t *testing.T) {
 func TestABadSettingReturnsTheErrorOfPostgres(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	cfg := testConfig(clusterDir(t))
+	cfg := testConfig(madeDir(t))
 	cfg.Settings["max_connections"] = "plenty"
 	// After the time limit, the error would be another one.
 	_, err := Start(ctx, cfg)
@@ -180,7 +180,7 @@ func TestAFolderWithOtherContentIsRefused(t *testing.T) {
 func TestOtherMajorVersionNamesFresh(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	cfg := testConfig(clusterDir(t))
+	cfg := testConfig(madeDir(t))
 	c := start(t, cfg)
 	require.NoError(t, c.Stop(ctx))
 	require.NoError(t, os.WriteFile(filepath.Join(cfg.Dir, "data", "PG_VERSION"), []byte("9\n"), 0o600))
@@ -225,7 +225,7 @@ func TestEndOfContextCancelsStart(t *testing.T) {
 func TestRemoveDeletesAFolderWithoutOwner(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	cfg := testConfig(clusterDir(t))
+	cfg := testConfig(madeDir(t))
 	c := start(t, cfg)
 	require.NoError(t, c.Stop(ctx))
 	require.NoError(t, Remove(ctx, cfg.Dir))

@@ -20,7 +20,7 @@ import (
 func TestRestartRecoversAfterKill(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	c := start(t, testConfig(clusterDir(t)))
+	c := start(t, testConfig(madeDir(t)))
 	url := c.URL("postgres")
 	query(t, c, makeNote, readNote)
 
@@ -54,7 +54,7 @@ func TestRestartRecoversAfterKill(t *testing.T) {
 
 func TestDoneClosesWhenPostgresDies(t *testing.T) {
 	t.Parallel()
-	c := start(t, testConfig(clusterDir(t)))
+	c := start(t, testConfig(madeDir(t)))
 	select {
 	case <-c.Done():
 		t.Fatal("Done is closed while Postgres runs")
@@ -68,7 +68,7 @@ func TestAnImmediateStopReturnsAnErrorAndRecovers(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	c := start(t, testConfig(clusterDir(t)))
+	c := start(t, testConfig(madeDir(t)))
 	query(t, c, makeNote, readNote)
 
 	// A stopped checkpointer cannot write, so a fast shutdown cannot finish.
@@ -120,7 +120,7 @@ func owner(t *testing.T, dir string) (process *os.Process, postmaster int) {
 func TestStartTakesOverFromAKilledOwner(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	dir := clusterDir(t)
+	dir := madeDir(t)
 	process, postmaster := owner(t, dir)
 	var inUse *InUseError
 	_, err := Start(ctx, testConfig(dir))
@@ -162,7 +162,7 @@ func orphan(t *testing.T, c *Cluster) (postmaster int) {
 func TestAnOrphanIsStoppedAndLogged(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	cfg := testConfig(clusterDir(t))
+	cfg := testConfig(madeDir(t))
 	c := start(t, cfg)
 	query(t, c, makeNote, readNote)
 	require.NoError(t, c.Stop(ctx))
@@ -187,7 +187,7 @@ func TestAnOrphanIsStoppedAndLogged(t *testing.T) {
 func TestStalePIDFileDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
-	c := start(t, testConfig(clusterDir(t)))
+	c := start(t, testConfig(madeDir(t)))
 	// After a power cut, another process of the same user may have the process id.
 	sleeper := exec.Command("sleep", "600")
 	sleeper.SysProcAttr = c.account.processAttributes()

@@ -2,15 +2,19 @@ package devdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 )
 
 // ownerVariable makes the test program run the cluster in the named folder until it is
@@ -21,7 +25,13 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(ownerVariable); dir != "" {
 		os.Exit(ownUntilKilled(dir))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(templateParent); err != nil {
+			fmt.Println(err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
 }
 
 func ownUntilKilled(dir string) int {
@@ -51,6 +61,44 @@ func clusterDir(t *testing.T) string {
 	dir, err = filepath.EvalSymlinks(dir)
 	require.NoError(t, err)
 	return filepath.Join(dir, "cluster")
+}
+
+// templateParent is the folder of the template, once there is one.
+var templateParent string
+
+// template makes a cluster that was never started, which the tests copy: initdb takes longer than most tests.
+var template = sync.OnceValues(func() (dir string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	if templateParent, err = os.MkdirTemp("", "belfry-devdb-"); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(templateParent, 0o755); err != nil {
+		return "", err
+	}
+	dir, l, err := openFolder(filepath.Join(templateParent, "cluster"))
+	if err != nil {
+		return "", err
+	}
+	c := &Cluster{cfg: testConfig(dir), dir: dir}
+	if c.account, err = accountFor(c.data()); err == nil {
+		c.binDir, err = FindBinaries(ctx, zap.NewNop())
+	}
+	if err == nil {
+		err = c.prepare(ctx, false)
+	}
+	return dir, errors.Join(err, l.release())
+})
+
+// madeDir is a clusterDir in which initdb has run.
+func madeDir(t *testing.T) string {
+	t.Helper()
+	from, err := template()
+	require.NoError(t, err)
+	dir := clusterDir(t)
+	out, err := exec.CommandContext(testContext(t), "cp", "-a", from, dir).CombinedOutput()
+	require.NoError(t, err, string(out))
+	return dir
 }
 
 func testContext(t *testing.T) context.Context {

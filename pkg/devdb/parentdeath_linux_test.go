@@ -10,7 +10,7 @@ import (
 
 func TestPostgresStopsWhenItsOwnerIsKilled(t *testing.T) {
 	t.Parallel()
-	dir := clusterDir(t)
+	dir := madeDir(t)
 	process, postmaster := owner(t, dir)
 	require.NoError(t, process.Kill())
 	gone, err := awaitExit(testContext(t), postmaster, filepath.Join(dir, dataName), time.Minute)
