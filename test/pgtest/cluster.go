@@ -36,22 +36,35 @@ func startCluster(ctx context.Context, without ...string) (*devdb.Cluster, error
 	if err := sweep(ctx, os.TempDir()); err != nil {
 		return nil, err
 	}
-	parent, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	parent, err := newParent()
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for Postgres: %w", err)
+		return nil, err
 	}
-	if err := os.Chmod(parent, 0o755); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the folder for Postgres: %w", err), os.RemoveAll(parent))
+	dir := filepath.Join(parent, clusterName)
+	if err := copyTemplate(ctx, dir); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(parent))
 	}
 	with := settings()
 	for _, name := range without {
 		delete(with, name)
 	}
-	cluster, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(parent, clusterName), Settings: with})
+	cluster, err := devdb.Start(ctx, devdb.Config{Dir: dir, Settings: with})
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(parent))
 	}
 	return cluster, nil
+}
+
+// newParent makes a folder for a cluster of this process, which the account of Postgres can enter.
+func newParent() (string, error) {
+	parent, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	if err != nil {
+		return "", fmt.Errorf("making a folder for Postgres: %w", err)
+	}
+	if err := os.Chmod(parent, 0o755); err != nil {
+		return "", errors.Join(fmt.Errorf("opening the folder for Postgres: %w", err), os.RemoveAll(parent))
+	}
+	return parent, nil
 }
 
 func removeCluster(cluster *devdb.Cluster) error {
