@@ -40,6 +40,8 @@ type fake struct {
 	lose, again, swap, fail, mix int
 	// takes is the duration of a push.
 	takes time.Duration
+	// onRequest is called at the beginning of each push and pop. It may be nil.
+	onRequest func()
 
 	mu sync.Mutex
 	// partitions has the stored messages by queue/partition.
@@ -65,12 +67,22 @@ func serveFake(t *testing.T, f *fake) string {
 		f.mu.Unlock()
 		_, _ = fmt.Fprint(w, `{}`)
 	})
-	mux.HandleFunc("POST /api/v1/push", f.push)
-	mux.HandleFunc("GET /api/v1/pop/queue/{queue}", f.pop)
+	mux.HandleFunc("POST /api/v1/push", f.noted(f.push))
+	mux.HandleFunc("GET /api/v1/pop/queue/{queue}", f.noted(f.pop))
 	mux.HandleFunc("POST /api/v1/ack/batch", f.ack)
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// noted calls onRequest before a handler.
+func (f *fake) noted(handle http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		if f.onRequest != nil {
+			f.onRequest()
+		}
+		handle(w, req)
+	}
 }
 
 func (f *fake) change() {
