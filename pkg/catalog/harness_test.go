@@ -46,14 +46,8 @@ func newFixture(t *testing.T) *fixture {
 
 func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
-	return openPoolWithTimeout(t, dsn, testTimeout)
-}
-
-// openPoolWithTimeout opens a pool whose requests fail after the timeout.
-func openPoolWithTimeout(t *testing.T, dsn string, timeout time.Duration) *postgres.Pool {
-	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), timeout
+	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

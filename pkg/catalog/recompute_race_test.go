@@ -3,7 +3,6 @@ package catalog_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -131,27 +130,29 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
 }
 
-// After a failed Configure, the same request to the same instance completes the change. The first
-// request times out while it waits for the cursor: the end of its context does not cancel statements.
+// After a failed Configure, the same request to the same instance completes the change. The statement of the first
+// request is canceled while it waits for the cursor, as at its timeout: the end of its context does not cancel it.
 func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	t.Parallel()
 	r, key, other := withLockedCursor(t)
-	impatient := catalog.New(openPoolWithTimeout(t, r.dsn, 3*time.Second), nil, r.bus, zap.NewNop())
+	same := catalog.New(openPool(t, r.dsn), nil, r.bus, zap.NewNop())
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	set.Options.DelayedProcessing = 3000
 	ctx, cancel := context.WithCancel(testContext(t))
 	done := make(chan error, 1)
 	go func() {
-		_, err := impatient.Configure(ctx, set)
+		_, err := same.Configure(ctx, set)
 		done <- err
 	}()
 	r.await("Configure waits for the cursor", r.lockWaiters)
 	cancel()
+	require.Equal(t, int64(1), r.number(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
+		WHERE datname = current_database() AND wait_event_type = 'Lock'`))
 	require.Error(t, <-done)
 	_, err := other.Exec(testContext(t), "COMMIT")
 	require.NoError(t, err)
 	require.Equal(t, readiness{now: 1, withinHour: 2}, r.readiness(key))
-	_, err = impatient.Configure(testContext(t), set)
+	_, err = same.Configure(testContext(t), set)
 	require.NoError(t, err)
 	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
 }
