@@ -18,7 +18,7 @@ import (
 // duplicated or out of order, and no deadlock occurs.
 func TestRacingPushesPopsAndAcksStrandNoCursor(t *testing.T) {
 	t.Parallel()
-	const rounds, partitions, pushers, poppers = 10_000, 3, 4, 4
+	const rounds, partitions, pushers, poppers = 4_000, 3, 4, 4
 	b := newBench(t)
 	groups := []string{"g1", "g2"}
 	b.register(groups...)
