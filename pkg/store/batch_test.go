@@ -86,18 +86,22 @@ func (b *bench) awaitQueued(op string, n int) {
 // awaitGauge returns once a gauge of an operation is at least n.
 func (b *bench) awaitGauge(name, op string, n int) {
 	b.t.Helper()
-	await(b.t, fmt.Sprintf("%s of %s: %d", name, op, n), func() bool {
-		families, err := b.reg.Gather()
-		require.NoError(b.t, err)
-		for _, family := range families {
-			for _, m := range family.GetMetric() {
-				if family.GetName() == name && m.GetLabel()[0].GetValue() == op {
-					return int(m.GetGauge().GetValue()) >= n
-				}
+	await(b.t, fmt.Sprintf("%s of %s: %d", name, op, n), func() bool { return b.gaugeReaches(name, op, n) })
+}
+
+// gaugeReaches reports whether a gauge of an operation is n or more.
+func (b *bench) gaugeReaches(name, op string, n int) bool {
+	b.t.Helper()
+	families, err := b.reg.Gather()
+	require.NoError(b.t, err)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == name && m.GetLabel()[0].GetValue() == op {
+				return int(m.GetGauge().GetValue()) >= n
 			}
 		}
-		return false
-	})
+	}
+	return false
 }
 
 // flushes returns how many flushes of an operation were made.
