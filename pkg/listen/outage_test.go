@@ -222,8 +222,9 @@ func commitHangs(t *testing.T, dsn string, watcher *pgx.Conn) bool {
 		if waits > 0 {
 			t.Cleanup(func() {
 				cancel()
-				_ = <-done // the commit may have succeeded
-				<-other.PgConn().CleanupDone()
+				if err := <-done; err != nil {
+					<-other.PgConn().CleanupDone()
+				}
 			})
 			return true
 		}
