@@ -72,7 +72,7 @@ func run(packages, flags []string) (failed bool, err error) {
 		return failed, err
 	}
 	r.print(os.Stdout)
-	return failed, r.list(os.Getenv(unsteadyFile))
+	return failed || len(r.broken) > 0, r.list(os.Getenv(unsteadyFile))
 }
 
 // print prints the slowest and the unsteady tests.
@@ -83,6 +83,9 @@ func (r *results) print(w io.Writer) {
 	printf(w, "\nThe slowest tests:\n")
 	for _, t := range all[:min(len(all), slowest)] {
 		printf(w, "%7.1f s  %s %s\n", t.longest.Seconds(), t.pkg, t.name)
+	}
+	for _, pkg := range r.broken {
+		printf(w, "FAILED %s, although its tests passed\n", pkg)
 	}
 	for _, line := range r.unsteady() {
 		printf(w, "UNSTEADY %s\n", line)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -71,4 +72,23 @@ func TestATestThatFailsTwiceIsRed(t *testing.T) {
 	require.Error(t, err, output)
 	require.Contains(t, output, "it is wrong")
 	require.NotContains(t, listed, "TestAlways")
+}
+
+// A package that fails after its tests, as one that leaves goroutines does, is red, also if it would pass without them.
+func TestAPackageThatFailsAfterItsTestsIsRed(t *testing.T) {
+	t.Parallel()
+	const ending = `
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if _, err := os.Stat("ended"); err != nil {
+		os.WriteFile("ended", nil, 0o600)
+		code = 1
+	}
+	os.Exit(code)
+}
+`
+	source := strings.ReplaceAll(sample, `t.Fatal("the machine paused")`, "")
+	output, _, err := runSample(t, source+ending)
+	require.Error(t, err, output)
+	require.Contains(t, output, "FAILED sample, although its tests passed")
 }

@@ -29,7 +29,12 @@ type test struct {
 }
 
 // results are the tests of a run, by package and name.
-type results struct{ tests map[[2]string]*test }
+type results struct {
+	tests map[[2]string]*test
+	// broken are the packages that failed although no test of theirs did: a goroutine was left, or TestMain failed.
+	// Gotestsum repeats such a package without its tests, which proves nothing.
+	broken []string
+}
 
 // read reads the events of a run.
 func read(from io.Reader) (*results, error) {
@@ -42,10 +47,23 @@ func read(from io.Reader) (*results, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("reading the results: %w", err)
 		}
-		if e.Test != "" {
+		switch {
+		case e.Test != "":
 			r.apply(e)
+		case e.Action == "fail" && !r.explained(e.Package):
+			r.broken = append(r.broken, e.Package)
 		}
 	}
+}
+
+// explained reports whether a test of a package has failed.
+func (r *results) explained(pkg string) bool {
+	for t := range maps.Values(r.tests) {
+		if t.pkg == pkg && t.failed {
+			return true
+		}
+	}
+	return false
 }
 
 func (r *results) apply(e event) {

@@ -211,7 +211,7 @@ func (s *server) start(ctx context.Context) error {
 	case <-done:
 		return fmt.Errorf("%s did not start, see its log: %w", s.name, s.err)
 	case <-timer.C:
-		return errors.Join(fmt.Errorf("%s did not start within %s: %w", s.name, startPatience, ErrLate), s.kill())
+		return errors.Join(fmt.Errorf("%s did not start within %s", s.name, startPatience), s.kill())
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("starting %s: %w", s.name, ctx.Err()), s.kill())
 	}
@@ -242,7 +242,7 @@ func (s *server) stop() error {
 	select {
 	case <-s.done:
 	case <-timer.C:
-		return errors.Join(fmt.Errorf("%s did not stop within %s: %w", s.name, stopPatience, ErrLate), s.kill())
+		return errors.Join(fmt.Errorf("%s did not stop within %s", s.name, stopPatience), s.kill())
 	}
 	if s.err != nil {
 		return fmt.Errorf("%s stopped badly: %w", s.name, s.err)
