@@ -108,7 +108,7 @@ func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 		`{"operations":[` + acked + `}],"requiredLeases":"l"}`:                                      "requiredLeases must be an array of the leaseIds of pops",
 		`{"operations":[` + acked + `}],"requiredLeases":["l",7]}`:                                  "requiredLeases[1] must be a string, the leaseId of a pop",
 		operations(`{"type":"merge"},{"type":"push","queue":null}`):                                 "operations[1].queue must be a string",
-		operations(strings.Repeat(acked+"},", queue.MaxOperations) + acked + "}"):                   "operations holds more than 10000 operations (each pushed item is one): send several transactions",
+		operations(strings.Repeat(acked+"},", queue.MaxOperations) + acked + "}"):                   "operations holds more than 100000 operations (each pushed item is one): send several transactions",
 		`{"operations":[` + acked + `}],"requiredLeases":[` + strings.Repeat(`"",`, 10000) + `""]}`: "requiredLeases holds more than 10000 leases: name each once",
 	} {
 		_, _, err := dataplane.ParseTransaction([]byte(body))

@@ -168,6 +168,7 @@ func goTool(ctx context.Context, args ...string) (string, error) {
 	var complaints strings.Builder
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Stderr = &complaints
+	cmd.Env = append(os.Environ(), "GOGC=400") // the compiler is a sixth faster
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("running go %s: %w\n%s", strings.Join(args, " "), err, complaints.String())
