@@ -34,9 +34,9 @@ run: ## Run Belfry with a private Postgres; Ctrl-C stops both.
 	go run ./cmd/belfry dev
 
 # Many tests wait for timeouts, so three packages run at a time even with two processors. The package that takes longest
-# comes first. A test that fails is run once more, see scripts/tests.
+# comes first. The timeout is for busy cores (scripts/steady). A test that fails is run once more, see scripts/tests.
 test: $(GOTESTSUM) ## Run all tests with the race detector; needs the Postgres programs.
-	go run ./scripts/tests ./test/integration ./... -- -race -shuffle=on -timeout 15m -p 3 $(TEST_FLAGS)
+	go run ./scripts/tests ./test/integration ./... -- -race -shuffle=on -timeout 40m -p 3 $(TEST_FLAGS)
 
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration

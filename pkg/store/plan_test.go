@@ -183,7 +183,7 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 		"store/preflight", "store/match_queues", "store/queue_depth",
 		"catalog/recompute_ready_lock", "catalog/recompute_ready_wait", "catalog/recompute_ready", "catalog/cursors_delete", "catalog/partitions_close", "catalog/messages_purge", "catalog/dead_letters_purge",
 		"sweep/find", "sweep/idle_find",
-		"catalog/queue_partitions", "catalog/groups_named", "catalog/group_cursors_count", "catalog/group_cursors_purge", "catalog/group_dead_letters_purge", "catalog/group_redrives_purge", "catalog/seek_target",
+		"catalog/queue_partitions", "catalog/groups_named", "catalog/group_cursors_count", "catalog/group_cursors_purge", "catalog/group_dead_letters_purge", "catalog/group_redrives_purge", "catalog/seek_target", "catalog/place_at",
 		"stats/group_lag", "stats/group_partitions", "stats/lagging",
 	}
 	check := func(state string) {

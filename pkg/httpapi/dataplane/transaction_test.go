@@ -91,25 +91,24 @@ func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 		operations(`{"type":null}`):              "operations[0].type must be a string, push or ack",
 		operations(acked + `},{"type":"push"}`):  "operations[1].items must be an array",
 		operations(`{"type":"push","items":{}}`): "operations[0].items must be an array",
-		operations(`{"type":"push","items":[{"queue":"q"},7]}`):                                     "operations[0].items[1] must be an object",
-		operations(acked + `},{"type":"push","items":[{"queue":null}]}`):                            "operations[1].items[0].queue must be a string",
-		operations(`{"type":"push","items":[{"queue":"q","partition":1}]}`):                         "operations[0].items[0].partition must be a string",
-		operations(`{"type":"push","items":[{"queue":"q","transactionId":1}]}`):                     "operations[0].items[0].transactionId must be a string",
-		operations(`{"type":"push","items":[{"queue":"q","traceId":1}]}`):                           "operations[0].items[0].traceId must be a string",
-		operations(`{"type":"push","items":[{"queue":"q","traceId":"x"}]}`):                         `operations[0].items[0].traceId: "x" is not a UUID`,
-		operations(`{"type":"push","queue":"` + long + `"}`):                                        "operations[0].queue is 256 bytes long: at most 255 are allowed",
-		operations(`{"type":"push","items":[{"queue":"q","transactionId":"\u0000"}]}`):              "operations[0].items[0].transactionId contains a NUL character: remove it",
-		operations(`{"type":"ack","partitionId":"p"}`):                                              "operations[0].transactionId must be a string",
-		operations(`{"type":"ack","transactionId":"t","partitionId":null}`):                         "operations[0].partitionId must be a string: transaction ids are unique within a partition only",
-		operations(acked + `,"status":1}`):                                                          "operations[0].status must be a string",
-		operations(acked + `,"leaseId":1}`):                                                         "operations[0].leaseId must be a string",
-		operations(acked + `,"consumerGroup":[]}`):                                                  "operations[0].consumerGroup must be a string",
-		operations(acked + `,"error":{}}`):                                                          "operations[0].error must be a string",
-		`{"operations":[` + acked + `}],"requiredLeases":"l"}`:                                      "requiredLeases must be an array of the leaseIds of pops",
-		`{"operations":[` + acked + `}],"requiredLeases":["l",7]}`:                                  "requiredLeases[1] must be a string, the leaseId of a pop",
-		operations(`{"type":"merge"},{"type":"push","queue":null}`):                                 "operations[1].queue must be a string",
-		operations(strings.Repeat(acked+"},", queue.MaxOperations) + acked + "}"):                   "operations holds more than 100000 operations (each pushed item is one): send several transactions",
-		`{"operations":[` + acked + `}],"requiredLeases":[` + strings.Repeat(`"",`, 10000) + `""]}`: "requiredLeases holds more than 10000 leases: name each once",
+		operations(`{"type":"push","items":[{"queue":"q"},7]}`):                                                   "operations[0].items[1] must be an object",
+		operations(acked + `},{"type":"push","items":[{"queue":null}]}`):                                          "operations[1].items[0].queue must be a string",
+		operations(`{"type":"push","items":[{"queue":"q","partition":1}]}`):                                       "operations[0].items[0].partition must be a string",
+		operations(`{"type":"push","items":[{"queue":"q","transactionId":1}]}`):                                   "operations[0].items[0].transactionId must be a string",
+		operations(`{"type":"push","items":[{"queue":"q","traceId":1}]}`):                                         "operations[0].items[0].traceId must be a string",
+		operations(`{"type":"push","items":[{"queue":"q","traceId":"x"}]}`):                                       `operations[0].items[0].traceId: "x" is not a UUID`,
+		operations(`{"type":"push","queue":"` + long + `"}`):                                                      "operations[0].queue is 256 bytes long: at most 255 are allowed",
+		operations(`{"type":"push","items":[{"queue":"q","transactionId":"\u0000"}]}`):                            "operations[0].items[0].transactionId contains a NUL character: remove it",
+		operations(`{"type":"ack","partitionId":"p"}`):                                                            "operations[0].transactionId must be a string",
+		operations(`{"type":"ack","transactionId":"t","partitionId":null}`):                                       "operations[0].partitionId must be a string: transaction ids are unique within a partition only",
+		operations(acked + `,"status":1}`):                                                                        "operations[0].status must be a string",
+		operations(acked + `,"leaseId":1}`):                                                                       "operations[0].leaseId must be a string",
+		operations(acked + `,"consumerGroup":[]}`):                                                                "operations[0].consumerGroup must be a string",
+		operations(acked + `,"error":{}}`):                                                                        "operations[0].error must be a string",
+		`{"operations":[` + acked + `}],"requiredLeases":"l"}`:                                                    "requiredLeases must be an array of the leaseIds of pops",
+		`{"operations":[` + acked + `}],"requiredLeases":["l",7]}`:                                                "requiredLeases[1] must be a string, the leaseId of a pop",
+		operations(`{"type":"merge"},{"type":"push","queue":null}`):                                               "operations[1].queue must be a string",
+		`{"operations":[` + acked + `}],"requiredLeases":[` + strings.Repeat(`"",`, queue.MaxOperations) + `""]}`: "requiredLeases holds more than 100000 leases: name each once",
 	} {
 		_, _, err := dataplane.ParseTransaction([]byte(body))
 		apitest.RequireInvalid(t, err)
@@ -118,8 +117,11 @@ func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, "POST", transactionPath, body), http.StatusBadRequest))
 		require.False(t, f.Reached(), "a refused request reaches no room")
 	}
-	_, _, err := dataplane.ParseTransaction([]byte(operations(strings.Repeat(acked+"},", queue.MaxOperations-1) + acked + "}")))
+	most := strings.Repeat(acked+"},", queue.MaxOperations-1) + acked + "}" // more acks than http.max_acks allows
+	_, _, err := dataplane.ParseTransaction([]byte(operations(most)))
 	require.NoError(t, err)
+	_, _, err = dataplane.ParseTransaction([]byte(operations(most + "," + acked + "}")))
+	require.EqualError(t, err, "operations holds more than 100000 operations (each pushed item is one): send several transactions")
 }
 
 // tx sends a body, requires a 200 and returns the answer without its transactionId.
