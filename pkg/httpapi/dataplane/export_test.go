@@ -14,8 +14,8 @@ const (
 	MaxWait       = maxWait
 )
 
-// defaultLimits are the defaults of the configuration.
-var defaultLimits = Limits{Items: 10_000, Partitions: 1_000, Acks: 10_000}
+// defaultLimits leave room for one operation more than a transaction may have, so its own limit is reached first.
+var defaultLimits = Limits{Items: queue.MaxOperations + 1, Partitions: 10_000, Acks: queue.MaxOperations + 1}
 
 var (
 	ParsePush     = defaultLimits.parsePush

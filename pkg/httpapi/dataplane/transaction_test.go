@@ -117,7 +117,7 @@ func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, "POST", transactionPath, body), http.StatusBadRequest))
 		require.False(t, f.Reached(), "a refused request reaches no room")
 	}
-	most := strings.Repeat(acked+"},", queue.MaxOperations-1) + acked + "}" // more acks than http.max_acks allows
+	most := strings.Repeat(acked+"},", queue.MaxOperations-1) + acked + "}"
 	_, _, err := dataplane.ParseTransaction([]byte(operations(most)))
 	require.NoError(t, err)
 	_, _, err = dataplane.ParseTransaction([]byte(operations(most + "," + acked + "}")))
