@@ -27,29 +27,29 @@ export async function inspect(page, name) {
   assert.deepEqual(serious.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`), [], `axe: ${name}`);
 }
 
-// look opens each path in dark and light, wide and narrow.
+// look opens each path in light and dark, wide and narrow. Dark and narrow has nothing of its own, so it is opened only
+// for a screenshot.
 export async function look(browser, url, paths, label) {
-  for (const colorScheme of ["light", "dark"]) {
-    for (const width of [1440, 390]) {
-      const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 }, reducedMotion: "reduce" });
-      const page = await context.newPage();
-      const complaints = watch(page);
-      for (const path of paths) {
-        const name = `${label}: ${path || "overview"}, ${colorScheme}, ${width}`;
-        const answer = await page.goto(`${url}/ui/${path}`, { waitUntil: "load" });
-        assert.equal(answer.status(), 200, name);
-        assert.ok((await answer.body()).length < 300 * 1024, `${name}: the page is larger than 300 KiB`);
-        const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
-        assert.ok(over <= 0, `${name}: the page is ${over} pixels wider than the window`);
-        for (const details of await page.locator("main details:not(.menu)").all()) await details.evaluate((one) => { one.dataset.was = one.open; one.open = true; });
-        if (width === 1440 || colorScheme === "light") await inspect(page, name); // dark and narrow has nothing of its own
-        assert.deepEqual(complaints, [], name);
-        if (shots) {
-          for (const details of await page.locator("main details").all()) await details.evaluate((one) => { one.open = one.dataset.was === "true"; });
-          await page.screenshot({ path: `${shots}/${name.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: width === 1440 });
-        }
+  const narrow = [["light", 390], ...(shots ? [["dark", 390]] : [])];
+  for (const [colorScheme, width] of [["light", 1440], ["dark", 1440], ...narrow]) {
+    const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 }, reducedMotion: "reduce" });
+    const page = await context.newPage();
+    const complaints = watch(page);
+    for (const path of paths) {
+      const name = `${label}: ${path || "overview"}, ${colorScheme}, ${width}`;
+      const answer = await page.goto(`${url}/ui/${path}`, { waitUntil: "load" });
+      assert.equal(answer.status(), 200, name);
+      assert.ok((await answer.body()).length < 300 * 1024, `${name}: the page is larger than 300 KiB`);
+      const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+      assert.ok(over <= 0, `${name}: the page is ${over} pixels wider than the window`);
+      for (const details of await page.locator("main details:not(.menu)").all()) await details.evaluate((one) => { one.dataset.was = one.open; one.open = true; });
+      await inspect(page, name);
+      assert.deepEqual(complaints, [], name);
+      if (shots) {
+        for (const details of await page.locator("main details").all()) await details.evaluate((one) => { one.open = one.dataset.was === "true"; });
+        await page.screenshot({ path: `${shots}/${name.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: width === 1440 });
       }
-      await context.close();
     }
+    await context.close();
   }
 }
