@@ -15,8 +15,8 @@ import (
 // anyOrigin in http.cors_origins allows the pages of every origin.
 const anyOrigin = "*"
 
-// origins decides which browser requests without a token are served. A program that is no browser sends
-// neither Sec-Fetch-Site nor Origin, and all its requests are served.
+// origins decides which requests of browsers are served. A program that is no browser sends neither
+// Sec-Fetch-Site nor Origin, and all its requests are served.
 type origins struct {
 	allowed    []string
 	protection *http.CrossOriginProtection
@@ -76,27 +76,33 @@ func (o origins) headers(next echo.HandlerFunc) echo.HandlerFunc {
 
 // refuse answers 403 to a request that a browser sends for a page of an origin that is not
 // allowed. It runs after the router, because only the route says that a GET is a pop.
-func (s *Server) refuse(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		if s.origins.any() || hasToken(r) {
+//
+// Behind a proxy that changes the Host, the Origin of every page is foreign. If the browser sends no
+// Sec-Fetch-Site, then a token that auth verifies shows that a page of the proxy sent the request. A proxy may
+// add a token to the requests of all pages, so a token never outweighs Sec-Fetch-Site.
+func (s *Server) refuse(auth Authenticator) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			r := c.Request()
+			isVerified := auth != nil && !auth.Skips(c.Path()) && hasToken(r)
+			if s.origins.any() || isVerified && r.Header.Get("Sec-Fetch-Site") == "" {
+				return next(c)
+			}
+			if strings.HasPrefix(c.Path(), "/api/v1/pop") {
+				r = asChange(r)
+			}
+			if s.origins.protection.Check(r) != nil {
+				s.answerError(c, http.StatusForbidden, foreignOrigin(r))
+				return nil
+			}
 			return next(c)
 		}
-		if strings.HasPrefix(c.Path(), "/api/v1/pop") {
-			r = asChange(r)
-		}
-		if s.origins.protection.Check(r) != nil {
-			s.answerError(c, http.StatusForbidden, foreignOrigin(r))
-			return nil
-		}
-		return next(c)
 	}
 }
 
-// hasToken reports whether a request has a token in its Authorization header. No page of another origin can
-// send such a request: a browser never adds a token by itself, and it asks the server before it sends this
-// header for a page. A browser does add the other schemes by itself, such as Basic. They have a space after
-// their name.
+// hasToken reports whether a request has a token in its Authorization header. A browser never adds a token by
+// itself, and it asks the server before it sends this header for a page of another origin. A browser does add
+// the other schemes by itself, such as Basic. They have a space after their name.
 func hasToken(r *http.Request) bool {
 	text := token.FromHeader(r.Header.Get(echo.HeaderAuthorization))
 	return text != "" && !strings.Contains(text, " ")
@@ -109,10 +115,10 @@ func foreignOrigin(r *http.Request) string {
 		page = refererOrigin(r)
 	}
 	if page == "" || page == "null" {
-		return "a browser sent this request for a page of another origin: add the origin of the page to http.cors_origins if it may do so, or send a bearer token"
+		return "a browser sent this request for a page of another origin: add the origin of the page to http.cors_origins if it may do so"
 	}
 	return fmt.Sprintf("a browser sent this request for a page of %.300q, and the request is for the host %.300q: "+
-		"add the origin of the page to http.cors_origins if it may do so, or send a bearer token", page, r.Host)
+		"add the origin of the page to http.cors_origins if it may do so", page, r.Host)
 }
 
 // refererOrigin returns the origin of the page that a request names, or "".

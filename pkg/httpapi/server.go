@@ -80,7 +80,7 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	e.HTTPErrorHandler = handleError
 	e.IPExtractor = clientAddress(s.cfg.TrustedProxies)
 	e.Pre(s.limitTime, s.origins.headers, s.identify)
-	e.Use(s.measure, s.refuse, wire.ReturnMemory)
+	e.Use(s.measure, s.refuse(s.deps.Auth), wire.ReturnMemory)
 	for _, r := range routes {
 		e.Add(r.Method, r.Path, s.authorize(r.Right, r.handler))
 	}
