@@ -23,7 +23,7 @@ type session struct {
 	cmd    *cobra.Command
 	client *client.Client
 	server string
-	// outages tells the user when the client waits for a server.
+	// outages writes a line when the client waits for a server.
 	outages *outage.Notice
 	*output.Printer
 	yes, dryRun bool
@@ -108,7 +108,7 @@ func openSession(cmd *cobra.Command, retryFor time.Duration) (*session, error) {
 		token = chosen.Token // a token is for the server of its context only
 	}
 	s.outages = outage.New(cmd.ErrOrStderr())
-	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor, s.outages.Tell)
+	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor, s.outages.Report)
 	return s, err
 }
 

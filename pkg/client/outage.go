@@ -22,8 +22,8 @@ type Outage struct {
 
 // outage watches one call. A nil outage does nothing.
 type outage struct {
-	tell func(Outage)
-	url  string
+	onOutage func(Outage)
+	url      string
 	// ends is when the call is given up. The zero time: when its context ends.
 	ends  time.Time
 	timer *time.Timer
@@ -40,7 +40,7 @@ func (c *Client) watchOutage(made call) *outage {
 		return nil
 	}
 	first, _ := c.servers.use()
-	o := &outage{tell: c.onOutage, url: first.printed}
+	o := &outage{onOutage: c.onOutage, url: first.printed}
 	if !made.endless {
 		patience := c.retryFor
 		if patience < 0 {
@@ -91,7 +91,7 @@ func (o *outage) fire() {
 	if !o.ends.IsZero() {
 		left = max(0, time.Until(o.ends))
 	}
-	o.tell(Outage{URL: o.url, Cause: cause, Left: left})
+	o.onOutage(Outage{URL: o.url, Cause: cause, Left: left})
 }
 
 // end ends the watch.

@@ -1,4 +1,4 @@
-// Package outage tells the user of a command that it waits for a server.
+// Package outage writes a line for the user when a command waits for a server.
 //
 // It may import pkg/client only.
 package outage
@@ -26,8 +26,8 @@ type Notice struct {
 // New returns a Notice that writes to out.
 func New(out io.Writer) *Notice { return &Notice{out: out} }
 
-// Tell writes a line, unless there was one a short time ago. The calls of a client call it.
-func (n *Notice) Tell(o client.Outage) {
+// Report writes a line, unless there was one a short time ago. The calls of a client call it.
+func (n *Notice) Report(o client.Outage) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
