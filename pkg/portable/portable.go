@@ -26,8 +26,8 @@ const MaxDepth = 500
 type Flaw struct {
 	// Path is like items[3].payload.a[2].
 	Path string
-	// Half reports that a string or a member name has half of a surrogate pair.
-	Half bool
+	// LoneSurrogate reports that a string or a member name has half of a surrogate pair.
+	LoneSurrogate bool
 	// text says what is there, and advice what to send instead.
 	text, advice string
 }
@@ -40,7 +40,7 @@ func (f *Flaw) Error() string {
 // Find returns the first flaw that accept does not allow, or nil. root is the path of raw itself, and may be empty. A
 // nil accept allows nothing.
 func Find(root string, raw []byte, accept func(*Flaw) bool) *Flaw {
-	if !suspect(raw) {
+	if !mayHaveFlaw(raw) {
 		return nil
 	}
 	w := walker{root: root, decoder: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
@@ -80,8 +80,8 @@ func (w *walker) next() (flaw *Flaw, more bool) {
 		if err != nil {
 			return nil, false
 		}
-		if at := halfPair(text); at >= 0 {
-			flaw = w.half(isName, string(text[at:at+escapeLength]))
+		if at := loneSurrogate(text); at >= 0 {
+			flaw = w.surrogateFlaw(isName, string(text[at:at+escapeLength]))
 		}
 	case '0':
 		number, err := d.ReadValue()
@@ -100,14 +100,14 @@ func (w *walker) next() (flaw *Flaw, more bool) {
 	return flaw, true
 }
 
-// half returns the flaw of the string that was read last.
-func (w *walker) half(isName bool, escape string) *Flaw {
+// surrogateFlaw returns the flaw of the string that was read last.
+func (w *walker) surrogateFlaw(isName bool, escape string) *Flaw {
 	depth, before := w.decoder.StackDepth(), ""
 	if isName {
 		depth, before = depth-1, "a member name in "
 	}
 	path := w.path(depth)
-	return &Flaw{Path: path, Half: true, text: before + clip(path) + " has the escape " + escape + ", half of a surrogate pair", advice: "send both halves"}
+	return &Flaw{Path: path, LoneSurrogate: true, text: before + clip(path) + " has the escape " + escape + ", half of a surrogate pair", advice: "send both halves"}
 }
 
 // path returns the path of what was read last, with the indexes of so many levels.

@@ -82,8 +82,8 @@ func TestAnAcceptedFlawDoesNotHideTheNext(t *testing.T) {
 	t.Parallel()
 	var seen []string
 	flaw := portable.Find("", []byte(`{"error":"\ud800","list":["\udc00",1e400,"\udc00"]}`), func(f *portable.Flaw) bool {
-		seen = append(seen, fmt.Sprint(f.Path, " ", f.Half))
-		return f.Half
+		seen = append(seen, fmt.Sprint(f.Path, " ", f.LoneSurrogate))
+		return f.LoneSurrogate
 	})
 	require.Equal(t, "list[1]", flaw.Path)
 	require.Equal(t, []string{"error true", "list[0] true", "list[1] false"}, seen)

@@ -13,8 +13,8 @@ var isNumeric = func() (of [256]bool) {
 	return of
 }()
 
-// suspect reports whether raw has a flaw. Of malformed JSON it may report anything.
-func suspect(raw []byte) bool {
+// mayHaveFlaw returns false only if raw has no flaw or is malformed.
+func mayHaveFlaw(raw []byte) bool {
 	depth := 0
 	escaped := bytes.IndexByte(raw, '\\') >= 0
 	for i := 0; i < len(raw); i++ {
@@ -74,19 +74,19 @@ func escapeSize(b []byte) int {
 	if len(b) < escapeLength || b[1] != 'u' {
 		return 2
 	}
-	switch half(b) {
+	switch surrogateHalf(b) {
 	case 0:
 		return escapeLength
 	case 1:
-		if rest := b[escapeLength:]; len(rest) >= escapeLength && rest[0] == '\\' && rest[1] == 'u' && half(rest) == 2 {
+		if rest := b[escapeLength:]; len(rest) >= escapeLength && rest[0] == '\\' && rest[1] == 'u' && surrogateHalf(rest) == 2 {
 			return 2 * escapeLength
 		}
 	}
 	return -1
 }
 
-// half returns 1 if the escape at the start of b is the first half of a pair, 2 for the second half, and otherwise 0.
-func half(b []byte) int {
+// surrogateHalf returns 1 if the escape at the start of b is the first half of a pair, 2 for the second half, and otherwise 0.
+func surrogateHalf(b []byte) int {
 	if b[2]|0x20 != 'd' {
 		return 0
 	}
@@ -99,8 +99,8 @@ func half(b []byte) int {
 	return 0
 }
 
-// halfPair returns the index of the escape that is half of a pair in a JSON string, or -1.
-func halfPair(text []byte) int {
+// loneSurrogate returns the index of the escape that is half of a pair in a JSON string, or -1.
+func loneSurrogate(text []byte) int {
 	for at := 0; ; {
 		n := bytes.IndexByte(text[at:], '\\')
 		if n < 0 {

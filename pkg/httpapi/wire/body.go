@@ -108,7 +108,7 @@ func (r BodyReader) checked(body []byte) ([]byte, error) {
 	if r.AnyJSON {
 		return body, nil
 	}
-	flaw := portable.Find("", body, func(f *portable.Flaw) bool { return f.Half && errorText.MatchString(f.Path) })
+	flaw := portable.Find("", body, func(f *portable.Flaw) bool { return f.LoneSurrogate && errorText.MatchString(f.Path) })
 	if flaw != nil {
 		return nil, queue.Invalidf("%v", flaw)
 	}
