@@ -79,7 +79,8 @@ type Statement struct {
 	PID int64
 	// Duration is in seconds.
 	Duration float64
-	// State is in the words of pg_stat_activity. Text is the beginning of the statement.
+	// State is in the words of pg_stat_activity. Text is the beginning of the statement, if a session of Belfry
+	// runs it, and otherwise a placeholder.
 	State, Text string
 	// WaitEventType and WaitEvent are nil for a session that does not wait.
 	WaitEventType, WaitEvent *string

@@ -156,3 +156,27 @@ func TestQueryBreachesAreFound(t *testing.T) {
 		require.Contains(t, complaints[0], c.want)
 	}
 }
+
+// opensSession finds the name of the sessions that a call opens, or a constant with such a name.
+var opensSession = regexp.MustCompile(`(?:\b(?:Open|open|OpenRelated|OpenSession|NewPinger|parse)\(.*|"application_name"\] = |\bapplication += )"(belfry[a-z -]*)"`)
+
+// GET /api/v1/analytics/postgres-stats shows the text of a statement only if a session of Belfry runs it.
+func TestStatementsKnowAllSessionsOfBelfry(t *testing.T) {
+	t.Parallel()
+	known := queryFiles(t)["stats/statements.sql"]
+	found := 0
+	for _, dir := range []string{"pkg", "cmd"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, _ os.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			for _, m := range opensSession.FindAllSubmatch(text, -1) {
+				found++
+				require.Contains(t, known, "'"+string(m[1])+"'", path)
+			}
+			return err
+		}))
+	}
+	require.GreaterOrEqual(t, found, 11, "opensSession finds the names")
+}
