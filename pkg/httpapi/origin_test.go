@@ -296,7 +296,7 @@ func TestRefusalNamesTheOrigin(t *testing.T) {
 		text := apitest.RequireError(t, fetch(&apitest.Fakes{}, nil, c.method, target, c.headers...), http.StatusForbidden)
 		require.Contains(t, text, c.want, "%v", c.headers)
 		require.Contains(t, text, "http.cors_origins", "%v", c.headers)
-		}
+	}
 	long := apitest.RequireError(t, fetch(&apitest.Fakes{}, nil, http.MethodPost, "/api/v1/push", "Origin", "https://"+strings.Repeat("x", 5000)), http.StatusForbidden)
 	require.Less(t, len(long), 800, "a long value is shortened")
 }
