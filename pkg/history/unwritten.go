@@ -21,6 +21,8 @@ const (
 	// maxCount is the largest sum of a counter over the rows of another instance, so that the sums of 64
 	// instances are in the range of bigint.
 	maxCount = 1 << 56
+	// maxPercent is the most CPU time of a process, in percent of one core: 100,000 cores.
+	maxPercent = 1e7
 	// maxAge is how old the rows of another instance are at most. Their clock may be ahead by clockAhead.
 	maxAge, clockAhead = time.Hour, 10 * time.Minute
 )
@@ -91,11 +93,31 @@ func decode(text []byte, now time.Time) (all unwritten, err error) {
 		}
 	}
 	for i := range all.Instances {
-		if r := &all.Instances[i]; !usable(r.At, r.Minutes, r.ID, now, r.Hostname) || r.DBErrors < 0 || r.DBErrors > math.MaxInt32 {
+		if r := &all.Instances[i]; !usable(r.At, r.Minutes, r.ID, now, r.Hostname) || !r.possible() {
 			return unwritten{}, fmt.Errorf("reading the counts of another instance: the figures of %q are not possible", r.Hostname)
 		}
 	}
 	return all, nil
+}
+
+// possible reports whether a process can have the figures of a row. Then Postgres can add up some of them.
+func (r *instanceRow) possible() bool {
+	for _, percent := range []float64{r.CPUUser, r.CPUSystem} {
+		if !(percent >= 0 && percent <= maxPercent) { // true for NaN too
+			return false
+		}
+	}
+	for _, size := range []int64{r.RSSBytes, r.HeapBytes} {
+		if size < 0 || size > maxCount {
+			return false
+		}
+	}
+	for _, n := range []int64{int64(r.Port), int64(r.PID), r.Goroutines, r.PoolSize, r.PoolIdle, r.PoolActive, r.DBErrors} {
+		if n < 0 || n > math.MaxInt32 {
+			return false
+		}
+	}
+	return true
 }
 
 // usable reports whether Postgres can read a row, and whether the row is of this time.

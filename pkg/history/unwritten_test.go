@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +186,35 @@ func TestForgedRowsAreRefused(t *testing.T) {
 		require.Error(t, err, "%d", i)
 		r := NewReader(pool, w, func(context.Context) [][]byte { return [][]byte{text} })
 		require.EqualValues(t, 1, r.count(t).pushed)
+	}
+}
+
+// A forged answer with a figure that no process can have is not used: the mean of two such rows may overflow.
+func TestForgedFiguresAreRefused(t *testing.T) {
+	t.Parallel()
+	w, counts := newWriter(nil)
+	counts.Pushed(pushes(1), make([]queue.PushResult, 1))
+	text := w.Unwritten(5000)
+	_, err := decode(text, time.Now())
+	require.NoError(t, err)
+	names := []string{"port", "pid", "db_errors"}
+	figures := reflect.TypeFor[Figures]()
+	for i := range figures.NumField() {
+		names = append(names, figures.Field(i).Tag.Get("json"))
+	}
+	plain := unpack(t, text)
+	for _, name := range names {
+		figure := regexp.MustCompile(`"` + name + `":[^,}]+`)
+		require.Regexp(t, figure, plain)
+		for _, forged := range []string{"-1", "1000000000000000000"} {
+			_, err := decode(pack(t, figure.ReplaceAllString(plain, `"`+name+`":`+forged)), time.Now())
+			require.ErrorContains(t, err, "not possible", "%s: %s", name, forged)
+		}
+	}
+	for _, name := range []string{"cpu_user", "cpu_system"} {
+		figure := regexp.MustCompile(`"` + name + `":[^,}]+`)
+		_, err := decode(pack(t, figure.ReplaceAllString(plain, `"`+name+`":1e308`)), time.Now())
+		require.ErrorContains(t, err, "not possible", name)
 	}
 }
 
