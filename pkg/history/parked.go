@@ -40,12 +40,12 @@ func (r *parkedRow) until() time.Time {
 // Parked returns the waiting requests in the buckets of a Range, the newest bucket first. Errors:
 // CodeUnavailable.
 func (r *Reader) Parked(ctx context.Context, span Range, f Filter) ([]Parked, error) {
-	unwritten, instances, err := r.unwritten(ctx, span)
+	unwritten, err := marshal(r.unwritten(ctx, span).processes())
 	if err != nil {
 		return nil, err
 	}
 	rows, err := postgres.Collect(ctx, r.pool, sqlParked, pgx.RowToStructByName[parkedRow], span.From.Add(-span.Bucket-parkedInterval-5*time.Minute), span.To,
-		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, int64(maxParkedRows), unwritten, instances)
+		postgres.LikePatterns(f.Allowed), f.Queue, f.Group, int64(maxParkedRows), unwritten)
 	if err != nil {
 		return nil, postgres.Wrapf(err, "reading the waiting requests of the history")
 	}

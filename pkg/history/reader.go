@@ -65,10 +65,10 @@ func NewReader(pool *postgres.Pool, own *Writer, others OthersFunc) *Reader {
 	return &Reader{pool: pool, own: own, others: others}
 }
 
-// unwritten returns the rows of all instances that a span may need and that the database may not have, in JSON. The
-// statements leave out the rows that it has.
-func (r *Reader) unwritten(ctx context.Context, span Range) (rows, instances string, err error) {
-	all, now := unwritten{Rows: []row{}, Instances: []instanceRow{}}, time.Now()
+// unwritten returns the rows of all instances that a span may need and that the database may not have. The statements
+// leave out the rows that it has.
+func (r *Reader) unwritten(ctx context.Context, span Range) *unwritten {
+	all, now := &unwritten{Rows: []row{}}, time.Now()
 	add := func(more *unwritten) {
 		all.Rows, all.Instances = append(all.Rows, more.Rows...), append(all.Instances, more.Instances...)
 	}
@@ -83,10 +83,7 @@ func (r *Reader) unwritten(ctx context.Context, span Range) (rows, instances str
 			}
 		}
 	}
-	if rows, err = marshal(all.Rows); err == nil {
-		instances, err = marshal(all.Instances)
-	}
-	return rows, instances, err
+	return all
 }
 
 func marshal(rows any) (string, error) {
@@ -110,7 +107,7 @@ func (r *Reader) Queues(ctx context.Context, span Range, f Filter) ([]Bucket, er
 }
 
 func (r *Reader) series(ctx context.Context, span Range, f Filter, byQueue bool) ([]Bucket, error) {
-	rows, _, err := r.unwritten(ctx, span)
+	rows, err := marshal(r.unwritten(ctx, span).Rows)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +137,7 @@ func (r *Reader) Percentiles(ctx context.Context, span Range, f Filter, each boo
 		Queue         string
 		Bucket, Count int64
 	}
-	unwritten, _, err := r.unwritten(ctx, span)
+	unwritten, err := marshal(r.unwritten(ctx, span).Rows)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +183,7 @@ type InstanceBucket struct {
 // Instances returns the figures of processes, the oldest bucket first. hostname and pid select some; nil: all.
 // Errors: CodeUnavailable.
 func (r *Reader) Instances(ctx context.Context, span Range, hostname, pid *string) ([]InstanceBucket, error) {
-	rows, instances, err := r.unwritten(ctx, span)
+	instances, err := marshal(r.unwritten(ctx, span).instances())
 	if err != nil {
 		return nil, err
 	}
@@ -198,6 +195,6 @@ func (r *Reader) Instances(ctx context.Context, span Range, hostname, pid *strin
 			*into = figure(figures[i])
 		}
 		return b, err
-	}, span.From, span.To, int64(span.Bucket.Seconds()), hostname, pid, rows, instances)
+	}, span.From, span.To, int64(span.Bucket.Seconds()), hostname, pid, instances)
 	return found, postgres.Wrapf(err, "reading the history of the instances")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -23,6 +24,8 @@ const (
 	maxCount = 1 << 56
 	// maxPercent is the most CPU time of a process, in percent of one core: 100,000 cores.
 	maxPercent = 1e7
+	// maxSent is how many rows an instance sends, and maxSentInstances how many rows with its figures.
+	maxSent, maxSentInstances = 2 * maxRows, 15
 	// maxAge is how old the rows of another instance are at most. Their clock may be ahead by clockAhead.
 	maxAge, clockAhead = time.Hour, 10 * time.Minute
 )
@@ -31,6 +34,55 @@ const (
 type unwritten struct {
 	Rows      []row         `json:"rows"`
 	Instances []instanceRow `json:"instances"`
+}
+
+// minuteOf names a minute of an instance.
+type minuteOf struct {
+	unix     int64
+	instance string
+}
+
+// instanceRead is a row of an instance, with the messages that it delivered in the minute.
+type instanceRead struct {
+	instanceRow
+	Popped int64 `json:"popped"`
+}
+
+// instances returns what history/instances reads. Of two rows of a minute, which are forged, one has the messages.
+func (u *unwritten) instances() []instanceRead {
+	popped := map[minuteOf]int64{}
+	for i := range u.Rows {
+		popped[minuteOf{u.Rows[i].At.Unix(), u.Rows[i].Instance}] += u.Rows[i].PopMessages
+	}
+	found := make([]instanceRead, len(u.Instances))
+	for i, r := range u.Instances {
+		key := minuteOf{r.At.Unix(), r.ID}
+		found[i] = instanceRead{r, popped[key]}
+		delete(popped, key)
+	}
+	return found
+}
+
+// processRead is a row of a queue, with the process.
+type processRead struct {
+	row
+	Hostname string `json:"hostname"`
+	PID      int    `json:"pid"`
+}
+
+// processes returns what history/parked reads: the rows with waiting requests.
+func (u *unwritten) processes() []processRead {
+	known := map[minuteOf]Instance{}
+	for i := range u.Instances {
+		known[minuteOf{u.Instances[i].At.Unix(), u.Instances[i].ID}] = u.Instances[i].Instance
+	}
+	found := []processRead{}
+	for _, r := range u.Rows {
+		if process, ok := known[minuteOf{r.At.Unix(), r.Instance}]; ok && r.Parked != nil {
+			found = append(found, processRead{r, process.Hostname, process.PID})
+		}
+	}
+	return found
 }
 
 // unwrittenRows returns the rows of the minute that has begun as if it ended now, and the rows whose statement failed or
@@ -47,24 +99,37 @@ func (w *Writer) unwrittenRows(most int) unwritten {
 }
 
 // Unwritten returns what is counted and not in the database yet, for the Reader of another instance: at most so many
-// bytes. If that is not enough, the least busy queues are summed as Other. It returns nil if nothing was counted, or if
-// w is nil.
+// bytes. If that is not enough, the least busy queues are summed as Other, and then the oldest rows are left out. It
+// returns nil if nothing was counted, or if w is nil.
 func (w *Writer) Unwritten(size int) []byte {
 	if w == nil {
 		return nil
 	}
 	for most := maxRows; most > 0; most /= 2 {
-		all := w.unwrittenRows(most)
+		all, now := w.unwrittenRows(most), time.Now()
+		all.Rows = newest(all.Rows, min(2*most, maxSent), now, func(r *row) time.Time { return r.At })
+		all.Instances = newest(all.Instances, min(most, maxSentInstances), now, func(r *instanceRow) time.Time { return r.At })
 		if len(all.Rows) == 0 {
 			return nil
 		}
-		all.Rows = all.Rows[max(0, len(all.Rows)-2*most):] // the rows of failed statements come first
 		if text := encode(&all); len(text) <= size {
 			return text
 		}
 	}
 	return nil
 }
+
+// newest returns the last rows, at most so many, without those that decode skips. The rows are in order of time.
+func newest[T any](rows []T, most int, now time.Time, at func(*T) time.Time) []T {
+	rows = rows[max(0, len(rows)-most):]
+	for len(rows) > 0 && stale(at(&rows[0]), now) {
+		rows = rows[1:]
+	}
+	return rows
+}
+
+// stale reports whether a row is too old for the Reader of another instance.
+func stale(at, now time.Time) bool { return at.Before(now.Add(-maxAge)) }
 
 func encode(all *unwritten) []byte {
 	b := &bytes.Buffer{}
@@ -78,24 +143,41 @@ func encode(all *unwritten) []byte {
 	return b.Bytes()
 }
 
-// decode returns the rows that encode wrote at another instance. Every role of the database can send some, so they may
-// be garbage or forged. An error means that they are not used.
+// decode returns the rows that encode wrote at another instance, without those that are too old. Every role of the
+// database can send some, so they may be garbage or forged. An error means that they are not used.
 func decode(text []byte, now time.Time) (all unwritten, err error) {
-	if err := json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(text)), maxDecoded)).Decode(&all); err != nil {
+	// An array bounds the memory: the package json leaves out what has no room. The last elements stay empty.
+	var heard struct {
+		Rows      [maxSent + 1]row                  `json:"rows"`
+		Instances [maxSentInstances + 1]instanceRow `json:"instances"`
+	}
+	if err := json.NewDecoder(io.LimitReader(flate.NewReader(bytes.NewReader(text)), maxDecoded)).Decode(&heard); err != nil {
 		return unwritten{}, fmt.Errorf("reading the counts of another instance: %w", err)
 	}
+	if !heard.Rows[maxSent].At.IsZero() || !heard.Instances[maxSentInstances].At.IsZero() {
+		return unwritten{}, errors.New("reading the counts of another instance: there are more rows than an instance sends")
+	}
 	var sum Counts
-	for i := range all.Rows {
-		r := &all.Rows[i]
+	for i := range heard.Rows {
+		r := &heard.Rows[i]
+		if stale(r.At, now) { // also an empty element
+			continue
+		}
 		ok := usable(r.At, r.Minutes, r.Instance, now, r.Queue, r.Group) && r.within(maxCount) && r.hasHistogram() && (r.Parked == nil || *r.Parked >= 0 && *r.Parked <= math.MaxInt32)
 		if sum.Add(&r.Counts); !ok || !sum.within(maxCount) {
 			return unwritten{}, fmt.Errorf("reading the counts of another instance: the counts of the queue %q are not possible", r.Queue)
 		}
+		all.Rows = append(all.Rows, *r)
 	}
-	for i := range all.Instances {
-		if r := &all.Instances[i]; !usable(r.At, r.Minutes, r.ID, now, r.Hostname) || !r.possible() {
+	for i := range heard.Instances {
+		r := &heard.Instances[i]
+		if stale(r.At, now) {
+			continue
+		}
+		if !usable(r.At, r.Minutes, r.ID, now, r.Hostname) || !r.possible() {
 			return unwritten{}, fmt.Errorf("reading the counts of another instance: the figures of %q are not possible", r.Hostname)
 		}
+		all.Instances = append(all.Instances, *r)
 	}
 	return all, nil
 }
@@ -120,10 +202,10 @@ func (r *instanceRow) possible() bool {
 	return true
 }
 
-// usable reports whether Postgres can read a row, and whether the row is of this time.
+// usable reports whether Postgres can read a row, and whether the row does not begin later than now.
 func usable(at time.Time, minutes int, instance string, now time.Time, texts ...string) bool {
 	_, err := queue.ParseID(instance)
-	return err == nil && minutes == 1 && !at.Before(now.Add(-maxAge)) && !at.After(now.Add(clockAhead)) &&
+	return err == nil && minutes == 1 && !at.After(now.Add(clockAhead)) &&
 		!slices.ContainsFunc(texts, func(text string) bool { return strings.ContainsRune(text, 0) })
 }
 

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -174,7 +176,7 @@ func TestForgedRowsAreRefused(t *testing.T) {
 		{`"queue":"q"`, `"queue":"\u0000"`}, {`"consumer_group":"g"`, `"consumer_group":"\u0000"`}, {`"hostname":"host"`, `"hostname":"\u0000"`},
 		{`"push_messages":1`, `"push_messages":-1`}, {`"push_messages":1`, `"push_messages":9223372036854775807`}, {`"minutes":1`, `"minutes":7`},
 		{`"lag_sum":1`, `"lag_sum":8000000000000000000`},
-		{minute, "2020-01-01T00:00:00Z"}, {minute, "9999-01-01T00:00:00Z"}, {minute, "0000-01-01T00:00:00Z"},
+		{minute, "9999-01-01T00:00:00Z"},
 		{w.sources.Instance.ID, "me"}, {`"latency":[]`, `"latency":null`}, {`"latency":[`, `"latency":[-1,`}, {`"latency":[`, `"latency":[9000000000000000000,`},
 		{`"parked":null`, `"parked":-5`}, {`"db_errors":0`, `"db_errors":9223372036854775807`},
 	} {
@@ -186,6 +188,100 @@ func TestForgedRowsAreRefused(t *testing.T) {
 		require.Error(t, err, "%d", i)
 		r := NewReader(pool, w, func(context.Context) [][]byte { return [][]byte{text} })
 		require.EqualValues(t, 1, r.count(t).pushed)
+	}
+}
+
+// An instance that cannot write for hours sends its newest rows. A row that gets too old on the way is skipped, alone.
+func TestTheRowsOfALongOutageAreNotLost(t *testing.T) {
+	t.Parallel()
+	w, counts := newWriter(nil)
+	for age := 3 * time.Hour; age > 0; age -= time.Minute {
+		at := w.minute.Add(-age)
+		w.unwritten = append(w.unwritten, row{At: at, Minutes: 1, Instance: w.sources.Instance.ID, Queue: "old", Latency: []int64{}, Counts: Counts{PushMessages: 1}})
+		w.unwrittenInstances = append(w.unwrittenInstances, instanceRow{At: at, Minutes: 1, Instance: w.sources.Instance, Figures: Figures{RSSBytes: int64(age)}})
+	}
+	counts.Pushed(pushes(5), make([]queue.PushResult, 5))
+	text := w.Unwritten(5600)
+	for _, later := range []time.Duration{0, 30 * time.Minute} {
+		now := time.Now().Add(later)
+		all, err := decode(text, now)
+		require.NoError(t, err, later)
+		require.InDelta(t, (maxAge-later)/time.Minute, len(all.Rows), 2)
+		require.Equal(t, "q", all.Rows[len(all.Rows)-1].Queue)
+		require.LessOrEqual(t, now.Sub(all.Rows[0].At), maxAge)
+		require.Len(t, all.Instances, maxSentInstances)
+		require.True(t, w.minute.Equal(all.Instances[maxSentInstances-1].At))
+	}
+	all, err := decode(text, time.Now().Add(2*maxAge))
+	require.NoError(t, err)
+	require.Empty(t, all.Rows)
+	require.Empty(t, all.Instances)
+	require.Len(t, w.unwritten, 180, "they are still to be written")
+}
+
+// A few bytes can be very many rows.
+func TestMoreRowsThanAnInstanceSendsAreRefused(t *testing.T) {
+	t.Parallel()
+	w, counts := newWriter(nil)
+	counts.Pushed(pushes(1), make([]queue.PushResult, 1))
+	sent := w.unwrittenRows(maxRows)
+	for _, more := range []int{0, 1, 100} {
+		forged := []unwritten{
+			{Rows: slices.Repeat(sent.Rows, maxSent+more), Instances: sent.Instances},
+			{Rows: sent.Rows, Instances: slices.Repeat(sent.Instances, maxSentInstances+more)},
+		}
+		for i := range forged {
+			_, err := decode(encode(&forged[i]), time.Now())
+			require.Equal(t, more > 0, err != nil, "%d: %v", more, err)
+		}
+	}
+	packed := pack(t, `{"rows":[`+strings.Repeat("{},", 300_000)+`{}]}`)
+	require.Less(t, len(packed), 5600)
+	all, err := decode(packed, time.Now())
+	require.NoError(t, err)
+	require.Empty(t, all.Rows)
+}
+
+// Each statement reads the rows that are not written once, and not again for each of them.
+func TestUnwrittenRowsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	w, _ := newWriter(pool)
+	waiting := int64(1)
+	w.sources.Parked = func() map[Key]int64 {
+		waiting *= 2
+		all := map[Key]int64{}
+		for i := range 50 {
+			all[Key{Queue: fmt.Sprint(i)}] = waiting
+		}
+		return all
+	}
+	for range 20 {
+		_, _, err := w.collect(nil)
+		require.NoError(t, err)
+		w.begin(w.minute.Add(time.Minute), false)
+	}
+	all := NewReader(pool, w, nil).unwritten(t.Context(), Range{})
+	require.Len(t, all.processes(), len(all.Rows))
+	text := func(rows any) string {
+		text, err := marshal(rows)
+		require.NoError(t, err)
+		return text
+	}
+	from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	for name, args := range map[string][]any{
+		sqlSeries:    {from, to, 60, nil, nil, nil, nil, nil, true, 100, text(all.Rows)},
+		sqlLatency:   {from, to, 60, nil, nil, nil, text(all.Rows)},
+		sqlParked:    {from, to, nil, nil, nil, 1000, text(all.processes())},
+		sqlInstances: {from, to, 60, nil, nil, text(all.instances())},
+	} {
+		found, err := pool.Query(t.Context(), "EXPLAIN (ANALYZE, TIMING OFF) "+name, args...)
+		require.NoError(t, err)
+		plan, err := pgx.CollectRows(found, pgx.RowTo[string])
+		require.NoError(t, err)
+		text := strings.Join(plan, "\n")
+		require.Contains(t, text, "Function Scan on json_")
+		require.NotRegexp(t, `(Function Scan on json_|Subquery Scan|CTE Scan).*loops=([2-9]|\d\d)`, text)
 	}
 }
 

@@ -1,12 +1,10 @@
 -- Lists the figures of instances from $1 to $2 in buckets of $3 seconds, in order. $4: a host, $5: a process
--- id (NULL: any). Each figure is an array: least, mean, greatest and last. $6: rows of queues that are perhaps not
--- written, as in series.sql. $7: the rows of their instances.
+-- id (NULL: any). Each figure is an array: least, mean, greatest and last. $6: rows of instances that are perhaps
+-- not written, as in series.sql. popped: what the rows of their queues say.
 SELECT date_bin(make_interval(secs => $3::bigint), i.at, 'epoch') AS at, i.hostname, i.port, i.pid, count(*) AS samples,
        sum(i.db_errors)::bigint AS db_errors, max(i.at) AS last_at,
-       coalesce(sum(CASE WHEN i.written
-           THEN (SELECT sum(h.pop_messages) FROM belfry.history h WHERE h.at = i.at AND h.minutes = i.minutes AND h.instance = i.instance)
-           ELSE (SELECT sum(o.pop_messages) FROM json_populate_recordset(NULL::belfry.history, $6::json) o WHERE o.at = i.at AND o.instance = i.instance)
-       END), 0)::bigint AS popped,
+       coalesce(sum(coalesce(i.popped,
+           (SELECT sum(h.pop_messages) FROM belfry.history h WHERE h.at = i.at AND h.minutes = i.minutes AND h.instance = i.instance))), 0)::bigint AS popped,
        ARRAY[min(i.cpu_user), avg(i.cpu_user), max(i.cpu_user), (array_agg(i.cpu_user ORDER BY i.at DESC))[1]]::float8[] AS cpu_user,
        ARRAY[min(i.cpu_system), avg(i.cpu_system), max(i.cpu_system), (array_agg(i.cpu_system ORDER BY i.at DESC))[1]]::float8[] AS cpu_system,
        ARRAY[min(i.rss_bytes), avg(i.rss_bytes), max(i.rss_bytes), (array_agg(i.rss_bytes ORDER BY i.at DESC))[1]]::float8[] AS rss_bytes,
@@ -14,13 +12,14 @@ SELECT date_bin(make_interval(secs => $3::bigint), i.at, 'epoch') AS at, i.hostn
        ARRAY[min(i.pool_idle), avg(i.pool_idle), max(i.pool_idle), (array_agg(i.pool_idle ORDER BY i.at DESC))[1]]::float8[] AS pool_idle,
        ARRAY[min(i.pool_active), avg(i.pool_active), max(i.pool_active), (array_agg(i.pool_active ORDER BY i.at DESC))[1]]::float8[] AS pool_active
   FROM (
-  SELECT true AS written, w.at, w.minutes, w.instance, w.hostname, w.port, w.pid, w.db_errors, w.cpu_user,
+  SELECT NULL::bigint AS popped, w.at, w.minutes, w.instance, w.hostname, w.port, w.pid, w.db_errors, w.cpu_user,
          w.cpu_system, w.rss_bytes, w.pool_size, w.pool_idle, w.pool_active
     FROM belfry.history_instance w
    UNION ALL
-  SELECT false, n.at, n.minutes, n.instance, n.hostname, n.port, n.pid, n.db_errors, n.cpu_user,
+  SELECT n.popped, n.at, n.minutes, n.instance, n.hostname, n.port, n.pid, n.db_errors, n.cpu_user,
          n.cpu_system, n.rss_bytes, n.pool_size, n.pool_idle, n.pool_active
-    FROM json_populate_recordset(NULL::belfry.history_instance, $7::json) n
+    FROM json_to_recordset($6::json) AS n(at timestamptz, minutes smallint, instance uuid, hostname text, port bigint, pid bigint, db_errors bigint,
+         cpu_user float8, cpu_system float8, rss_bytes bigint, pool_size bigint, pool_idle bigint, pool_active bigint, popped bigint)
    WHERE NOT EXISTS (SELECT 1 FROM belfry.history_instance k WHERE k.at = n.at AND k.minutes = n.minutes AND k.instance = n.instance)) i
  WHERE i.at >= $1::timestamptz AND i.at < $2::timestamptz
    AND ($4::text IS NULL OR i.hostname = $4::text)
