@@ -102,6 +102,11 @@ func TestTheMinuteThatHasBegunIsRead(t *testing.T) {
 	for _, lost := range []error{errors.New("the database is away"), nil} {
 		a.write = func(ctx context.Context, queues, instances []byte) error {
 			is(want) // the rows are being written
+			push(countsA, 1)
+			deliver(countsA, time.Second)
+			want.pushed, want.byQueue, want.delivered, want.popped = want.pushed+1, want.byQueue+1, want.delivered+1, want.popped+1
+			want.processes++
+			is(want) // what is counted meanwhile is in the next minute
 			if lost != nil {
 				return lost
 			}
@@ -113,7 +118,7 @@ func TestTheMinuteThatHasBegunIsRead(t *testing.T) {
 		is(want)
 	}
 	push(countsA, 2)
-	want.pushed, want.byQueue, want.processes = 9, 9, 3
+	want.pushed, want.byQueue = want.pushed+2, want.byQueue+2
 	a.begin(a.minute.Add(time.Minute), false)
 	is(want)
 	a.write = write

@@ -134,12 +134,16 @@ func (w *Writer) Run(ctx context.Context) error {
 func (w *Writer) begin(now time.Time, first bool) (minute time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	minute = now.Add(clockSlack).UTC().Truncate(time.Minute)
-	if w.minute = minute; !minute.After(w.last) {
-		w.minute = w.last.Add(time.Minute) // the clock was set back
-	}
 	if first {
 		w.process.sample(now, w.sources.Pool)
+	}
+	return w.beginLocked(now)
+}
+
+func (w *Writer) beginLocked(now time.Time) (minute time.Time) {
+	minute = now.Add(clockSlack).UTC().Truncate(time.Minute)
+	if w.minute = minute; !minute.After(w.last) {
+		w.minute = w.last.Add(time.Minute) // the clock was set back, or the server stops within the minute
 	}
 	return minute
 }
@@ -179,7 +183,7 @@ func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
 }
 
 // collect appends the rows of the minute to the unwritten ones, if something happened in it. It returns all unwritten
-// rows in JSON. Without rows it returns nil.
+// rows in JSON. Without rows it returns nil. What is counted from then on belongs to the next minute.
 func (w *Writer) collect(before map[Key]int64) (queues, instances []byte, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -198,6 +202,7 @@ func (w *Writer) collect(before map[Key]int64) (queues, instances []byte, err er
 			w.counts.putBack(taken)
 		}
 	}
+	w.beginLocked(now)
 	w.process.sample(now, w.sources.Pool)
 	if len(w.unwrittenInstances) == 0 {
 		return nil, nil, nil
@@ -217,8 +222,8 @@ type minuteRows struct {
 	allParked bool
 }
 
-// rowsLocked returns the rows of the minute that has begun: at most limit of them, made of counts that it may change. It
-// returns nil if nothing happened that is worth rows.
+// rowsLocked returns the rows of the minute that has begun, made of counts that it may change. most bounds their
+// number. It returns nil if nothing happened that is worth rows.
 func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[Key]int64, now time.Time, most int) *minuteRows {
 	m := &minuteRows{}
 	errors := w.counts.DatabaseErrors() - w.dbErrors
