@@ -5,6 +5,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/live"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/sweep"
 )
 
@@ -17,7 +18,7 @@ func (b builder) buildHub() {
 			return string(state)
 		},
 		Waiting: func() int { return b.dispatcher.Waiting() }, WaitingByQueue: b.waitingByQueue,
-		Peers: func() int { return b.listener.Peers() }, OwnUnwritten: func(size int) []byte { return b.writer.Unwritten(size) }, Log: b.log,
+		Peers: func() []queue.ID { return b.listener.PeerIDs() }, OwnUnwritten: func(size int) []byte { return b.writer.Unwritten(size) }, Log: b.log,
 	}, b.cfg.Live)
 	b.bus.Subscribe(b.hub)
 	b.runs = append(b.runs, b.hub.Run)

@@ -3,6 +3,7 @@ package live_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -67,6 +68,8 @@ type network struct {
 	sent map[string]int // by host
 	cut  map[string]bool
 	wire []string
+	// alive are further instances. They send heartbeats and nothing else.
+	alive []queue.ID
 }
 
 func (n *network) send(host string) func(payload string) {
@@ -132,10 +135,16 @@ func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *
 			defer i.mu.Unlock()
 			return i.waiting
 		},
-		Peers: func() int {
+		Peers: func() []queue.ID {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return len(n.hubs) - 1
+			ids := slices.Clone(n.alive)
+			for _, hub := range n.hubs {
+				if hub != i.Hub {
+					ids = append(ids, hub.Instance)
+				}
+			}
+			return ids
 		},
 		OwnUnwritten: func(int) []byte {
 			i.mu.Lock()

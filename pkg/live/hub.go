@@ -38,8 +38,8 @@ type Deps struct {
 	// Waiting counts the waiting requests. WaitingByQueue leaves out those for no single queue.
 	Waiting        func() int
 	WaitingByQueue func() map[string]int
-	// Peers counts the other instances.
-	Peers func() int
+	// Peers returns the other instances.
+	Peers func() []queue.ID
 	// OwnUnwritten returns what this instance has counted and not written to the history, in at most so many bytes. Only
 	// the readers of the other instances understand it. It returns nil if there is nothing.
 	OwnUnwritten func(size int) []byte

@@ -26,18 +26,15 @@ const (
 // exchange asks the other instances what they have counted and not written, and answers them.
 type exchange struct {
 	send  func(m message)
-	peers func() int
+	peers func() []queue.ID
 	own   func(size int) []byte
 	// wake has an element if an instance has asked since the last answer.
 	wake chan struct{}
 
 	mu      sync.Mutex // guards the rest
 	answers map[queue.ID]answer
-	// latest is the latest question. Further readers use its answers until reusable. open are the questions that wait
-	// for answers.
-	latest   *question
-	reusable time.Time
-	open     []*question
+	// latest is the latest question. No other one is open.
+	latest *question
 }
 
 // answer is what another instance has counted and not written.
@@ -46,11 +43,15 @@ type answer struct {
 	text  []byte
 }
 
-// question is one question to all other instances. done is closed when want of them have answered, or in answerPatience.
+// question is one question to all other instances. It is open until done is closed: when expectedAnswers of them have
+// answered, or in answerPatience. Further readers share it until then, and until reusableUntil.
 type question struct {
-	want     int
-	answered map[queue.ID]bool
-	done     chan struct{}
+	expectedAnswers int
+	answered        map[queue.ID]bool
+	done            chan struct{}
+	reusableUntil   time.Time // zero while it is open
+	// outdated: since the question, another instance sent figures, so its answer may be older than these.
+	outdated bool
 }
 
 func newExchange(h *Hub) *exchange {
@@ -62,45 +63,40 @@ func newExchange(h *Hub) *exchange {
 // before. If there is no other instance it asks nobody.
 func (h *Hub) Unwritten(ctx context.Context) [][]byte {
 	x := h.exchange
-	want := min(x.peers(), maxPeers)
-	if want == 0 {
+	peers := min(len(x.peers()), maxPeers)
+	if peers == 0 {
 		return nil
 	}
 	select {
-	case <-x.ask(want).done:
+	case <-x.ask(peers).done:
 	case <-ctx.Done():
 	}
 	return x.known()
 }
 
-// ask returns the latest question if its answers are new enough. Otherwise it asks a new one.
-func (x *exchange) ask(want int) *question {
+// ask returns the latest question if it is open, or if its answers are new enough. Otherwise it asks a new one.
+func (x *exchange) ask(expectedAnswers int) *question {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	now := time.Now()
-	if x.latest != nil && now.Before(x.reusable) {
-		return x.latest
+	if q := x.latest; q != nil && (q.reusableUntil.IsZero() || !q.outdated && time.Now().Before(q.reusableUntil)) {
+		return q
 	}
-	q := &question{want: want, answered: map[queue.ID]bool{}, done: make(chan struct{})}
-	x.latest, x.reusable = q, now.Add(answerPatience+answerReuse)
-	x.open = append(x.open, q)
+	q := &question{expectedAnswers: expectedAnswers, answered: map[queue.ID]bool{}, done: make(chan struct{})}
+	x.latest = q
 	time.AfterFunc(answerPatience, func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.endLocked(q)
+		q.end()
 	})
 	x.send(message{Ask: true})
 	return q
 }
 
-// endLocked ends a question, if it is still open.
-func (x *exchange) endLocked(q *question) {
-	if i := slices.Index(x.open, q); i >= 0 {
-		x.open = slices.Delete(x.open, i, i+1)
+// end ends a question, if it is still open.
+func (q *question) end() {
+	if q.reusableUntil.IsZero() {
+		q.reusableUntil = time.Now().Add(answerReuse)
 		close(q.done)
-		if q == x.latest && !x.reusable.IsZero() {
-			x.reusable = time.Now().Add(answerReuse)
-		}
 	}
 }
 
@@ -123,18 +119,21 @@ func (x *exchange) heard(from queue.ID, m *message) {
 	if m.Ask {
 		wake(x.wake)
 	}
+	if m.Rates == nil && !m.Answer || !slices.Contains(x.peers(), from) {
+		return
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if m.Rates != nil { // the answers that are known are older
-		x.reusable = time.Time{}
+	if m.Rates != nil && x.latest != nil {
+		x.latest.outdated = true
 	}
 	if _, known := x.answers[from]; !m.Answer || !known && len(x.answers) >= maxPeers {
 		return
 	}
 	x.answers[from] = answer{time.Now(), m.Unwritten}
-	for _, q := range slices.Clone(x.open) {
-		if q.answered[from] = true; len(q.answered) >= q.want {
-			x.endLocked(q)
+	if q := x.latest; q != nil {
+		if q.answered[from] = true; len(q.answered) >= q.expectedAnswers {
+			q.end()
 		}
 	}
 }

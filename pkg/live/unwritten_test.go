@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/live"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // count sets what an instance has counted and not written.
@@ -140,10 +141,50 @@ func TestForgedQuestionsAndAnswersAreBounded(t *testing.T) {
 			<-time.After(time.Millisecond)
 		}
 		require.LessOrEqual(t, n.count("b")-before, 5)
-		for i := range 1000 {
-			a.Heard(`{"v":1,"i":"019e5f1e-0000-7000-8000-00000000` + string(rune('a'+i%6)) + string("0123456789"[i%10]) + string("0123456789"[i/100]) + string("0123456789"[i/10%10]) + `","answer":true,"u":"eA=="}`)
+		answers := func(id queue.ID) string { return `{"v":1,"i":"` + id.String() + `","answer":true,"u":"eA=="}` }
+		for range 1000 {
+			a.Heard(answers(queue.NewID()))
 		}
 		found, _ := a.asks(t)
+		require.Equal(t, []string{"of b"}, found, "the others send no heartbeats")
+		for range 1000 {
+			id := queue.NewID()
+			n.mu.Lock()
+			n.alive = append(n.alive, id)
+			n.mu.Unlock()
+			a.Heard(answers(id))
+		}
+		found, _ = a.asks(t)
 		require.Len(t, found, 64)
+	})
+}
+
+// Forged figures cannot make each reader send a question of its own.
+func TestReadersShareAQuestionWhileForgedFiguresCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := start(t, n, "a"), start(t, n, "b")
+		b.count("of b")
+		forged := func(id queue.ID) { a.Heard(`{"v":1,"i":"` + id.String() + `","r":{"s":1,"q":[]}}`) }
+		before, began := n.count("a"), time.Now()
+		for range 40 {
+			var readers sync.WaitGroup
+			for range 10 {
+				readers.Go(func() {
+					forged(b.Instance)
+					a.Unwritten(t.Context())
+				})
+			}
+			readers.Wait()
+		}
+		require.LessOrEqual(t, n.count("a")-before, int(time.Since(began)/(250*time.Millisecond))+2, "b answers four times a second")
+
+		<-time.After(time.Second)
+		a.asks(t)
+		before = n.count("a")
+		forged(queue.NewID())
+		a.asks(t)
+		require.Equal(t, before, n.count("a"), "no instance has sent these figures")
 	})
 }
