@@ -29,16 +29,18 @@
 //     themselves again. So a new instance, and one that missed notifications, knows who watches.
 //
 // Every role of the database can send and hear such notifications. A forged one can show wrong figures to
-// watchers, and make an instance send figures, at most once a second. It changes nothing else.
+// watchers, and make an instance send figures, at most once a second. A forged question makes an instance send an
+// answer of at most 7,800 bytes, at most once in 250 ms. A forged answer in the name of a live instance changes what the
+// history says of the minutes that are not written, for at most 2 minutes. It changes nothing else.
 //
 // # What is not written to the history
 //
-// The counts of the current minute are in the memory of the instances, with and without watchers. Who reads the history
-// asks for them (Hub.Unwritten):
+// The counts of the current minute are in the memory of the instances, with and without watchers. A reader of the
+// history asks for them (Hub.Unwritten):
 //
 //   - An instance that is alone asks nobody. If nobody reads, nobody asks.
-//   - The reads of one page share one question. Its answers are used for half a second, or until another
-//     instance sends figures.
+//   - The reads of one page share one question. A question that is open is shared. Its answers are used for half a
+//     second, or until another instance sends figures.
 //   - An instance answers all questions of a quarter of a second with one notification.
 //   - A reader waits for an answer for at most half a second. Then it uses the last one of that instance.
 //
