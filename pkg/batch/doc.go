@@ -18,7 +18,8 @@
 // An operation names the lock stripes it uses: hashes of the partitions it touches. Batches that
 // are in flight at the same time never share a stripe: they would only wait for each other's row
 // locks. An operation whose stripe is in use waits, and so does every later operation on the same
-// stripes. So an operation on many partitions is never overtaken forever.
+// stripes. So an operation on many partitions is never overtaken forever. Of the operations above
+// Config.MaxSize that wait, only the oldest makes later operations wait.
 //
 // # Errors
 //

@@ -41,6 +41,11 @@ func (m *Manager[T]) startLocked(own *op[T]) (mine flight[T], ok bool) {
 
 // takeLocked removes the next batch from the queue: the oldest operations whose
 // stripes are free and not wanted by an older operation that must wait.
+//
+// Of the oversized operations that wait, only the oldest keeps its stripes from younger
+// operations: 20 of them want most of all stripes, and leave one after the other. The
+// oldest leaves when the flights that hold its stripes have ended and oversized operations
+// may leave. Then the next one is the oldest, so none waits forever.
 func (m *Manager[T]) takeLocked() (flight[T], bool) {
 	if !m.mayLeaveLocked() {
 		return flight[T]{}, false
@@ -49,6 +54,7 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 	m.wanted = m.busy
 	// One flight is left for the operations that are not oversized.
 	noLarge := m.oversized >= max(1, m.cfg.MaxFlushes-1)
+	wantsAlready := false // an older oversized operation wants its stripes
 	kept := m.waiting[:0]
 	for i, o := range m.waiting {
 		full := len(batch.ops) > 0 && batch.size+o.size > m.cfg.MaxSize
@@ -57,8 +63,12 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 			break
 		}
 		differs := m.sameStripes && len(batch.ops) > 0 && !slices.Equal(o.stripes, batch.ops[0].stripes)
-		if differs || noLarge && o.size > m.cfg.MaxSize || m.wanted.hasAny(o.stripes) {
-			m.wanted.add(o.stripes)
+		oversized := o.size > m.cfg.MaxSize
+		if differs || noLarge && oversized || m.wanted.hasAny(o.stripes) {
+			if !oversized || !wantsAlready {
+				m.wanted.add(o.stripes)
+			}
+			wantsAlready = wantsAlready || oversized
 			kept = append(kept, o)
 			continue
 		}
