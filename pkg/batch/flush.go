@@ -57,14 +57,14 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 	wantsAlready := false // an older oversized operation wants its stripes
 	kept := m.waiting[:0]
 	for i, o := range m.waiting {
-		full := len(batch.ops) > 0 && batch.size+o.size > m.cfg.MaxSize
-		if full {
-			kept = append(kept, m.waiting[i:]...)
+		oversized := o.size > m.cfg.MaxSize
+		if !oversized && len(batch.ops) > 0 && batch.size+o.size > m.cfg.MaxSize {
+			kept = append(kept, m.waiting[i:]...) // the batch is full
 			break
 		}
 		differs := m.sameStripes && len(batch.ops) > 0 && !slices.Equal(o.stripes, batch.ops[0].stripes)
-		oversized := o.size > m.cfg.MaxSize
-		if differs || noLarge && oversized || m.wanted.hasAny(o.stripes) {
+		alone := oversized && (noLarge || len(batch.ops) > 0)
+		if differs || alone || m.wanted.hasAny(o.stripes) {
 			if !oversized || !wantsAlready {
 				m.wanted.add(o.stripes)
 			}

@@ -1,6 +1,8 @@
 package batch_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +41,26 @@ func TestOnlyTheOldestOversizedOperationKeepsItsStripes(t *testing.T) {
 				h.land(nil, nil)
 				require.ElementsMatch(t, []string{"large3", "2"}, h.inFlight(), "3b waits for large3")
 				h.landAll()
+			})
+		})
+	}
+}
+
+// An oversized operation that waits does not end the batch of the others.
+func TestOversizedOperationsDoNotSplitABatch(t *testing.T) {
+	for _, flights := range []int{1, 2} {
+		t.Run(fmt.Sprint(flights), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = flights })
+				for _, name := range []string{"first", "large1", "a", "large2", "b", "large3", "c"} {
+					size := 1
+					if strings.HasPrefix(name, "large") {
+						size = 100_000
+					}
+					h.begin(t.Context(), name, nil, size)
+				}
+				h.landAll()
+				require.Equal(t, []string{"first", "large1", "a b c", "large2", "large3"}, h.tried())
 			})
 		})
 	}
