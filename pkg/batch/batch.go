@@ -52,20 +52,27 @@ type Manager[T any] struct {
 	sameStripes bool
 
 	mu sync.Mutex
-	// waiting are the operations that have not left yet, oldest first. size is the
-	// sum of their sizes, of which each is at most Config.MaxSize.
+	// waiting are the operations that have not left yet, oldest first.
 	waiting []*op[T]
-	size    int
-	// blocked are the operations for which the queue has no room, oldest first.
-	blocked []*op[T]
-	// inFlight is the number of batches in flight, oversized those above Config.MaxSize among them.
-	inFlight, oversized int
+	// oversized operations exceed Config.MaxSize. They take no room from the regular ones.
+	regular, oversized kind[T]
 	// busy are the stripes of the batches in flight. Only takeLocked uses wanted.
 	busy, wanted stripeSet
 	timer        *time.Timer
 	closed       bool
 	// drained is closed when the manager is closed and has no operation left.
 	drained chan struct{}
+}
+
+// kind is what the manager counts apart for regular and for oversized operations.
+type kind[T any] struct {
+	// size is the sum of the sizes of the waiting operations, of which each is at most
+	// Config.MaxSize. It is at most Config.QueueSize.
+	size int
+	// blocked are the operations for which the queue has no room, oldest first.
+	blocked []*op[T]
+	// inFlight is the number of batches in flight.
+	inFlight int
 }
 
 // op is one operation from the call of Do until its outcome.
@@ -136,8 +143,8 @@ func (m *Manager[T]) add(o *op[T]) (own flight[T], leaves bool, err error) {
 	if m.closed {
 		return own, false, ErrClosed
 	}
-	if len(m.blocked) > 0 || !m.hasRoomLocked(o) {
-		m.blocked = append(m.blocked, o)
+	if k := m.kindOf(o); len(k.blocked) > 0 || !m.hasRoomLocked(o) {
+		k.blocked = append(k.blocked, o)
 		return own, false, nil
 	}
 	m.enqueueLocked(o)
@@ -145,40 +152,57 @@ func (m *Manager[T]) add(o *op[T]) (own flight[T], leaves bool, err error) {
 	return own, leaves, nil
 }
 
-func (m *Manager[T]) hasRoomLocked(o *op[T]) bool {
-	return len(m.waiting) == 0 || m.size+m.queued(o) <= m.cfg.QueueSize
+func (m *Manager[T]) isOversized(o *op[T]) bool { return o.size > m.cfg.MaxSize }
+
+func (m *Manager[T]) kindOf(o *op[T]) *kind[T] {
+	if m.isOversized(o) {
+		return &m.oversized
+	}
+	return &m.regular
 }
 
-// queued returns the share of o in the queue. One oversized operation that waits does not fill the queue.
+func (m *Manager[T]) hasRoomLocked(o *op[T]) bool {
+	k := m.kindOf(o)
+	return k.size == 0 || k.size+m.queued(o) <= m.cfg.QueueSize
+}
+
+// queued returns the share of o in the queue.
 func (m *Manager[T]) queued(o *op[T]) int { return min(o.size, m.cfg.MaxSize) }
 
 func (m *Manager[T]) enqueueLocked(o *op[T]) {
 	o.state = stateWaiting
 	m.waiting = append(m.waiting, o)
-	m.size += m.queued(o)
+	m.kindOf(o).size += m.queued(o)
 }
 
 // admitLocked queues blocked operations while there is room.
 func (m *Manager[T]) admitLocked() {
-	n := 0
-	for n < len(m.blocked) && m.hasRoomLocked(m.blocked[n]) {
-		m.enqueueLocked(m.blocked[n])
-		n++
+	for _, k := range []*kind[T]{&m.regular, &m.oversized} {
+		n := 0
+		for n < len(k.blocked) && m.hasRoomLocked(k.blocked[n]) {
+			m.enqueueLocked(k.blocked[n])
+			n++
+		}
+		k.blocked = slices.Delete(k.blocked, 0, n)
 	}
-	m.blocked = slices.Delete(m.blocked, 0, n)
 }
+
+func (m *Manager[T]) inFlightLocked() int { return m.regular.inFlight + m.oversized.inFlight }
+
+func (m *Manager[T]) blockedLocked() int { return len(m.regular.blocked) + len(m.oversized.blocked) }
 
 // withdraw removes o from the queue. It returns false if o has left already.
 func (m *Manager[T]) withdraw(o *op[T]) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	k := m.kindOf(o)
 	isO := func(other *op[T]) bool { return other == o }
 	switch o.state {
 	case stateBlocked:
-		m.blocked = slices.DeleteFunc(m.blocked, isO)
+		k.blocked = slices.DeleteFunc(k.blocked, isO)
 	case stateWaiting:
 		m.waiting = slices.DeleteFunc(m.waiting, isO)
-		m.size -= m.queued(o)
+		k.size -= m.queued(o)
 		m.admitLocked()
 	default:
 		return false
@@ -207,7 +231,7 @@ func (m *Manager[T]) Close(ctx context.Context) error {
 
 // signalDrainedLocked closes drained if the manager is closed and has no operation left.
 func (m *Manager[T]) signalDrainedLocked() {
-	if !m.closed || m.inFlight > 0 || len(m.waiting) > 0 || len(m.blocked) > 0 {
+	if !m.closed || m.inFlightLocked() > 0 || len(m.waiting) > 0 || m.blockedLocked() > 0 {
 		return
 	}
 	select {
@@ -219,8 +243,9 @@ func (m *Manager[T]) signalDrainedLocked() {
 
 // Status is the load of a manager.
 type Status struct {
-	// Waiting is the total size of the waiting operations. Blocked is the number of callers for
-	// which the queue has no room. InFlight is the number of batches in flight.
+	// Waiting is the total size of the waiting operations, of which each is at most Config.MaxSize.
+	// Blocked is the number of callers for which the queue has no room. InFlight is the number of
+	// batches in flight.
 	Waiting, Blocked, InFlight int
 }
 
@@ -228,5 +253,5 @@ type Status struct {
 func (m *Manager[T]) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Status{Waiting: m.size, Blocked: len(m.blocked), InFlight: m.inFlight}
+	return Status{Waiting: m.regular.size + m.oversized.size, Blocked: m.blockedLocked(), InFlight: m.inFlightLocked()}
 }

@@ -10,16 +10,18 @@
 // small operations share a transaction and large batches share the database. Batches leave in the
 // order in which their operations arrived.
 //
-// An operation above Config.MaxSize has a batch of its own, which takes long. Small batches do not wait
-// for it, and one of the flights is never used by such batches.
+// An operation above Config.MaxSize is oversized. It has a batch of its own, which takes long. It
+// leaves while others are in flight. Other operations do not wait for it: oversized operations leave
+// one flight for them, and have a queue of Config.QueueSize for themselves. The exception is
+// Config.MaxFlushes 1, where all share the one flight.
 //
 // # Lock stripes
 //
 // An operation names the lock stripes it uses: hashes of the partitions it touches. Batches that
 // are in flight at the same time never share a stripe: they would only wait for each other's row
 // locks. An operation whose stripe is in use waits, and so does every later operation on the same
-// stripes. So an operation on many partitions is never overtaken forever. Of the operations above
-// Config.MaxSize that wait, only the oldest makes later operations wait.
+// stripes. So an operation on many partitions is never overtaken forever. Of the oversized
+// operations that wait, only the oldest makes later operations wait.
 //
 // # Errors
 //

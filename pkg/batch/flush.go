@@ -29,8 +29,7 @@ func (m *Manager[T]) startLocked(own *op[T]) (mine flight[T], ok bool) {
 		if !more {
 			return mine, ok
 		}
-		m.inFlight++
-		m.oversized += m.oversizedIn(batch)
+		m.kindOf(batch.ops[0]).inFlight++
 		if own != nil && own.state == stateGone && !ok {
 			mine, ok = batch, true // own left with the first batch that changed its state
 			continue
@@ -47,24 +46,24 @@ func (m *Manager[T]) startLocked(own *op[T]) (mine flight[T], ok bool) {
 // oldest leaves when the flights that hold its stripes have ended and oversized operations
 // may leave. Then the next one is the oldest, so none waits forever.
 func (m *Manager[T]) takeLocked() (flight[T], bool) {
-	if !m.mayLeaveLocked() {
-		return flight[T]{}, false
-	}
 	var batch flight[T]
+	regularLeave, oversizedLeave := m.regularLeaveLocked(), m.oversizedLeaveLocked()
+	if !regularLeave && !oversizedLeave {
+		return batch, false
+	}
 	m.wanted = m.busy
-	// One flight is left for the operations that are not oversized.
-	noLarge := m.oversized >= max(1, m.cfg.MaxFlushes-1)
 	wantsAlready := false // an older oversized operation wants its stripes
 	kept := m.waiting[:0]
 	for i, o := range m.waiting {
-		oversized := o.size > m.cfg.MaxSize
-		if !oversized && len(batch.ops) > 0 && batch.size+o.size > m.cfg.MaxSize {
+		oversized, mayLeave := m.isOversized(o), regularLeave
+		if oversized {
+			mayLeave = oversizedLeave && len(batch.ops) == 0
+		} else if len(batch.ops) > 0 && batch.size+o.size > m.cfg.MaxSize {
 			kept = append(kept, m.waiting[i:]...) // the batch is full
 			break
 		}
 		differs := m.sameStripes && len(batch.ops) > 0 && !slices.Equal(o.stripes, batch.ops[0].stripes)
-		alone := oversized && (noLarge || len(batch.ops) > 0)
-		if differs || alone || m.wanted.hasAny(o.stripes) {
+		if differs || !mayLeave || m.wanted.hasAny(o.stripes) {
 			if !oversized || !wantsAlready {
 				m.wanted.add(o.stripes)
 			}
@@ -75,7 +74,7 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 		o.state = stateGone
 		batch.ops = append(batch.ops, o)
 		batch.size += o.size
-		m.size -= m.queued(o)
+		m.kindOf(o).size -= m.queued(o)
 	}
 	clear(m.waiting[len(kept):])
 	m.waiting = kept
@@ -89,34 +88,30 @@ func (m *Manager[T]) takeLocked() (flight[T], bool) {
 	return batch, true
 }
 
-// oversizedIn returns 1 if the batch is one operation that exceeds Config.MaxSize, else 0.
-func (m *Manager[T]) oversizedIn(batch flight[T]) int {
-	if batch.size > m.cfg.MaxSize {
-		return 1
-	}
-	return 0
+// oversizedLeaveLocked reports whether another oversized operation may leave. One flight is
+// left for the other operations, if there are several.
+func (m *Manager[T]) oversizedLeaveLocked() bool {
+	return m.oversized.size > 0 && m.inFlightLocked() < m.cfg.MaxFlushes && m.oversized.inFlight < max(1, m.cfg.MaxFlushes-1)
 }
 
-// mayLeaveLocked reports whether another batch may leave. If others are in flight,
-// it must be large enough for a transaction of its own. Oversized batches take long, so a small batch does
-// not wait for them.
-func (m *Manager[T]) mayLeaveLocked() bool {
-	if m.inFlight >= m.cfg.MaxFlushes || m.inFlight > m.oversized && m.size < m.cfg.ConcurrentSize {
+// regularLeaveLocked reports whether another batch of regular operations may leave. If
+// others are in flight, it must be large enough for a transaction of its own. It does not
+// wait for oversized operations, which take long.
+func (m *Manager[T]) regularLeaveLocked() bool {
+	if m.regular.size == 0 || m.inFlightLocked() >= m.cfg.MaxFlushes {
 		return false
 	}
-	return m.waitedEnoughLocked()
+	return (m.regular.inFlight == 0 || m.regular.size >= m.cfg.ConcurrentSize) && m.waitedEnoughLocked()
 }
 
-// waitedEnoughLocked reports whether the next batch need not wait for more
-// operations. If it must wait, waitedEnoughLocked sets the timer.
+// waitedEnoughLocked reports whether the next batch of regular operations need not wait for
+// more of them. If it must wait, waitedEnoughLocked sets the timer.
 func (m *Manager[T]) waitedEnoughLocked() bool {
-	if len(m.waiting) == 0 {
-		return false
-	}
-	if m.cfg.MaxWait <= 0 || m.closed || m.size >= m.cfg.MaxSize {
+	if m.cfg.MaxWait <= 0 || m.closed || m.regular.size >= m.cfg.MaxSize {
 		return true
 	}
-	left := m.cfg.MaxWait - time.Since(m.waiting[0].since)
+	oldest := slices.IndexFunc(m.waiting, func(o *op[T]) bool { return !m.isOversized(o) })
+	left := m.cfg.MaxWait - time.Since(m.waiting[oldest].since)
 	if left <= 0 {
 		return true
 	}
@@ -139,8 +134,7 @@ func (m *Manager[T]) run(batch flight[T]) {
 	for _, o := range batch.ops {
 		m.busy.remove(o.stripes)
 	}
-	m.inFlight--
-	m.oversized -= m.oversizedIn(batch)
+	m.kindOf(batch.ops[0]).inFlight--
 	m.startLocked(nil)
 	m.signalDrainedLocked()
 }

@@ -1,9 +1,11 @@
 package batch_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,4 +66,84 @@ func TestOversizedOperationsDoNotSplitABatch(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A full queue of one kind takes no room from the other kind.
+func TestOversizedOperationsHaveTheirOwnQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.QueueSize, c.ConcurrentSize = 2, 200, 100 })
+		var all []<-chan error
+		for i := range 4 {
+			all = append(all, h.begin(t.Context(), fmt.Sprint("large", i), nil, 100_000))
+		}
+		require.Equal(t, batch.Status{Waiting: 200, Blocked: 1, InFlight: 1}, h.Status())
+		all = append(all, h.do("small"))
+		require.Equal(t, []string{"large0", "small"}, h.inFlight())
+		for range 201 {
+			all = append(all, h.do("more"))
+		}
+		require.Equal(t, batch.Status{Waiting: 400, Blocked: 2, InFlight: 2}, h.Status())
+		closed := make(chan error, 1)
+		go func() { closed <- h.Close(t.Context()) }()
+		h.land(nil, nil)
+		require.Equal(t, batch.Status{Waiting: 400, Blocked: 1, InFlight: 2}, h.Status(), "large3 has the place of large1")
+		h.landAll()
+		for _, out := range append(all, closed) {
+			require.NoError(t, outcome(t, out))
+		}
+		require.Equal(t, batch.Status{}, h.Status())
+	})
+}
+
+// A blocked oversized operation leaves its list when its context ends.
+func TestBlockedOversizedOperationIsWithdrawn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.QueueSize = 100 })
+		h.begin(t.Context(), "in-flight", nil, 500)
+		ctx, leave := context.WithCancel(t.Context())
+		waiting, blocked := h.begin(ctx, "waiting", nil, 500), h.begin(ctx, "blocked", nil, 500)
+		h.begin(t.Context(), "patient", nil, 500)
+		require.Equal(t, batch.Status{Waiting: 100, Blocked: 2, InFlight: 1}, h.Status())
+		leave()
+		require.ErrorIs(t, outcome(t, waiting), batch.ErrWithdrawn)
+		require.ErrorIs(t, outcome(t, blocked), batch.ErrWithdrawn)
+		require.Equal(t, batch.Status{Waiting: 100, InFlight: 1}, h.Status())
+		h.landAll()
+		require.Equal(t, []string{"in-flight", "patient"}, h.tried())
+	})
+}
+
+// An oversized operation that waits does not make the others leave before they are
+// ConcurrentSize.
+func TestOthersGatherBesideAWaitingOversizedOperation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.ConcurrentSize = 4, 3 })
+		stripes := []batch.LockStripe{1}
+		h.begin(t.Context(), "large1", stripes, 100_000)
+		h.begin(t.Context(), "large2", stripes, 100_000)
+		h.doMany("s", 3)
+		require.Equal(t, []string{"large1", "s0"}, h.inFlight())
+		h.begin(t.Context(), "large3", nil, 100_000)
+		require.Equal(t, []string{"large1", "s0", "large3"}, h.inFlight(), "an oversized batch leaves while others are in flight")
+		h.do("s3")
+		require.Equal(t, []string{"large1", "s0", "large3", "s1 s2 s3"}, h.inFlight())
+		h.landAll()
+	})
+}
+
+// An oversized operation never waits for more operations, and does not end such a wait.
+func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second })
+		h.begin(t.Context(), "large1", nil, 100_000)
+		h.begin(t.Context(), "large2", nil, 100_000)
+		time.Sleep(time.Minute)
+		h.do("a")
+		time.Sleep(999 * time.Millisecond)
+		h.do("b")
+		require.Equal(t, []string{"large1"}, h.inFlight())
+		time.Sleep(time.Millisecond)
+		require.Equal(t, []string{"large1", "a b"}, h.inFlight())
+		h.landAll()
+	})
 }
