@@ -83,7 +83,9 @@ type Claimer struct {
 	// leased and consuming commit together the pops of many callers. A lease does not wait for the
 	// disk and a consumption (autoAck) does, so they do not share transactions.
 	leased, consuming *batch.Manager[*call]
-	sizes             *messageSizes
+	// maxSize is batch.max_size.
+	maxSize int
+	sizes   *messageSizes
 	// orphans are leases that a claim may have taken and whose answer was lost.
 	orphans chan queue.ID
 	// urgent sends a pipeline on the connections of woken pops.
@@ -94,7 +96,7 @@ type Claimer struct {
 
 // New returns a Claimer.
 func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
-	c := &Claimer{Deps: deps, orphans: make(chan queue.ID, maxOrphans), sizes: newMessageSizes(), urgent: pipeline.On(deps.Pool.Pool)}
+	c := &Claimer{Deps: deps, maxSize: cfg.MaxSize, orphans: make(chan queue.ID, maxOrphans), sizes: newMessageSizes(), urgent: pipeline.On(deps.Pool.Pool)}
 	if deps.Urgent != nil {
 		c.urgent = pipeline.On(deps.Urgent)
 	}
@@ -134,7 +136,9 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	if target.Partition != 0 {
 		stripes = []batch.LockStripe{batch.LockStripeOf(target.Partition)}
 	}
-	if err := manager.Do(ctx, one, stripes, max(1, req.Batch)); err != nil {
+	// A pop may find nothing, whatever it asks for. So none counts as oversized.
+	size := min(max(1, req.Batch), c.maxSize)
+	if err := manager.Do(ctx, one, stripes, size); err != nil {
 		c.orphan(err, false, one)
 		if target.Partition != 0 && postgres.Unreadable(err) {
 			err = c.postpone(ctx, one, err)
