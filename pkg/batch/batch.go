@@ -243,7 +243,8 @@ func (m *Manager[T]) signalDrainedLocked() {
 
 // Status is the load of a manager.
 type Status struct {
-	// Waiting is the total size of the waiting operations, of which each is at most Config.MaxSize.
+	// Waiting is the total size of the waiting operations (messages), where each counts at most
+	// Config.MaxSize.
 	// Blocked is the number of callers for which the queue has no room. InFlight is the number of
 	// batches in flight.
 	Waiting, Blocked, InFlight int

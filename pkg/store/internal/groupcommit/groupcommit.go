@@ -118,7 +118,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return &Metrics{
 		reg:   reg,
 		calls: histogram("belfry_batch_calls", "Calls committed together.", counts),
-		size:  histogram("belfry_batch_size", "Messages committed together, 16 KiB of pushed payloads counting as one more; of pops, messages asked for.", counts),
+		size:  histogram("belfry_batch_size", "Messages committed together, 16 KiB of pushed payloads counting as one more; of pops, messages asked for, each at most batch.max_size.", counts),
 		seconds: histogram("belfry_batch_flush_duration_seconds", "Duration of a flush.",
 			[]float64{.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 5}),
 		splits:   counter("belfry_batch_splits_total", "Batches that failed and were split to find the culprit."),
@@ -193,8 +193,8 @@ func (m *Metrics) observeStatus(op string, status func() batch.Status, queueSize
 		opts := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"op": op}}
 		promauto.With(m.reg).NewGaugeFunc(opts, func() float64 { return float64(value(status())) })
 	}
-	gauge("belfry_batch_queue_depth", "Size of what waits for a flush.", func(s batch.Status) int { return s.Waiting })
-	gauge("belfry_batch_queue_size", "The largest queue depth (batch.queue_size). More calls are blocked.", func(batch.Status) int { return queueSize })
+	gauge("belfry_batch_queue_depth", "Messages that wait for a flush, where a call counts at most batch.max_size.", func(s batch.Status) int { return s.Waiting })
+	gauge("belfry_batch_queue_size", "The largest queue depth (batch.queue_size), and as much again for calls above batch.max_size. More calls are blocked.", func(batch.Status) int { return queueSize })
 	gauge("belfry_batch_blocked_callers", "Callers for whom there is no room.", func(s batch.Status) int { return s.Blocked })
 	gauge("belfry_batch_flushes_in_flight", "Flushes in flight.", func(s batch.Status) int { return s.InFlight })
 }
