@@ -1,9 +1,9 @@
 package batch
 
 // stripeBits sets the number of stripes. An operation on one partition shares one by chance with 7 % of
-// the operations on 10,000 partitions. Two of those share one almost always, so they leave one after the
-// other, and only the oldest that waits wants its stripes. So together they hold up at most 15 % of the
-// operations on one partition.
+// the operations on 10,000 partitions. Two operations on 10,000 partitions share a stripe almost always.
+// So they leave one after the other. Of those that wait, only the oldest wants its stripes. So together
+// they hold up at most 15 % of the operations on one partition.
 const stripeBits = 17
 
 // LockStripe is a hash of a key. Two batches in flight never share a stripe.
