@@ -79,6 +79,24 @@ func TestBatchWaitsForMoreOperations(t *testing.T) {
 	})
 }
 
+// An oversized operation never waits for more operations, and does not end such a wait.
+func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second })
+		h.begin(t.Context(), "large1", nil, 100_000)
+		h.begin(t.Context(), "large2", nil, 100_000)
+		time.Sleep(time.Minute)
+		h.do("a")
+		time.Sleep(999 * time.Millisecond)
+		h.do("b")
+		require.Equal(t, []string{"large1"}, h.inFlight())
+		time.Sleep(time.Millisecond)
+		require.Equal(t, []string{"large1", "a b"}, h.inFlight())
+		h.landAll()
+	})
+}
+
 // Batches in flight never share a stripe, and a later operation on a stripe never
 // overtakes an earlier one.
 func TestBatchesInFlightShareNoStripe(t *testing.T) {

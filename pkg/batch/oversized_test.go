@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -127,23 +126,6 @@ func TestOthersGatherBesideAWaitingOversizedOperation(t *testing.T) {
 		require.Equal(t, []string{"large1", "s0", "large3"}, h.inFlight(), "an oversized batch leaves while others are in flight")
 		h.do("s3")
 		require.Equal(t, []string{"large1", "s0", "large3", "s1 s2 s3"}, h.inFlight())
-		h.landAll()
-	})
-}
-
-// An oversized operation never waits for more operations, and does not end such a wait.
-func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second })
-		h.begin(t.Context(), "large1", nil, 100_000)
-		h.begin(t.Context(), "large2", nil, 100_000)
-		time.Sleep(time.Minute)
-		h.do("a")
-		time.Sleep(999 * time.Millisecond)
-		h.do("b")
-		require.Equal(t, []string{"large1"}, h.inFlight())
-		time.Sleep(time.Millisecond)
-		require.Equal(t, []string{"large1", "a b"}, h.inFlight())
 		h.landAll()
 	})
 }
