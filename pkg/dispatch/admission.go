@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -52,110 +51,90 @@ func groupNameOf(req *queue.PopRequest) groupName {
 	return name
 }
 
-// member is one caller of a group.
-type member struct {
+// callerGroup is a group of one caller.
+type callerGroup struct {
 	group  groupName
 	caller string
 }
 
-// place is the place of a request among the waiting ones.
-type place struct {
-	member
-	// left: the place was given back. The lock of the admission guards it.
-	left bool
-}
-
-// displaceFunc ends the wait of a request with such a place, and returns the place. It returns nil if no
-// such request sleeps.
-type displaceFunc func(which func(member) bool) *place
-
-// admission decides which requests may wait. It is safe for concurrent use.
+// admission decides which requests may wait. The lock of the Intents guards it. No method costs more when
+// more requests wait, except for the logarithm.
 //
 // While fewer requests than the limit wait, every request may wait. So a caller that is alone may use
 // everything. At the limit a request can displace a waiting one, whose wait is then over:
 //
 //  1. With n callers, a share is limit/n. A caller below its share displaces a request of a caller
 //     above its share.
-//  2. With n groups, a share is limit/n. If no caller is above its share, a group below its share displaces
-//     a request of a group above its share. A caller can invent groups, so there are no such shares for
-//     more groups than callers.
+//  2. With more callers than the limit, no caller is above its share. With n groups, a share is then limit/n,
+//     and a group below its share displaces a request of a group above its share. A caller can invent
+//     groups, so there are no such shares for more groups than callers.
 //  3. A caller that has its share, or is alone, divides what it has among its groups: a group below its
 //     part displaces a request of the same caller from a group above its part.
+//
+// The request to displace is one that sleeps, of the caller or group that has the most requests.
 //
 // Every other request is refused. A displaced request that comes again finds its caller or its group at
 // the share, so two requests do not displace each other in turn.
 type admission struct {
-	limit int
-
-	mu      sync.Mutex
-	waiting int
-	// These count the waiting requests. An entry has at least one.
-	callers map[string]int
-	groups  map[groupName]int
-	members map[member]int
-	// callerGroups counts the groups of a caller.
-	callerGroups map[string]int
+	limit, waiting int
+	// A tally has at least one waiting request.
+	callers      map[string]*tally
+	groups       map[groupName]*tally
+	callerGroups map[callerGroup]*tally
+	byCaller     ranking
+	byGroup      ranking
 }
 
-func newAdmission(limit int) *admission {
-	return &admission{
-		limit: limit, callers: map[string]int{}, groups: map[groupName]int{},
-		members: map[member]int{}, callerGroups: map[string]int{},
-	}
+func newAdmission() *admission {
+	return &admission{callers: map[string]*tally{}, groups: map[groupName]*tally{}, callerGroups: map[callerGroup]*tally{}}
 }
 
-// enter counts the request as waiting and returns its place, or why it may not wait. The caller calls
-// leave for the place. displaced: the wait of another request was ended for it.
-func (a *admission) enter(req *queue.PopRequest, displace displaceFunc) (p *place, displaced bool, why refusal) {
-	p = &place{member: member{group: groupNameOf(req), caller: req.Caller}}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// enter counts the intent as waiting, or returns why it may not wait. The caller calls leave. The wait of
+// displaced, if it is not nil, is over.
+func (a *admission) enter(in *intent) (displaced *intent, why refusal) {
+	key := callerGroup{group: groupNameOf(in.req), caller: in.req.Caller}
 	if a.waiting >= a.limit {
-		which, why := a.displaceableLocked(p.member)
-		if which == nil {
-			return nil, false, why
+		if displaced, why = a.toDisplace(key); displaced == nil {
+			return nil, why
 		}
-		other := displace(which)
-		if other == nil {
-			return nil, false, refusedFull
-		}
-		a.leaveLocked(other)
-		displaced = true
+		a.leave(displaced)
 	}
+	caller := tallyOf(a.callers, key.caller, &a.byCaller)
+	group := tallyOf(a.groups, key.group, &a.byGroup)
+	own := tallyOf(a.callerGroups, key, &caller.byGroup)
+	in.slot = admissionSlot{key: key, tallies: [tallies]*tally{caller, group, own}}
 	a.waiting++
-	a.callers[p.caller]++
-	a.groups[p.group]++
-	if a.members[p.member]++; a.members[p.member] == 1 {
-		a.callerGroups[p.caller]++
+	for _, t := range in.slot.tallies {
+		t.add(1)
 	}
-	return p, displaced, admitted
+	if own.waiting == 1 {
+		caller.groups++
+	}
+	return displaced, admitted
 }
 
-// displaceableLocked returns which waiting requests the new one may displace. There is at least one.
-// Otherwise it returns nil and why the new request may not wait.
-func (a *admission) displaceableLocked(m member) (which func(member) bool, why refusal) {
-	callers := countWith(a.callers, m.caller)
-	share := a.limit / callers
-	if a.callers[m.caller] < share {
-		return func(other member) bool { return a.callers[other.caller] > share }, admitted
+// toDisplace returns the waiting intent that a new one may displace. If there is none, it returns why the
+// new one may not wait.
+func (a *admission) toDisplace(key callerGroup) (*intent, refusal) {
+	callers, caller := countWith(a.callers, key.caller), a.callers[key.caller]
+	if share := a.limit / callers; caller.count() < share {
+		return a.byCaller.above(share), refusedFull
 	}
-	groups := countWith(a.groups, m.group)
-	groupShare := a.limit / groups
-	if callers > a.limit && groups <= callers && a.groups[m.group] < groupShare {
-		return func(other member) bool { return a.groups[other.group] > groupShare }, admitted
+	groups := countWith(a.groups, key.group)
+	if share := a.limit / groups; callers > a.limit && groups <= callers && a.groups[key.group].count() < share {
+		return a.byGroup.above(share), refusedFull
 	}
-	ownGroups := a.callerGroups[m.caller]
-	if a.members[m] == 0 {
+	if caller == nil {
+		return nil, refusedCaller // then limit < callers, so there is another caller
+	}
+	ownGroups, own := caller.groups, a.callerGroups[key].count()
+	if own == 0 {
 		ownGroups++
 	}
-	part := a.callers[m.caller] / ownGroups
-	if a.members[m] < part {
-		return func(other member) bool {
-			return other.caller == m.caller && a.members[other] > part
-		}, admitted
-	}
-	switch {
-	case ownGroups > 1 && a.members[m] > 0:
+	switch part := caller.waiting / ownGroups; {
+	case own < part:
+		return caller.byGroup.above(part), refusedFull
+	case ownGroups > 1 && own > 0:
 		return nil, refusedGroup
 	case callers > 1:
 		return nil, refusedCaller
@@ -164,46 +143,35 @@ func (a *admission) displaceableLocked(m member) (which func(member) bool, why r
 	}
 }
 
-// leave ends the waiting of a request that was admitted, if it was not displaced.
-func (a *admission) leave(p *place) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.leaveLocked(p)
-}
-
-func (a *admission) leaveLocked(p *place) {
-	if p.left {
+// leave ends the waiting of an intent that was admitted, if it was not displaced.
+func (a *admission) leave(in *intent) {
+	slot := &in.slot
+	if slot.left {
 		return
 	}
+	in.cannotBeDisplaced()
+	slot.left = true
 	a.waiting--
-	decrement(a.callers, p.caller)
-	decrement(a.groups, p.group)
-	if decrement(a.members, p.member) {
-		decrement(a.callerGroups, p.caller)
+	for _, t := range slot.tallies {
+		t.add(-1)
 	}
-	p.left = true
-}
-
-// count returns how many requests wait.
-func (a *admission) count() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.waiting
+	caller, group, own := slot.tallies[0], slot.tallies[1], slot.tallies[2]
+	if own.waiting == 0 {
+		caller.groups--
+		delete(a.callerGroups, slot.key)
+	}
+	if caller.waiting == 0 {
+		delete(a.callers, slot.key.caller)
+	}
+	if group.waiting == 0 {
+		delete(a.groups, slot.key.group)
+	}
 }
 
 // countWith returns how many keys there are after key is added.
-func countWith[K comparable](counts map[K]int, key K) int {
-	if counts[key] > 0 {
+func countWith[K comparable](counts map[K]*tally, key K) int {
+	if counts[key] != nil {
 		return len(counts)
 	}
 	return len(counts) + 1
-}
-
-// decrement takes one from the count of the key. It returns true if that was the last.
-func decrement[K comparable](counts map[K]int, key K) (last bool) {
-	counts[key]--
-	if last = counts[key] == 0; last {
-		delete(counts, key)
-	}
-	return last
 }

@@ -177,6 +177,19 @@ func TestInventedGroupsDoNotTakeTheShareOfACaller(t *testing.T) {
 	})
 }
 
+// The caller with the most requests is displaced, also if others are above their shares.
+func TestTheLargestCallerIsDisplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(100))
+		large, small := b.crowd(60, "a", "g"), b.crowd(40, "b", "g")
+		require.Equal(t, 20, b.crowd(20, "c", "g").waiting())
+		require.Equal(t, []int{40, 40}, []int{large.waiting(), small.waiting()})
+		require.Equal(t, 10, b.crowd(10, "c", "g").waiting())
+		require.Equal(t, []int{35, 35}, []int{large.waiting(), small.waiting()})
+	})
+}
+
 // Requests that have ended leave nothing in the counts.
 func TestEndedRequestsFreeTheirShares(t *testing.T) {
 	t.Parallel()

@@ -25,14 +25,14 @@ type Config struct {
 	UsePriorityDispatch bool          `mapstructure:"use_priority_dispatch"`
 }
 
-// heldShare is the part of MaxIntentions that may be held in addition, as refused requests: a tenth.
-const heldShare = 10
+// refusalDivisor makes the bound of the delayed refusals from MaxIntentions: a tenth.
+const refusalDivisor = 10
 
-// maxHeld returns how many refused requests are held at most.
-func (c Config) maxHeld() int { return max(1, c.MaxIntentions/heldShare) }
+// maxDelayedRefusals returns how many refused requests get their answer later, at most.
+func (c Config) maxDelayedRefusals() int { return max(1, c.MaxIntentions/refusalDivisor) }
 
-// MostRequests returns how many requests wait or are held at most. Each has a connection.
-func (c Config) MostRequests() int { return c.MaxIntentions + c.maxHeld() }
+// MostRequests returns how many requests wait or have a delayed refusal, at most. Each has a connection.
+func (c Config) MostRequests() int { return c.MaxIntentions + c.maxDelayedRefusals() }
 
 // Backoff is the delay between probes while the listener is not proven.
 func (c Config) Backoff() backoff.Policy {

@@ -64,9 +64,8 @@ type Dispatcher struct {
 	backoff, fallback backoff.Policy
 	backoffs          *backoffs
 	workers           []*worker
-	admission         *admission
-	// refusals has an element for each refused request that is held.
-	refusals chan struct{}
+	// delayedRefusals has an element for each refused request whose answer is delayed.
+	delayedRefusals chan struct{}
 
 	stopOnce sync.Once
 	stopping chan struct{}
@@ -78,12 +77,12 @@ func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	d := &Dispatcher{
 		Deps: deps, cfg: cfg, poll: poll,
 		backoff: cfg.Backoff(), fallback: cfg.Fallback(), backoffs: newBackoffs(),
-		admission: newAdmission(cfg.MaxIntentions), refusals: make(chan struct{}, cfg.maxHeld()), stopping: make(chan struct{}),
+		delayedRefusals: make(chan struct{}, cfg.maxDelayedRefusals()), stopping: make(chan struct{}),
 	}
 	for range cfg.PollWorkers {
 		d.workers = append(d.workers, newWorker(d))
 	}
-	deps.Intents.use(deps.Readiness)
+	deps.Intents.use(deps.Readiness, cfg.MaxIntentions)
 	deps.Metrics.observe(d)
 	deps.Events.Subscribe(d)
 	return d
@@ -99,7 +98,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 }
 
 // Waiting returns how many requests wait now.
-func (d *Dispatcher) Waiting() int { return d.admission.count() }
+func (d *Dispatcher) Waiting() int { return d.Intents.count() }
 
 // Stop makes every waiting request answer now, and later requests after one probe. It does not
 // block.
@@ -121,21 +120,14 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Del
 		}
 		return d.popOnce(ctx, req)
 	}
-	p, displaced, why := d.admission.enter(req, d.Intents.displace)
-	if why != admitted {
+	in := newIntent(ctx, req)
+	if why := d.Intents.enter(in); why != admitted {
 		return nil, d.refuse(ctx, req, why)
 	}
-	if displaced {
-		d.Metrics.displaced.Inc()
-	}
-	defer d.admission.leave(p)
-	in := newIntent(ctx, req)
-	in.place = p
+	defer d.end(in)
 	if over, err := d.hold(in); over || err != nil {
 		return &in.delivery, err
 	}
-	d.Intents.add(in)
-	defer d.end(in)
 	if err := d.wait(in); err != nil {
 		return nil, err
 	}

@@ -16,10 +16,10 @@ const maxHandoffs = 4
 type intentState uint8
 
 const (
-	stateAwake     intentState = iota // it probes, or is about to
-	stateSleeping                     // it waits to be woken
-	stateOffered                      // it sleeps, and a push claims for it
-	stateDelivered                    // a push gave it its delivery, or it was displaced
+	stateAwake    intentState = iota // it probes, or is about to
+	stateSleeping                    // it waits to be woken
+	stateOffered                     // it sleeps, and a push claims for it
+	stateEnded                       // a push gave it its delivery, or it was displaced
 )
 
 // Handoffs returns the claims that a push to the partition makes right after its commit. One
@@ -75,7 +75,7 @@ func (r *Intents) offerLocked(queueName, partition string) []*intent {
 		return second
 	})
 	for _, in := range offered {
-		targets[in.registered].sleeping.remove(in)
+		r.unmarkSleepingLocked(in)
 		in.state, in.offerEnded = stateOffered, make(chan struct{})
 	}
 	return offered
@@ -91,19 +91,18 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 	}
 	defer close(in.offerEnded)
 	if delivery.Lost != nil {
-		in.state, in.delivery = stateDelivered, delivery
+		in.state, in.delivery = stateEnded, delivery
 		close(in.handedOver)
 		return false
 	}
 	if len(delivery.Messages) == 0 {
-		in.state = stateSleeping
 		if m := r.waiting[in.req.Queue][in.registered]; m != nil {
 			m.missed = true
-			m.sleeping.add(in)
 		}
+		r.markSleepingLocked(in)
 		return false
 	}
-	in.state, in.delivery = stateDelivered, delivery
+	in.state, in.delivery = stateEnded, delivery
 	if o != nil {
 		r.readiness.SetTaken(in.registered, o, partitionsOf(&delivery))
 	}
@@ -113,39 +112,34 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 	return true
 }
 
-// displace ends the wait of a sleeping intent, and returns its place. It returns nil if no such intent
-// sleeps. An intent that has an offer is not displaced.
-func (r *Intents) displace(which func(member) bool) *place {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for in := range r.all {
-		if in.state != stateSleeping || !which(in.place.member) {
-			continue
-		}
-		if m := r.waiting[in.req.Queue][in.registered]; m != nil {
-			m.sleeping.remove(in)
-		}
-		in.state, in.displaced = stateDelivered, true
-		close(in.handedOver)
-		return in.place
-	}
-	return nil
-}
-
-// markSleeping marks that the intent does nothing until it is woken.
+// markSleeping marks that the intent does nothing until it is woken. Meanwhile a push can claim for it, and
+// another request can displace it.
 func (r *Intents) markSleeping(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.markSleepingLocked(in)
+}
+
+func (r *Intents) markSleepingLocked(in *intent) {
 	in.state = stateSleeping
+	in.canBeDisplaced()
 	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
 		m.sleeping.add(in)
 	}
 }
 
+// unmarkSleepingLocked is the opposite of markSleepingLocked. The caller sets the state.
+func (r *Intents) unmarkSleepingLocked(in *intent) {
+	in.cannotBeDisplaced()
+	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
+		m.sleeping.remove(in)
+	}
+}
+
 // markAwake marks that the intent is about to probe. It returns true and changes nothing if a push
-// has given the intent its delivery. With AutoAck it blocks until the end of an offer, which comes with
+// has given the intent its delivery, or the intent was displaced. With AutoAck it blocks until the end of an offer, which comes with
 // the end of the push.
-func (r *Intents) markAwake(in *intent) (delivered bool) {
+func (r *Intents) markAwake(in *intent) (ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if in.state == stateOffered && in.req.AutoAck {
@@ -153,12 +147,10 @@ func (r *Intents) markAwake(in *intent) (delivered bool) {
 		<-in.offerEnded
 		r.mu.Lock()
 	}
-	if in.state == stateDelivered {
+	if in.state == stateEnded {
 		return true
 	}
 	in.state = stateAwake
-	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
-		m.sleeping.remove(in)
-	}
+	r.unmarkSleepingLocked(in)
 	return false
 }

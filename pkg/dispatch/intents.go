@@ -14,6 +14,7 @@ type Intents struct {
 	// readiness is that of the Dispatcher. Nil: none waits.
 	readiness *readiness.Tracker
 	mu        sync.Mutex
+	admission *admission
 	all       map[*intent]struct{}
 	// waiting are the intents whose target exists, by queue and target.
 	waiting map[string]map[queue.Target]*members
@@ -32,28 +33,55 @@ type members struct {
 // NewIntents returns an empty registry.
 func NewIntents(metrics *Metrics) *Intents {
 	return &Intents{
-		metrics: metrics, all: map[*intent]struct{}{}, waiting: map[string]map[queue.Target]*members{},
+		metrics: metrics, admission: newAdmission(), all: map[*intent]struct{}{}, waiting: map[string]map[queue.Target]*members{},
 	}
 }
 
-// use sets the tracker that knows which targets are empty.
-func (r *Intents) use(tracker *readiness.Tracker) {
+// use sets the tracker that knows which targets are empty, and how many requests may wait.
+func (r *Intents) use(tracker *readiness.Tracker, limit int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.readiness = tracker
+	r.readiness, r.admission.limit = tracker, limit
 }
 
-func (r *Intents) add(in *intent) {
+// enter lists the intent as waiting, or returns why it may not wait. It may end the wait of another intent.
+// The caller calls remove.
+func (r *Intents) enter(in *intent) refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	other, why := r.admission.enter(in)
+	if why != admitted {
+		return why
+	}
+	if other != nil {
+		r.displaceLocked(other)
+	}
 	r.all[in] = struct{}{}
+	return admitted
+}
+
+// displaceLocked ends the wait of an intent that sleeps.
+func (r *Intents) displaceLocked(in *intent) {
+	r.unmarkSleepingLocked(in)
+	delete(r.all, in)
+	in.state, in.displaced = stateEnded, true
+	close(in.handedOver)
+	r.metrics.displaced.Inc()
 }
 
 func (r *Intents) remove(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.admission.leave(in)
 	delete(r.all, in)
 	r.registerLocked(in, queue.Target{})
+}
+
+// count returns how many requests wait.
+func (r *Intents) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.admission.waiting
 }
 
 // register notes what the intent waits for. The zero Target removes the note.

@@ -47,3 +47,26 @@ func TestPopsAreHeldDuringMaintenance(t *testing.T) {
 		require.NoError(t, answered(t, stopped).err)
 	})
 }
+
+// Pop maintenance does not let one caller keep the others out. A displaced pop is answered without messages.
+func TestSharesApplyDuringMaintenance(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{}, bound(10))
+		ended := make(chan struct{})
+		b.paused.Store(&ended)
+		b.ready(1, 1, 1)
+		first := b.crowd(10, "a", "g")
+		second := b.crowd(10, "b", "g")
+		require.Equal(t, []int{5, 5}, []int{first.waiting(), second.waiting()})
+		require.Equal(t, []int{5, 5}, []int{first.displaced, second.refused})
+		require.Equal(t, 10, b.Waiting())
+		b.paused.Store(nil)
+		close(ended)
+		synctest.Wait()
+		require.Equal(t, 9, b.Waiting(), "one took the message, and the others wait")
+		third := b.crowd(3, "c", "g")
+		require.Equal(t, 3, third.waiting())
+		require.Equal(t, 10, b.Waiting())
+	})
+}

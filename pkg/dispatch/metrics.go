@@ -73,7 +73,7 @@ func (m *Metrics) observe(d *Dispatcher) {
 	}
 	gauge("belfry_dispatch_intents_waiting", "Requests waiting now.", func() float64 { return float64(d.Waiting()) })
 	gauge("belfry_dispatch_refusals_held", "Refused requests whose answer is held back for about a second.",
-		func() float64 { return float64(len(d.refusals)) })
+		func() float64 { return float64(len(d.delayedRefusals)) })
 	register.NewCounterFunc(prometheus.CounterOpts{
 		Name: "belfry_dispatch_woken_by_timer_total", Help: "Waiting requests woken because a due instant came.",
 	}, func() float64 { return float64(d.Readiness.WokenByTimer()) })

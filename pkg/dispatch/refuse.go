@@ -8,28 +8,28 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A refused request is held for refusalHold, and for up to refusalJitter longer or shorter.
+// A refusal is delayed by refusalDelay, and by up to refusalJitter more or less.
 const (
-	refusalHold   = time.Second
+	refusalDelay  = time.Second
 	refusalJitter = time.Second / 4
 )
 
-// refuse holds a refused request for about a second, and then returns the error for the client. So a client
-// that sends its request again at once, without regard to Retry-After, sends about one a second. A
-// held request costs memory and nothing else.
+// refuse blocks for about a second, and then returns the error for the client. So a client that sends its
+// request again at once, without regard to Retry-After, sends about one a second. Meanwhile the request
+// costs memory and a connection.
 //
-// It returns at once if as many requests are held as dispatch.max_intentions allows, or at Stop. It returns
+// It returns at once at Stop, or if a tenth of dispatch.max_intentions has delayed refusals. It returns
 // ctx.Err() if the client left. It never blocks longer than the request would wait.
 func (d *Dispatcher) refuse(ctx context.Context, req *queue.PopRequest, why refusal) error {
 	d.Metrics.refused.WithLabelValues(string(why)).Inc()
 	select {
-	case d.refusals <- struct{}{}:
+	case d.delayedRefusals <- struct{}{}:
 	default:
 		return why.error()
 	}
-	defer func() { <-d.refusals }()
+	defer func() { <-d.delayedRefusals }()
 	jitter := time.Duration((2*rand.Float64() - 1) * float64(refusalJitter))
-	timer := time.NewTimer(min(refusalHold+jitter, req.Wait))
+	timer := time.NewTimer(min(refusalDelay+jitter, req.Wait))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -20,8 +20,8 @@ type intent struct {
 	req      *queue.PopRequest
 	since    time.Time
 	deadline time.Time
-	// place is the place among the waiting requests.
-	place *place
+	// slot counts the intent among the waiting ones.
+	slot admissionSlot
 	// firstProbeDone: the first probe was made, or was not needed.
 	firstProbeDone bool
 	// probed is the group of the last probe.
@@ -51,7 +51,7 @@ type intent struct {
 	asleep     int
 	offerEnded chan struct{}
 	delivery   queue.Delivery
-	// displaced: another request got the place of this one. The state is stateDelivered.
+	// displaced: another request was admitted instead of this one. The state is stateEnded.
 	displaced bool
 	// handedOver is closed when a push has set delivery, or the intent was displaced.
 	handedOver chan struct{}
@@ -222,23 +222,24 @@ func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared b
 	}
 }
 
-// hold blocks during pop maintenance. over: the intent must be answered without a probe.
+// hold blocks during pop maintenance. Meanwhile another request can displace the intent. over: the intent
+// must be answered without a probe.
 func (d *Dispatcher) hold(in *intent) (over bool, err error) {
-	for {
-		ended := d.Paused()
-		if ended == nil {
-			return false, nil
-		}
+	for ended := d.Paused(); ended != nil && !over; ended = d.Paused() {
+		d.Intents.markSleeping(in)
 		select {
 		case <-ended:
+		case <-in.handedOver:
 		case <-in.ctx.Done():
-			return true, in.ctx.Err()
+			over, err = true, in.ctx.Err()
 		case <-d.stopping:
-			return true, nil
+			over = true
 		case <-time.After(time.Until(in.deadline)):
-			return true, nil
+			over = true
 		}
+		over = d.Intents.markAwake(in) || over
 	}
+	return over, err
 }
 
 // waitIsOver reports whether the intent must be answered without another probe.

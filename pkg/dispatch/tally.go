@@ -1,0 +1,121 @@
+package dispatch
+
+import "container/heap"
+
+// tallies is the number of tallies that count a request: of its caller, of its group, and of the caller in
+// the group.
+const tallies = 3
+
+// admissionSlot counts an intent among the waiting ones. The lock of the Intents guards it.
+type admissionSlot struct {
+	key     callerGroup
+	tallies [tallies]*tally
+	// index is the index in tally.sleeping, from 1 on, or 0.
+	index [tallies]int
+	// left: the intent does not count any more.
+	left bool
+}
+
+// tally counts waiting requests.
+type tally struct {
+	waiting int
+	// sleeping are the intents that can be displaced.
+	sleeping []*intent
+	// ranking has this tally, at the index rank-1, while it has sleeping intents. Otherwise rank is 0.
+	ranking *ranking
+	rank    int
+	// groups counts the groups of a caller, and byGroup has their tallies.
+	groups  int
+	byGroup ranking
+}
+
+// tallyOf returns the tally of the key, and makes it if needed.
+func tallyOf[K comparable](all map[K]*tally, key K, by *ranking) *tally {
+	t := all[key]
+	if t == nil {
+		t = &tally{ranking: by}
+		all[key] = t
+	}
+	return t
+}
+
+// count returns how many requests wait. A nil tally has none.
+func (t *tally) count() int {
+	if t == nil {
+		return 0
+	}
+	return t.waiting
+}
+
+func (t *tally) add(n int) {
+	t.waiting += n
+	if t.rank > 0 {
+		heap.Fix(t.ranking, t.rank-1)
+	}
+}
+
+// canBeDisplaced adds the intent to those that another request can displace.
+func (in *intent) canBeDisplaced() {
+	for i, t := range in.slot.tallies {
+		t.sleeping = append(t.sleeping, in)
+		if in.slot.index[i] = len(t.sleeping); in.slot.index[i] == 1 {
+			heap.Push(t.ranking, t)
+		}
+	}
+}
+
+// cannotBeDisplaced is the opposite of canBeDisplaced. It does nothing without that.
+func (in *intent) cannotBeDisplaced() {
+	for i, t := range in.slot.tallies {
+		at := in.slot.index[i]
+		if at == 0 {
+			return
+		}
+		last := len(t.sleeping) - 1
+		moved := t.sleeping[last]
+		t.sleeping[at-1], moved.slot.index[i] = moved, at
+		t.sleeping[last] = nil // lets the collector free the intent
+		t.sleeping = t.sleeping[:last]
+		if in.slot.index[i] = 0; last == 0 {
+			heap.Remove(t.ranking, t.rank-1)
+		}
+	}
+}
+
+// ranking is a container/heap of tallies with sleeping intents. The tally with the most waiting requests is
+// first.
+type ranking []*tally
+
+// above returns a sleeping intent of the tally with the most requests. It returns nil if that has no more
+// than the share.
+func (r ranking) above(share int) *intent {
+	if len(r) == 0 || r[0].waiting <= share {
+		return nil
+	}
+	return r[0].sleeping[len(r[0].sleeping)-1]
+}
+
+func (r ranking) Len() int           { return len(r) }
+func (r ranking) Less(i, j int) bool { return r[i].waiting > r[j].waiting }
+
+func (r ranking) Swap(i, j int) {
+	r[i], r[j] = r[j], r[i]
+	r[i].rank, r[j].rank = i+1, j+1
+}
+
+// Push implements heap.Interface.
+func (r *ranking) Push(x any) {
+	t := x.(*tally) //nolint:errcheck // only canBeDisplaced pushes, and only tallies
+	*r = append(*r, t)
+	t.rank = len(*r)
+}
+
+// Pop implements heap.Interface.
+func (r *ranking) Pop() any {
+	last := len(*r) - 1
+	t := (*r)[last]
+	(*r)[last] = nil // lets the collector free the tally
+	*r = (*r)[:last]
+	t.rank = 0
+	return t
+}
