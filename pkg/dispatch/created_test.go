@@ -170,6 +170,45 @@ func TestPopByTagsWakesForItsGroupsAndForCreations(t *testing.T) {
 	}
 }
 
+// A first probe puts no other request in line for its groups: thousands of requests arrive with the same
+// groups. A later probe does that for new groups. A request that a creation wakes does it for all that
+// the others may not know, also if it found them at its first probe.
+func TestPopByTagsPassesOnNewGroupsAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var groups atomic.Pointer[[]int64]
+		know := func(list ...int64) { groups.Store(&list) }
+		store := &fakeStore{}
+		store.pop = func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+			return queue.Delivery{Watched: *groups.Load()}, nil
+		}
+		b := run(t, store)
+		inLine := func(group int64) (n int) {
+			for b.Readiness.InLine(queue.Target{Group: group}, n+1) {
+				n++
+			}
+			return n
+		}
+		know()
+		pending(t, b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour)))
+		know(1)
+		second := b.begin(context.WithoutCancel(t.Context()), tagged(time.Minute)) // it wakes first
+		pending(t, second)
+		require.Equal(t, 1, inLine(1), "the first probe")
+
+		know(1, 2)
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here)
+		pending(t, second)
+		require.Equal(t, []int{1, 2}, []int{inLine(1), inLine(2)}, "a later probe")
+
+		pops := store.calls().pops
+		b.bus.Created("new", "", events.Here)
+		pending(t, second)
+		require.Equal(t, pops+1, store.calls().pops, "one request looks for all")
+		require.Equal(t, []int{2, 2}, []int{inLine(1), inLine(2)}, "after the creation")
+	})
+}
+
 // The first probe may find that the target was deleted since it was resolved. Then the request
 // waits for the creation of the name, or for the new target.
 func TestDeletionBeforeTheFirstProbeIsNoticed(t *testing.T) {

@@ -85,11 +85,13 @@ func (d *Dispatcher) firstProbe(in *intent) (*queue.Delivery, error) {
 
 // probeTags is probe for a pop by tags.
 func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, err error) {
-	if in.firstProbeDone {
+	first := !in.firstProbeDone
+	in.firstProbeDone = true
+	if !first {
 		// A group that is missing now was deleted since the first probe, or its queue is new.
 		in.req.RefreshSince = time.Now()
+		d.passGroupsOn(in)
 	}
-	in.firstProbeDone = true
 	delivery, err := d.popOnce(in.ctx, in.req)
 	switch {
 	case err != nil:
@@ -97,15 +99,28 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	case len(delivery.Messages) > 0:
 		return delivery, false, nil
 	case !sameGroups(in.watchedGroups, delivery.Watched):
-		// The ticket covers too few groups: take one for all of them and probe again. So do the tickets
-		// of the other requests with these tags.
+		// The ticket covers too few groups: take one for all of them and probe again.
+		if first {
+			in.unsharedGroups = delivery.Watched
+		} else {
+			d.Readiness.Watch(in.req, newGroups(in.watchedGroups, delivery.Watched))
+		}
 		in.watchedGroups = delivery.Watched
-		d.Readiness.Watch(in.req, delivery.Watched)
 		return nil, true, nil
 	case delivery.HasNext:
 		d.Readiness.WakeAt(readiness.TagKey(in.req), time.Now().Add(delivery.NextIn))
 	}
 	return nil, false, nil
+}
+
+// passGroupsOn puts the other requests with these tags in line for the groups that the first probe found,
+// if the creation of a queue woke this request alone. They may have arrived before that creation. Otherwise
+// they know these groups, so a first probe does not put them in line.
+func (d *Dispatcher) passGroupsOn(in *intent) {
+	if len(in.owed.Keys) == 1 && in.owed.Keys[0] == readiness.TagKey(in.req) && len(in.unsharedGroups) > 0 {
+		d.Readiness.Watch(in.req, in.unsharedGroups)
+		in.unsharedGroups = nil
+	}
 }
 
 // conclude ends a probe that was one claim.
@@ -132,4 +147,13 @@ func foundNothing(d *queue.Delivery) bool { return len(d.Messages) == 0 && !d.Go
 // sameGroups reports whether two lists hold the same groups.
 func sameGroups(a, b []int64) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// newGroups returns the groups of after that are not in before.
+func newGroups(before, after []int64) []int64 {
+	known := map[int64]bool{}
+	for _, group := range before {
+		known[group] = true
+	}
+	return slices.DeleteFunc(slices.Clone(after), func(group int64) bool { return known[group] })
 }

@@ -29,8 +29,9 @@ type intent struct {
 	// emptyProbes counts the empty probes of an intent without a group. For a group, backoffs counts
 	// them.
 	emptyProbes int
-	// watchedGroups are the groups that a pop by tags waits for.
-	watchedGroups []int64
+	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are those of the first probe,
+	// until the other requests with these tags are in line for them.
+	watchedGroups, unsharedGroups []int64
 	// target is what the intent waits for. It is zero if that does not exist.
 	target queue.Target
 	// ticket wakes the intent.

@@ -44,9 +44,9 @@
 //
 // # One of each kind
 //
-// Waiters of several kinds may wait for one event, when one waiter of a kind looks for all of its kind. Then
-// the first key of a ticket is its kind, and SignalEach wakes one ticket in line for each kind. If the
-// waiter learns for what its kind waits from now on, it calls Extend, which puts the others in line for that:
+// Waiters of several kinds may wait for one event. Waiters of one kind share their first key. One of them
+// looks for all. If it finds a new key, it calls Extend, and the others wait for that key too. SignalEach
+// wakes one ticket in line for each kind:
 //
 //	ticket := notifier.Line(deadline, kind, event)
 //	<-ticket.C()                           // another waiter called SignalEach(cause, event)
@@ -65,7 +65,8 @@
 //   - All keys share one heap and one timer. A goroutine runs only while it fires.
 //   - A key exists only while it has tickets, and a scheduled instant is dropped with
 //     the last ticket of its key. A later waiter looks first and announces the instant
-//     again. So the number of open tickets bounds the memory.
+//     again. So the open tickets bound the memory: each costs as much as the keys that it has, from
+//     its own call and from Extend.
 //
 // An announcement is a hint. A waiter that wakes may find nothing. It also needs a
 // fallback timer for announcements that were never made.

@@ -24,3 +24,10 @@ func (n *Notifier[K]) Next() (time.Time, bool) {
 	defer n.mu.Unlock()
 	return n.nextLocked(), len(n.due) > 0
 }
+
+// Extended returns how many keys are noted as extended for the key.
+func (n *Notifier[K]) Extended(key K) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.entries[key].extended)
+}

@@ -68,6 +68,25 @@ func TestAKeyIsRemovedWithItsLastTicket(t *testing.T) {
 	require.False(t, armed, "the timer is still set")
 }
 
+// A key that has tickets all the time keeps nothing of the keys for which earlier tickets were in line.
+func TestKeysOfExtendEndWithTheirTickets(t *testing.T) {
+	t.Parallel()
+	n := notify.New[int]()
+	defer n.Close()
+	ticket := n.Line(time.Time{}, -1)
+	for key := range 1000 {
+		n.Extend(-1, key)
+		n.Extend(-1, key)
+		require.Equal(t, 1, n.InLine(key))
+		next := n.Line(time.Time{}, -1)
+		ticket.Close()
+		ticket = next
+	}
+	require.Less(t, n.Extended(-1), 3)
+	ticket.Close()
+	requireNothingKept(t, n)
+}
+
 // Not parallel: it counts the goroutines of the process.
 func TestInstantsNeedNoGoroutines(t *testing.T) {
 	before := goleak.IgnoreCurrent()

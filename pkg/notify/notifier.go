@@ -78,10 +78,11 @@ func (n *Notifier[K]) signalEachLocking(cause string, keys []K) []*Ticket[K] {
 	return woken
 }
 
-// Extend puts the tickets in line for key in line for more keys as well. It does not block.
+// Extend puts the tickets in line for key in line for more keys as well. It does not block. The first time
+// for a key it examines all tickets in line for both keys.
 //
-// A waiter that takes a ticket for key later looks after that. Its look finds what made the caller
-// extend the line, so it takes a ticket for more keys itself.
+// A later ticket is not extended. Its waiter looks after it takes the ticket, and so finds the new key
+// itself.
 func (n *Notifier[K]) Extend(key K, more ...K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,15 +94,26 @@ func (n *Notifier[K]) Extend(key K, more ...K) {
 		if k == key || e.extended[k] {
 			continue
 		}
+		n.extendLocked(e, k)
+		if len(e.extended) >= len(n.entries) {
+			clear(e.extended) // some have no tickets any more
+		}
 		if e.extended == nil {
 			e.extended = map[K]bool{}
 		}
 		e.extended[k] = true
-		other := n.entryLocked(k)
-		for _, r := range e.line.refs {
-			if !r.ticket.isIn(&other.line) {
-				other.line.add(r.ticket)
-			}
+	}
+}
+
+func (n *Notifier[K]) extendLocked(e *entry[K], k K) {
+	other := n.entryLocked(k)
+	there := make(map[*Ticket[K]]bool, len(other.line.refs))
+	for _, r := range other.line.refs {
+		there[r.ticket] = true
+	}
+	for _, r := range e.line.refs {
+		if !there[r.ticket] {
+			other.line.add(r.ticket)
 		}
 	}
 }

@@ -40,8 +40,11 @@ type entry[K comparable] struct {
 	// line are the tickets of Line, of which a Signal wakes the first. others are the tickets of Ticket.
 	line, others list[K]
 	due          due
-	// extended are the keys for which the tickets in line are in line too. Tickets that were taken since are not.
+	// extended are keys passed to Extend. Tickets taken later are not in line for them. It has at most as
+	// many keys as the Notifier.
 	extended map[K]bool
+	// newest is the number of the last ticket that named the key.
+	newest uint64
 }
 
 // empty reports whether no ticket is left.
@@ -77,8 +80,9 @@ func (n *Notifier[K]) take(keys []K, t *Ticket[K], of func(*entry[K]) *list[K]) 
 	t.memberships = make([]membership[K], 0, 1+len(keys))
 	n.all.add(t)
 	for _, key := range keys {
-		if l := of(n.entryLocked(key)); !t.isIn(l) {
-			l.add(t)
+		if e := n.entryLocked(key); e.newest != t.number { // else the caller named the key before
+			e.newest = t.number
+			of(e).add(t)
 		}
 	}
 	return t
@@ -96,16 +100,6 @@ func (n *Notifier[K]) entryLocked(key K) *entry[K] {
 		n.entries[key] = e
 	}
 	return e
-}
-
-// isIn reports whether the caller named the key of the list before.
-func (t *Ticket[K]) isIn(l *list[K]) bool {
-	for _, m := range t.memberships {
-		if m.list == l {
-			return true
-		}
-	}
-	return false
 }
 
 // Looked says that the waiter has looked, found nothing and waits now. It does not block.

@@ -171,7 +171,8 @@ func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
 	return Wake{Cause: wake.Cause, Keys: []Key{TargetKey(target)}}
 }
 
-// Watch puts the pops by the tags of req in line for these groups. Call it before the probe that follows.
+// Watch puts the pops by the tags of req in line for these groups. Call it before the probe that follows, and
+// with new groups alone: the first time for a group it examines all these pops.
 func (t *Tracker) Watch(req *queue.PopRequest, groups []int64) {
 	t.notifier.Extend(TagKey(req), TagKeys(req, groups)...)
 }
