@@ -44,6 +44,7 @@ func (c *crowd) waiting() int {
 		case a := <-out:
 			require.Empty(c.t, a.Messages)
 			if a.err == nil {
+				require.True(c.t, a.Displaced)
 				c.displaced++
 			} else {
 				require.Equal(c.t, queue.CodeOverloaded, queue.CodeOf(a.err))

@@ -64,7 +64,7 @@ func (r *Intents) enter(in *intent) refusal {
 func (r *Intents) displaceLocked(in *intent) {
 	r.unmarkSleepingLocked(in)
 	delete(r.all, in)
-	in.state, in.displaced = stateEnded, true
+	in.state, in.delivery.Displaced = stateEnded, true
 	close(in.handedOver)
 	r.metrics.displaced.Inc()
 }

@@ -45,15 +45,13 @@ type intent struct {
 
 	// registered is the target under which the Intents list this one. Only they use it.
 	registered queue.Target
-	// The Intents own the next five until markAwake. asleep is the place in members.sleeping, from 1 on,
+	// The Intents own the next four until markAwake. asleep is the place in members.sleeping, from 1 on,
 	// or 0. offerEnded is closed when the offer of a push ends. delivery is the answer, from a push or
 	// from the intent's own probe.
 	state      intentState
 	asleep     int
 	offerEnded chan struct{}
 	delivery   queue.Delivery
-	// displaced: another request was admitted instead of this one. The state is stateEnded.
-	displaced bool
 	// handedOver is closed when a push has set delivery, or the intent was displaced.
 	handedOver chan struct{}
 }
@@ -151,7 +149,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 // acceptHandoff accepts the delivery of a push, or releases it if the client has left. If the intent was
 // displaced, there is none.
 func (d *Dispatcher) acceptHandoff(in *intent) error {
-	if in.displaced {
+	if in.delivery.Displaced {
 		return nil
 	}
 	if in.delivery.Lost != nil {

@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"strconv"
 
@@ -42,8 +41,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 		c.Response().Header().Set(echo.HeaderWWWAuthenticate, "Bearer")
 	}
 	if coded.RetryAfter > 0 {
-		seconds := int(math.Ceil(coded.RetryAfter.Seconds()))
-		c.Response().Header().Set("Retry-After", strconv.Itoa(seconds))
+		c.Response().Header().Set("Retry-After", strconv.Itoa(wire.RetryAfter(coded)))
 	}
 	s.answerError(c, wire.StatusOf(coded.Code), text)
 }

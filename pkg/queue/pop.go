@@ -144,6 +144,8 @@ type Delivery struct {
 	Lost error
 	// Gone: the consumer group was deleted after the pop resolved it.
 	Gone bool
+	// Displaced: the wait ended early, because another request was admitted instead. There are no messages.
+	Displaced bool
 	// Target is what a pop by name looked at. It is zero if the target does not
 	// exist, and also if the target was deleted after the pop resolved it. For a
 	// pop by tags it is where the messages are from.

@@ -154,6 +154,8 @@ func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
 		delivery = &queue.Delivery{} // the next pop goes on
 	case err != nil:
 		return err
+	case s.stream == nil && delivery.Displaced:
+		return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: time.Second, Message: "another request was admitted instead; send the request again"}
 	}
 	s.sent.add(delivery)
 	s.writing.Lock()
@@ -252,12 +254,16 @@ func (s *queueStream) waitForPlace() error {
 
 // close sends the last event.
 func (s *queueStream) close(why error) error {
-	last := wire.Fields{"reason", wire.EndError}
+	var last wire.Fields
 	var end streamEnd
-	if errors.As(why, &end) {
-		last[1] = string(end)
-	} else {
-		last = append(last, "error", s.Report(s.c, why))
+	var coded *queue.Error
+	switch {
+	case errors.As(why, &end):
+		last = wire.Fields{"reason", string(end)}
+	case errors.As(why, &coded) && coded.Code == queue.CodeOverloaded:
+		last = wire.Fields{"reason", wire.EndOverloaded, "retryAfter", wire.RetryAfter(coded), "error", s.Report(s.c, why)}
+	default:
+		last = wire.Fields{"reason", wire.EndError, "error", s.Report(s.c, why)}
 	}
 	if err := s.stream.AppendJSON("closing", "", last); err != nil {
 		return err

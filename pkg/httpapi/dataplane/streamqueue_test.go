@@ -61,6 +61,7 @@ type streaming struct {
 	pops     []queue.PopRequest
 	auth     auth
 	failing  atomic.Bool
+	refused  atomic.Bool
 	stopped  atomic.Bool
 	leave    context.CancelFunc
 	ended    chan struct{}
@@ -100,6 +101,8 @@ func openStream(query string) *streaming {
 			switch {
 			case s.failing.Load():
 				return d, &queue.Error{Code: queue.CodeUnavailable, Message: "the database is away"}
+			case s.refused.Load():
+				return d, &queue.Error{Code: queue.CodeOverloaded, Message: "too many", RetryAfter: 1500 * time.Millisecond}
 			case s.stopped.Load():
 				return d, nil
 			}
@@ -286,6 +289,10 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 			s.failing.Store(true)
 			s.push()
 		}, 0, "event: closing\ndata: {\"reason\":\"error\",\"error\":\"the database is away\"}\n\n"},
+		"the stream may not wait any more": {func(s *streaming) {
+			s.refused.Store(true)
+			s.push()
+		}, 0, "event: closing\ndata: {\"reason\":\"overloaded\",\"retryAfter\":2,\"error\":\"too many\"}\n\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -316,6 +323,12 @@ func TestARefusedStreamHasAStatus(t *testing.T) {
 	}}
 	answer := apitest.Call(refused, "GET", "/api/v1/sse/queue/q", "")
 	require.Equal(t, "too many", apitest.RequireError(t, answer, http.StatusServiceUnavailable))
+	require.Equal(t, "1", answer.Header().Get("Retry-After"))
+	displaced := &apitest.Fakes{Streaming: true, Pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+		return queue.Delivery{Displaced: true}, nil
+	}}
+	answer = apitest.Call(displaced, "GET", "/api/v1/sse/queue/q?timeout=1", "")
+	apitest.RequireError(t, answer, http.StatusServiceUnavailable)
 	require.Equal(t, "1", answer.Header().Get("Retry-After"))
 	apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "GET", "/api/v1/sse/queue/q?autoAck=true", ""), http.StatusBadRequest)
 }

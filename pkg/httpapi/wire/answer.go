@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -32,6 +33,9 @@ var statuses = map[queue.Code]int{
 
 // StatusOf returns the status of an answer that reports an error with this code.
 func StatusOf(code queue.Code) int { return statuses[code] }
+
+// RetryAfter returns after how many seconds the client of a failed request may try again.
+func RetryAfter(err *queue.Error) int { return int(math.Ceil(err.RetryAfter.Seconds())) }
 
 // Answer sends a JSON body.
 func Answer(c echo.Context, status int, body []byte) error {

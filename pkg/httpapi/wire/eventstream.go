@@ -63,6 +63,7 @@ const (
 	EndShutdown     = "shutdown"     // the server stops
 	EndUnauthorized = "unauthorized" // the token expired or was revoked
 	EndTimeout      = "timeout"      // the parameter timeout, or 24 hours
+	EndOverloaded   = "overloaded"   // too much waits or is in flight; the client may connect again after retryAfter
 	EndError        = "error"        // the member error of the event says what failed
 )
 
