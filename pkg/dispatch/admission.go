@@ -28,7 +28,7 @@ const (
 var refusalTexts = map[refusal]string{
 	refusedFull:   "too many requests are waiting (dispatch.max_intentions); send the request again",
 	refusedCaller: "this caller has its share of the requests that may wait (dispatch.max_intentions); send the request again",
-	refusedGroup:  "this consumer group has its share of the requests that may wait (dispatch.max_intentions); send the request again",
+	refusedGroup:  "this consumer group has its part of the requests of this caller that may wait (dispatch.max_intentions); send the request again",
 }
 
 // error returns the error for the client.

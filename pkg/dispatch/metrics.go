@@ -45,7 +45,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		doubleAssignments: counter("belfry_smart_poll_double_assignment_errors_total", "Partitions nearly assigned twice; always 0."),
 		splits:            counter("belfry_dispatch_round_splits_total", "Statements of a round that failed and were halved to find the culprit."),
 		panics:            counter("belfry_dispatch_panics_total", "Rounds that panicked; their requests got an error."),
-		refused:           vector("belfry_dispatch_refused_total", "Requests that were not allowed to wait, by the limit: all requests, the caller's share or the group's share.", "limit"),
+		refused:           vector("belfry_dispatch_refused_total", "Requests that were not allowed to wait, by the limit: all requests, the caller's share or the group's part of the caller's requests.", "limit"),
 		displaced:         counter("belfry_dispatch_displaced_total", "Waiting requests that were answered early, to make room for another caller or group."),
 		wakes:             vector("belfry_dispatch_wakes_total", "Wakes of waiting requests, by source and outcome; arrival is the first probe.", "source", "outcome"),
 		announced:         vector("belfry_dispatch_announcements_total", "Announced partitions, by source.", "source"),
@@ -72,7 +72,7 @@ func (m *Metrics) observe(d *Dispatcher) {
 		register.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
 	gauge("belfry_dispatch_intents_waiting", "Requests waiting now.", func() float64 { return float64(d.Waiting()) })
-	gauge("belfry_dispatch_refusals_held", "Refused requests whose answer is held back for about a second.",
+	gauge("belfry_dispatch_refusals_held", "Refused requests whose answer is delayed for about a second.",
 		func() float64 { return float64(len(d.delayedRefusals)) })
 	register.NewCounterFunc(prometheus.CounterOpts{
 		Name: "belfry_dispatch_woken_by_timer_total", Help: "Waiting requests woken because a due instant came.",

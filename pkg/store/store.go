@@ -207,12 +207,12 @@ func (s *Store) Run(ctx context.Context) error {
 			next.Reset(healInterval)
 			continue
 		}
-		level := zap.DebugLevel // the start heals again when the listener connects, and as the sequencer
+		level := zap.DebugLevel // During a start the search runs several times. Only the first one is logged at info.
 		if first || pass.Partitions > 0 {
 			level = zap.InfoLevel
 		}
 		first = false
-		s.log.Log(level, "Searched for partitions that a crash had left asleep.", zap.Int("cursors", pass.Cursors),
+		s.log.Log(level, "Searched for partitions whose wake did not run.", zap.Int("cursors", pass.Cursors),
 			zap.Int("woken_partitions", pass.Partitions), zap.Duration("took", time.Since(pass.Began)))
 		pass = wake.Pass{}
 		s.claims.ReleaseOrphans(ctx)

@@ -150,8 +150,8 @@ func (t *call) readChanges(results pgx.BatchResults) error {
 	return err
 }
 
-// stale reports whether the client has read a state that another cycle has changed since: it pushes what was in a
-// key, and deletes the key, but the key was gone.
+// stale reports whether the client has read a state that another cycle has changed since. The cycle deletes a
+// key that does not exist, and pushes. So another cycle has emitted the window.
 func (t *call) stale() bool {
 	return t.cycle != nil && len(t.push.Items) > 0 && t.cycle.deleted < t.cycle.deletes
 }
