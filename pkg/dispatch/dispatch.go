@@ -62,7 +62,7 @@ type Dispatcher struct {
 
 	// backoff and fallback are the delays of probes without a wake.
 	backoff, fallback backoff.Policy
-	backoffs          *backoffs
+	backoffs          *backoff.Counters[queue.Target]
 	workers           []*worker
 	// delayedRefusals has an element for each refused request whose answer is delayed.
 	delayedRefusals chan struct{}
@@ -76,7 +76,7 @@ type Dispatcher struct {
 func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	d := &Dispatcher{
 		Deps: deps, cfg: cfg, poll: poll,
-		backoff: cfg.Backoff(), fallback: cfg.Fallback(), backoffs: newBackoffs(),
+		backoff: cfg.Backoff(), fallback: cfg.Fallback(), backoffs: backoff.NewCounters[queue.Target](),
 		delayedRefusals: make(chan struct{}, cfg.maxDelayedRefusals()), stopping: make(chan struct{}),
 	}
 	for range cfg.PollWorkers {

@@ -78,5 +78,5 @@ func (m *Metrics) observe(d *Dispatcher) {
 		Name: "belfry_dispatch_woken_by_timer_total", Help: "Waiting requests woken because a due instant came.",
 	}, func() float64 { return float64(d.Readiness.WokenByTimer()) })
 	gauge("belfry_dispatch_backoff_groups", "Groups backing off because the listener is not proven.",
-		func() float64 { return float64(len(d.backoffs.snapshot())) })
+		func() float64 { return float64(len(d.backoffs.Failed())) })
 }

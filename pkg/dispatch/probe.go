@@ -58,7 +58,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	case err != nil:
 		return nil, false, err
 	case len(delivery.Messages) > 0:
-		d.backoffs.reset(target)
+		d.backoffs.Reset(target)
 		return delivery, false, nil
 	case delivery.Gone:
 		in.req.RefreshSince = time.Now()

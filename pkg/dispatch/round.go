@@ -100,7 +100,7 @@ func (w *worker) run(ctx context.Context) error {
 			}
 			return nil
 		case now := <-cleanup.C:
-			w.d.backoffs.forget(now.Add(-w.d.cfg.BackoffCleanup))
+			w.d.backoffs.Forget(now.Add(-w.d.cfg.BackoffCleanup))
 		case first := <-w.queue:
 			w.pause(ctx)
 			w.serve(ctx, w.drain([]*roundRequest{first}))

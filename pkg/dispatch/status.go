@@ -50,7 +50,7 @@ func (d *Dispatcher) Status() Status {
 	s := Status{
 		Waiting: d.Waiting(), Groups: d.Intents.groups(time.Now()), Due: d.Readiness.Scheduled(statusLimit + 1),
 	}
-	for target, empty := range d.backoffs.snapshot() {
+	for target, empty := range d.backoffs.Failed() {
 		s.Backoff = append(s.Backoff, BackoffGroup{Target: target, EmptyProbes: empty, Delay: d.backoff.Delay(empty+1, 0)})
 	}
 	slices.SortFunc(s.Backoff, func(a, b BackoffGroup) int { return cmp.Compare(b.EmptyProbes, a.EmptyProbes) })

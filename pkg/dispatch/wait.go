@@ -156,7 +156,7 @@ func (d *Dispatcher) acceptHandoff(in *intent) error {
 		in.passAfter = d.retryAfter(in.delivery.Lost)
 		return in.delivery.Lost
 	}
-	d.backoffs.reset(in.target)
+	d.backoffs.Reset(in.target)
 	d.countWake(wakeHandoff, true)
 	in.useWake(&in.delivery)
 	_, err := d.releaseIfLeft(in.ctx, &in.delivery)
@@ -194,7 +194,7 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 		return wakeHandoff, false, nil
 	case <-in.ticket.C():
 		in.emptyProbes = 0
-		d.backoffs.reset(in.target)
+		d.backoffs.Reset(in.target)
 		in.owed = in.ticket.Accept()
 		return in.owed.Cause, false, nil
 	case <-timer.C:
@@ -215,7 +215,7 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared bool) {
 	drop := func() { d.Readiness.Drop(in.target) }
 	if shared {
-		d.backoffs.grow(in.target, fallback, drop)
+		d.backoffs.Fail(in.target, fallback, time.Now(), drop)
 	} else {
 		drop()
 	}
@@ -263,6 +263,6 @@ func (d *Dispatcher) nextFallback(in *intent) (at time.Time, shared bool) {
 		in.emptyProbes++
 		return now.Add(d.backoff.Delay(in.emptyProbes, rand.Float64())), false
 	default:
-		return d.backoffs.next(in.target, now, d.backoff), true
+		return d.backoffs.Next(in.target, now, d.backoff, rand.Float64()), true
 	}
 }
