@@ -170,7 +170,7 @@ func (s *Store) Warm(ctx context.Context) error {
 // healInterval is the least time between two heals, however often connections break.
 const healInterval = time.Second
 
-// Heal wakes every partition that a crash between a commit and its wake left asleep, and returns how
+// Heal wakes every partition whose wake did not run after a commit, because of a crash, and returns how
 // many that were. Errors: CodeUnavailable.
 func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 	var pass wake.Pass
