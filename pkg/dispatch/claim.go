@@ -142,6 +142,8 @@ func grantedPartitions(grants []grant) map[queue.Target]bool {
 func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target]bool, left map[int64]leftover) {
 	for _, t := range targets {
 		l := left[t.target.Group]
+		// The requests that named partitions may have got all that was listed, and more may be due.
+		l.unknown = l.unknown || !t.sawAll()
 		paused := false
 		for _, c := range t.result.Candidates {
 			switch {

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -106,6 +107,78 @@ func TestAssignedButUnclaimedPartitionGoesToTheNextRequest(t *testing.T) {
 		require.Equal(t, 2, got)
 		delivered(t, b.begin(t.Context(), request(time.Hour)))
 	})
+}
+
+// A preflight lists only a few of the due partitions. Requests that name partitions can take all of these,
+// in the same round as a request for any partition. More partitions may be due, so the group is not known
+// to be empty.
+func TestAGroupOfWhichARoundSawOnlyAPartIsNotKnownToBeEmpty(t *testing.T) {
+	t.Parallel()
+	instant := func(b *harness) {
+		for p := int64(1); p <= 4; p++ {
+			b.store.put(1, p, 1, time.Minute)
+			b.bus.Ready([]queue.Ready{{Group: 1, Partition: p, In: time.Minute}}, events.Here)
+		}
+		time.Sleep(time.Minute)
+	}
+	resync := func(b *harness) { b.resync(1, 2, 3, 4) }
+	for name, c := range map[string]struct {
+		wake    func(*harness)
+		arrives bool // the fourth request comes after the round
+	}{
+		"the request that gets the wake of the instant": {instant, false},
+		"a request of the next round":                   {resync, false},
+		"a request that arrives after an instant":       {instant, true},
+		"a request that arrives after a resync":         {resync, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := run(t, &fakeStore{resolve: twoGroups}, oneWorker, func(s *settings) { s.smart.MaxIntentions = 3 })
+				other := request(time.Hour)
+				other.Queue = "others"
+				reqs := []*queue.PopRequest{other, request(time.Hour), named("1"), named("2")}
+				if !c.arrives {
+					reqs = append(reqs, request(2*time.Hour)) // its deadline is the last
+				}
+				outs := b.startAll(reqs)
+				release := b.holdNextRound()
+				b.ready(9, 1, 1) // the requests of group 1 join during this round
+				synctest.Wait()
+				c.wake(b)
+				synctest.Wait()
+				release()
+				if c.arrives {
+					synctest.Wait()
+					outs = append(outs, b.begin(t.Context(), request(2*time.Hour)))
+				}
+				got, waiting := split(t, outs)
+				require.Equal(t, 5, got)
+				require.Zero(t, waiting)
+				require.Len(t, b.store.probes[0], 3, "the first round has the group and both names")
+			})
+		})
+	}
+}
+
+// twoGroups resolves the queue "others" to group 9, every other queue to group 1, and a partition to the
+// number that is its name.
+func twoGroups(req *queue.PopRequest) (queue.Target, bool, error) {
+	target := queue.Target{Group: 1}
+	if req.Queue == "others" {
+		target.Group = 9
+	}
+	if req.Partition != nil {
+		target.Partition, _ = strconv.ParseInt(*req.Partition, 10, 64)
+	}
+	return target, true, nil
+}
+
+// named pops one partition.
+func named(partition string) *queue.PopRequest {
+	req := request(time.Hour)
+	req.Partition = &partition
+	return req
 }
 
 // The database fails between the preflight and the claim. The assigned request gets the error, and

@@ -84,7 +84,7 @@ func partitionsOf(delivery *queue.Delivery) (keys []int64) {
 // Another wake goes on until a round sees everything that is due.
 func (w *worker) coverWakes(requests []*roundRequest, targets []roundTarget, granted map[queue.Target]bool) {
 	for _, t := range targets {
-		left, sawAll := leftOver(&t, granted)
+		left, sawAll := leftOver(&t, granted), t.sawAll()
 		var general readiness.Wake
 		for _, r := range requests {
 			if r.target != t.target || len(r.wake.Keys) == 0 {
@@ -111,19 +111,13 @@ func (w *worker) coverWakes(requests []*roundRequest, targets []roundTarget, gra
 	}
 }
 
-// leftOver returns the due partitions of a target that the plan did not give away. sawAll: there are no
-// others.
-func leftOver(t *roundTarget, granted map[queue.Target]bool) (left map[int64]bool, sawAll bool) {
-	left = map[int64]bool{}
-	due := 0
-	for _, c := range t.result.Candidates {
-		if c.In > 0 || c.Paused {
-			continue
-		}
-		due++
-		if !granted[queue.Target{Group: t.target.Group, Partition: c.Partition}] {
-			left[c.Partition] = true
+// leftOver returns the due partitions of a target that the plan did not give away.
+func leftOver(t *roundTarget, granted map[queue.Target]bool) map[int64]bool {
+	left := map[int64]bool{}
+	for _, partition := range t.due() {
+		if !granted[queue.Target{Group: t.target.Group, Partition: partition}] {
+			left[partition] = true
 		}
 	}
-	return left, due < t.limit()
+	return left
 }

@@ -180,6 +180,19 @@ type roundTarget struct {
 // limit is how many due partitions a preflight lists: more than are wanted, to see whether some are left.
 func (t *roundTarget) limit() int { return 2*t.want + 1 }
 
+// due lists the partitions that the preflight saw due.
+func (t *roundTarget) due() (partitions []int64) {
+	for _, c := range t.result.Candidates {
+		if c.In <= 0 && !c.Paused {
+			partitions = append(partitions, c.Partition)
+		}
+	}
+	return partitions
+}
+
+// sawAll reports whether due lists all partitions that are due.
+func (t *roundTarget) sawAll() bool { return len(t.due()) < t.limit() }
+
 // makeRound answers the requests with one preflight and one round trip of claims. If one target or one
 // claim makes these fail, its requests alone get the error.
 func (w *worker) makeRound(ctx context.Context, requests []*roundRequest) {
