@@ -119,7 +119,6 @@ func TestAGroupOfWhichARoundSawOnlyAPartIsNotKnownToBeEmpty(t *testing.T) {
 			b.store.put(1, p, 1, time.Minute)
 			b.bus.Ready([]queue.Ready{{Group: 1, Partition: p, In: time.Minute}}, events.Here)
 		}
-		time.Sleep(time.Minute)
 	}
 	resync := func(b *harness) { b.resync(1, 2, 3, 4) }
 	for name, c := range map[string]struct {
@@ -146,6 +145,7 @@ func TestAGroupOfWhichARoundSawOnlyAPartIsNotKnownToBeEmpty(t *testing.T) {
 				b.ready(9, 1, 1) // the requests of group 1 join during this round
 				synctest.Wait()
 				c.wake(b)
+				time.Sleep(time.Minute) // the instant comes
 				synctest.Wait()
 				release()
 				if c.arrives {
