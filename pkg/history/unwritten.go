@@ -119,7 +119,7 @@ func (w *Writer) Unwritten(size int) []byte {
 	return nil
 }
 
-// newest returns the last rows, at most so many, without those that decode skips. The rows are in order of time.
+// newest returns the last rows, at most the given number. It leaves out the rows that decode skips. The rows are in order of time.
 func newest[T any](rows []T, most int, now time.Time, at func(*T) time.Time) []T {
 	rows = rows[max(0, len(rows)-most):]
 	for len(rows) > 0 && stale(at(&rows[0]), now) {

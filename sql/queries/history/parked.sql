@@ -1,4 +1,4 @@
--- Lists what rows say of waiting requests, from $1 to $2, the newest first. $3: names of queues as LIKE
+-- Lists the numbers of waiting requests, from $1 to $2, the newest first. $3: names of queues as LIKE
 -- patterns (NULL: any), $4 a queue, $5 a group (NULL: any). $6: how many rows at most. $7: rows of queues that are
 -- perhaps not written, as in series.sql, with the host and the process. A row may come twice.
 SELECT h.at, h.minutes, h.instance, h.queue, h.consumer_group, h.parked, h.hostname, h.pid

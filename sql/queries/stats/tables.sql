@@ -1,4 +1,4 @@
--- Lists the tables of the schema with what Postgres counts of them, the largest first.
+-- Lists the tables of the schema with the counters of Postgres, the largest first.
 SELECT s.relname AS name, z.total AS total_bytes, z.heap AS table_bytes, z.indexes AS index_bytes,
        pg_size_pretty(z.total) AS total_size, pg_size_pretty(z.heap) AS table_size, pg_size_pretty(z.indexes) AS index_size,
        s.n_live_tup AS live, s.n_dead_tup AS dead, s.n_tup_upd AS updated, s.n_tup_hot_upd AS hot_updated, s.last_vacuum, s.last_autovacuum,
