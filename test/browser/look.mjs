@@ -19,37 +19,56 @@ export function watch(page) {
   return complaints;
 }
 
-// inspect fails if axe finds a serious fault.
-export async function inspect(page, name) {
+// inspect fails if axe finds a serious fault. With rules, it looks only for these.
+export async function inspect(page, name, ...rules) {
   await page.evaluate(axe);
-  const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
+  const found = await page.evaluate((only) => axe.run(document, { resultTypes: ["violations"], ...(only.length && { runOnly: only }) }), rules);
   const serious = found.violations.filter((one) => ["serious", "critical"].includes(one.impact));
   assert.deepEqual(serious.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`), [], `axe: ${name}`);
 }
 
-// look opens each path in light and dark, wide and narrow. Dark and narrow has nothing of its own, so it is opened only
-// for a screenshot.
+// look opens each path once, and examines it wide and light, then dark, then narrow. In the dark only the colors differ,
+// and in a narrow window the places and sizes. Dark and narrow has nothing of its own, so there is only a screenshot.
 export async function look(browser, url, paths, label) {
-  const narrow = [["light", 390], ...(shots ? [["dark", 390]] : [])];
-  for (const [colorScheme, width] of [["light", 1440], ["dark", 1440], ...narrow]) {
-    const context = await browser.newContext({ colorScheme, viewport: { width, height: 900 }, reducedMotion: "reduce" });
-    const page = await context.newPage();
-    const complaints = watch(page);
-    for (const path of paths) {
-      const name = `${label}: ${path || "overview"}, ${colorScheme}, ${width}`;
-      const answer = await page.goto(`${url}/ui/${path}`, { waitUntil: "load" });
-      assert.equal(answer.status(), 200, name);
-      assert.ok((await answer.body()).length < 300 * 1024, `${name}: the page is larger than 300 KiB`);
-      const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
-      assert.ok(over <= 0, `${name}: the page is ${over} pixels wider than the window`);
-      for (const details of await page.locator("main details:not(.menu)").all()) await details.evaluate((one) => { one.dataset.was = one.open; one.open = true; });
-      await inspect(page, name);
-      assert.deepEqual(complaints, [], name);
-      if (shots) {
-        for (const details of await page.locator("main details").all()) await details.evaluate((one) => { one.open = one.dataset.was === "true"; });
-        await page.screenshot({ path: `${shots}/${name.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage: width === 1440 });
-      }
-    }
-    await context.close();
+  const context = await browser.newContext({ reducedMotion: "reduce" });
+  const page = await context.newPage();
+  const complaints = watch(page);
+  const show = async (path, colorScheme, width) => {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize({ width, height: 900 });
+    return `${label}: ${path || "overview"}, ${colorScheme}, ${width}`;
+  };
+  const fits = async (name) => {
+    const over = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+    assert.ok(over <= 0, `${name}: the page is ${over} pixels wider than the window`);
+  };
+  const unfolded = async (check) => {
+    await page.evaluate(() => { for (const one of document.querySelectorAll("main details:not(.menu)")) { one.dataset.was = one.open; one.open = true; } });
+    await check();
+    await page.evaluate(() => { for (const one of document.querySelectorAll("main details:not(.menu)")) one.open = one.dataset.was === "true"; });
+  };
+  const shoot = async (name, fullPage) => {
+    if (shots) await page.screenshot({ path: `${shots}/${name.replace(/[^a-z0-9]+/gi, "-")}.png`, fullPage });
+  };
+  for (const path of paths) {
+    let name = await show(path, "light", 1440);
+    const answer = await page.goto(`${url}/ui/${path}`, { waitUntil: "load" });
+    assert.equal(answer.status(), 200, name);
+    assert.ok((await answer.body()).length < 300 * 1024, `${name}: the page is larger than 300 KiB`);
+    await fits(name);
+    await shoot(name, true);
+    await unfolded(() => inspect(page, name));
+
+    name = await show(path, "dark", 1440);
+    await shoot(name, true);
+    await unfolded(() => inspect(page, name, "color-contrast"));
+
+    name = await show(path, "light", 390);
+    await fits(name);
+    await shoot(name, false);
+    await unfolded(() => inspect(page, name, "scrollable-region-focusable", "color-contrast"));
+    if (shots) await shoot(await show(path, "dark", 390), false);
+    assert.deepEqual(complaints, [], name);
   }
+  await context.close();
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,18 +31,20 @@ func settings() map[string]string {
 	}
 }
 
-// startCluster starts a server in a new temporary folder, which the account of Postgres can enter. It first removes
-// folders of killed test processes. It leaves out the settings named by without.
-func startCluster(ctx context.Context, without ...string) (*devdb.Cluster, error) {
-	if err := sweep(ctx, os.TempDir()); err != nil {
-		return nil, err
+// startCluster starts a copy of a template in a new temporary folder, which the account of Postgres can enter. It first
+// removes folders of killed test processes. It leaves out the settings named by without.
+func startCluster(ctx context.Context, of template, without ...string) (*devdb.Cluster, error) {
+	for _, folder := range []string{memory, os.TempDir()} {
+		if err := sweep(ctx, folder); err != nil {
+			return nil, err
+		}
 	}
 	parent, err := newParent()
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(parent, clusterName)
-	if err := copyTemplate(ctx, dir); err != nil {
+	if err := of.copy(ctx, dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(parent))
 	}
 	with := settings()
@@ -55,9 +58,25 @@ func startCluster(ctx context.Context, without ...string) (*devdb.Cluster, error
 	return cluster, nil
 }
 
+const (
+	memory = "/dev/shm"
+	// memoryRoom is the free memory for all clusters of a run, several times of what they need.
+	memoryRoom = 6 << 30
+)
+
+// home is the folder for clusters: in memory, if there is room. A test creates and removes hundreds of files for its
+// database, and on some file systems that needs more processor time than the test.
+func home() string {
+	var files syscall.Statfs_t
+	if runtime.GOOS == "linux" && syscall.Statfs(memory, &files) == nil && files.Bavail*uint64(files.Bsize) >= memoryRoom {
+		return memory
+	}
+	return os.TempDir()
+}
+
 // newParent makes a folder for a cluster of this process, which the account of Postgres can enter.
 func newParent() (string, error) {
-	parent, err := os.MkdirTemp("", fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	parent, err := os.MkdirTemp(home(), fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	if err != nil {
 		return "", fmt.Errorf("making a folder for Postgres: %w", err)
 	}

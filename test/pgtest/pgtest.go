@@ -100,7 +100,7 @@ func OwnCluster(t testing.TB, without ...string) *devdb.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), setupTimeout)
 	defer cancel()
-	cluster, err := startCluster(ctx, without...)
+	cluster, err := startCluster(ctx, unused, without...)
 	if err != nil {
 		t.Fatalf("starting a Postgres for the test: %v", err)
 	}

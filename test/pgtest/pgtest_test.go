@@ -169,7 +169,7 @@ func TestSweepRemovesFoldersOfDeadTests(t *testing.T) {
 	leave := func(pid int) string {
 		dir := filepath.Join(tmp, fmt.Sprintf("%s%d-1", dirPrefix, pid), clusterName)
 		require.NoError(t, os.Mkdir(filepath.Dir(dir), 0o755))
-		require.NoError(t, copyTemplate(ctx, dir))
+		require.NoError(t, unused.copy(ctx, dir))
 		cluster, err := devdb.Start(ctx, devdb.Config{Dir: dir, Settings: settings()})
 		require.NoError(t, err)
 		require.NoError(t, cluster.Stop(ctx))

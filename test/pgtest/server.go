@@ -29,7 +29,7 @@ type server struct {
 	cluster  *devdb.Cluster // nil for a named server
 	base     *url.URL       // DSN of any database of the server
 	admin    *pgx.Conn      // nil until the first call
-	template string         // empty until a test needs it
+	template string         // the migrated database, or empty if there is none yet
 	strategy string         // how CREATE DATABASE copies the template
 	failed   error          // the start failed, and no test tries again
 }
@@ -123,10 +123,10 @@ func (s *server) close() error {
 func (s *server) startLocked(ctx context.Context) (err error) {
 	base := os.Getenv(serverVariable)
 	if base == "" {
-		if s.cluster, err = startCluster(ctx); err != nil {
+		if s.cluster, err = startCluster(ctx, migrated); err != nil {
 			return fmt.Errorf("starting Postgres (or name a server in %s): %w", serverVariable, err)
 		}
-		base = s.cluster.URL("postgres")
+		base, s.template = s.cluster.URL("postgres"), migratedName
 	}
 	if s.base, err = url.Parse(base); err != nil || s.base.Host == "" {
 		return fmt.Errorf("reading %s: it must be a URL such as postgres://user@host:5432/postgres", serverVariable)
@@ -145,27 +145,34 @@ func (s *server) startLocked(ctx context.Context) (err error) {
 	return nil
 }
 
-// templateLocked creates the template at the first call. It stores the name only after the migration, so that every
-// test reports a failed migration.
+// templateLocked creates the template at the first call, if the server is not private. It stores the name only after the
+// migration, so that every test reports a failed migration.
 func (s *server) templateLocked(ctx context.Context) (string, error) {
 	if s.template != "" {
 		return s.template, nil
 	}
 	name := newName("template")
-	if err := s.execLocked(ctx, "CREATE DATABASE "+name); err != nil {
+	if err := s.makeTemplateLocked(ctx, name); err != nil {
 		return "", err
+	}
+	s.template = name
+	return name, nil
+}
+
+// makeTemplateLocked creates a migrated database that nobody can connect to: a session would block every copy.
+func (s *server) makeTemplateLocked(ctx context.Context, name string) error {
+	if err := s.execLocked(ctx, "CREATE DATABASE "+name); err != nil {
+		return err
 	}
 	err := s.migrate(ctx, name)
 	if err == nil {
-		// From here on no session can block a copy.
 		err = s.execLocked(ctx, "ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false")
 	}
 	if err != nil {
 		err = fmt.Errorf("migrating the template of the test databases: %w", err)
-		return "", errors.Join(err, s.execLocked(ctx, "DROP DATABASE "+name+" WITH (FORCE)"))
+		return errors.Join(err, s.execLocked(ctx, "DROP DATABASE "+name+" WITH (FORCE)"))
 	}
-	s.template = name
-	return name, nil
+	return nil
 }
 
 func (s *server) execLocked(ctx context.Context, statement string) error {
