@@ -80,7 +80,7 @@ func TestPagesWithLargeTracesAreSmall(t *testing.T) {
 	t.Parallel()
 	traces := make([]any, 50)
 	for i := range traces {
-		traces[i] = map[string]any{"event_type": "parcel sent", "data": json.RawMessage("[" + strings.Repeat(`"<&>",`, 10_000) + "0]"), "created_at": time.Now()}
+		traces[i] = map[string]any{"event_type": "parcel sent", "data": json.RawMessage("[" + strings.Repeat(`"<&>",`, 3_000) + "0]"), "created_at": time.Now()}
 	}
 	found := map[string]any{"traces": traces, "total": len(traces), "pagination": map[string]any{}}
 	s := startOn(t, answers{"/api/v1/traces/by-name/n": found, "/api/v1/traces/p/t": found, "/api/v1/messages/p/t": map[string]any{"payload": 1}})
