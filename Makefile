@@ -87,8 +87,9 @@ alerts: ## Check the alert rules and run their tests; needs promtool.
 vet: ## Run go vet.
 	go vet ./...
 
+# With -race the linter reads what make test has compiled.
 lint: $(LINT) ## Run the linters of .golangci.yml.
-	$(LINT) run ./...
+	GOFLAGS=-race $(LINT) run ./...
 
 build: ## Build a static binary, bin/belfry.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/belfry ./cmd/belfry
@@ -103,17 +104,16 @@ bench-edge: ## Measure slow clients, large messages and a million partitions; 10
 	go run ./test/bench/edge
 
 # The first run breaks processes, sessions, disks and clocks, the second the network, the
-# third several things at a time, the fourth what is behind PgBouncer. The first two run at
-# the same time. A run lasts longer than its duration if a fault was not injected yet. A fault
+# third several things at a time, the fourth what is behind PgBouncer. Two run at a time.
+# A run lasts longer than its duration if a fault was not injected yet. A fault
 # with a question mark is skipped with a message if the machine does not allow it: filling
 # a disk needs the right to mount one. The list and the seed determine the order of the
 # faults; the slowest come last.
-chaos: ## Break the environment of Belfry and check its promises; needs pgbouncer, 2.5 minutes.
-	$(MAKE) --jobs=2 --output-sync=target chaos-faults chaos-network
-	$(MAKE) chaos-mix chaos-pooler
+chaos: ## Break the environment of Belfry and check its promises; needs pgbouncer, 2 minutes.
+	$(MAKE) --jobs=2 --output-sync=target chaos-faults chaos-network chaos-mix chaos-pooler
 
 chaos-build:
-	go build -o bin/chaos ./test/chaos
+	go run ./scripts/steppable bin/chaos
 
 chaos-faults: chaos-build
 	bin/chaos --seed 1 --duration 45s --faults \

@@ -90,21 +90,6 @@ func shows(t *testing.T, w *World, server int, offset time.Duration) {
 	require.False(t, date.After(latest), "%s is after %s", date, latest)
 }
 
-// An unexpected source must not be built unchanged: its clock would never step.
-func TestUnexpectedSourcesAreRefused(t *testing.T) {
-	t.Parallel()
-	const good = "package time\n\nimport (\n)\n\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n}\n"
-	changed, err := makeSteppable(good)
-	require.NoError(t, err)
-	require.Contains(t, changed, "runtimeNow()\n\tsec, nsec = stepped(sec, nsec)\n")
-	for _, edit := range clockEdits {
-		_, err := makeSteppable(strings.Replace(good, edit.old, "", 1))
-		require.ErrorContains(t, err, "0 times")
-		_, err = makeSteppable(good + edit.old)
-		require.ErrorContains(t, err, "2 times")
-	}
-}
-
 // This test is built without the overlay, so stepping its clock must fail.
 func TestOrdinaryProgramsRefuseToStepTheirClock(t *testing.T) {
 	t.Parallel()

@@ -7,12 +7,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/test/chaos/clock"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -65,8 +67,9 @@ func New(ctx context.Context, dir string, servers int, faults []Fault, pooler st
 		return nil, fmt.Errorf("opening the folder for Postgres: %w", err)
 	}
 	var program string
-	if wants(faults, stepClock) {
-		if program, err = buildSteppable(ctx, dir); err != nil {
+	if wants(faults, stepClock) && !clock.Steps() {
+		program = filepath.Join(dir, "server")
+		if err := clock.Build(ctx, dir, program); err != nil {
 			return nil, fmt.Errorf("building servers with a clock that can be stepped: %w", err)
 		}
 	}
