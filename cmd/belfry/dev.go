@@ -61,9 +61,9 @@ cleans up.`,
   belfry dev --fresh --http-addr :7000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
+			return withServerLogger(cmd, func(ctx context.Context, cfg config.Config, log *zap.Logger) error {
 				d := &devServer{out: cmd.OutOrStdout(), cfg: cfg, log: log, opts: opts, serve: app.Run}
-				return d.run(cmd.Context())
+				return d.run(ctx)
 			})
 		},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/cli"
+	"github.com/belfry-mq/belfry/pkg/logbuffer"
 )
 
 // keyFlags are the settings with a flag. Every setting has a variable and a key in the
@@ -112,7 +114,7 @@ func withLogger(cmd *cobra.Command, work func(cfg config.Config, log *zap.Logger
 	if err != nil {
 		return err
 	}
-	log, err := newLogger(cfg)
+	log, err := newLogger(cfg, zapcore.Lock(os.Stderr))
 	if err != nil {
 		return err
 	}
@@ -121,32 +123,53 @@ func withLogger(cmd *cobra.Command, work func(cfg config.Config, log *zap.Logger
 	return work(cfg, log)
 }
 
+// withServerLogger is withLogger for a server, which must not wait for the reader of its log. ctx ends with that of
+// cmd, and when the reader has gone: then nobody could stop or watch the server any more.
+func withServerLogger(cmd *cobra.Command, work func(ctx context.Context, cfg config.Config, log *zap.Logger) error) error {
+	cfg, err := loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	defer ignoreClosedPipes()()
+	var log *zap.Logger
+	buffer := logbuffer.New(os.Stderr, func(lines int64) {
+		log.Warn("lines of the log were dropped, because nobody read it", zap.Int64("lines", lines))
+	})
+	if log, err = newLogger(cfg, buffer); err != nil {
+		return err
+	}
+	defer func() { _ = buffer.Sync() }() // what is not written by now is not read
+	go func() {
+		select {
+		case <-buffer.Gone():
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return work(ctx, cfg, log.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return app.CountDropped(core, buffer.Dropped) })))
+}
+
 // newLogger returns the logger for the section "log". It writes to standard error, because
 // standard output is for the output of a command. It does no sampling: the id in a 500
 // response must be in the log.
-func newLogger(cfg config.Config) (*zap.Logger, error) {
+func newLogger(cfg config.Config, to zapcore.WriteSyncer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(cfg.Log.Level)
 	if err != nil {
 		return nil, fmt.Errorf("reading log.level %q: %w", cfg.Log.Level, err)
 	}
-	zc := zap.NewProductionConfig()
-	zc.Level = zap.NewAtomicLevelAt(level)
-	zc.Sampling = nil
-	zc.EncoderConfig.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	zc.EncoderConfig.EncodeDuration = zapcore.StringDurationEncoder
+	lines := zap.NewProductionEncoderConfig()
+	lines.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	lines.EncodeDuration = zapcore.StringDurationEncoder
+	encoder, options := zapcore.NewJSONEncoder(lines), []zap.Option{zap.AddCaller(), zap.AddStacktrace(zap.ErrorLevel)}
 	if cfg.Log.Format == "console" {
-		zc.Encoding = "console"
-		zc.DisableCaller = true
-		zc.DisableStacktrace = true
-		zc.EncoderConfig.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
-		zc.EncoderConfig.EncodeLevel = zapcore.CapitalLevelEncoder
-		zc.EncoderConfig.ConsoleSeparator = " "
+		lines.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		lines.EncodeLevel = zapcore.CapitalLevelEncoder
+		lines.ConsoleSeparator = " "
+		encoder, options = zapcore.NewConsoleEncoder(lines), nil
 	}
-	log, err := zc.Build()
-	if err != nil {
-		return nil, fmt.Errorf("building the logger: %w", err)
-	}
-	return log, nil
+	return zap.New(zapcore.NewCore(encoder, to, level), append(options, zap.ErrorOutput(to))...), nil
 }
 
 func newVersionCmd() *cobra.Command {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,11 +116,11 @@ func TestLoggerFollowsLevel(t *testing.T) {
 	for _, format := range []string{"console", "json"} {
 		cfg := config.Default()
 		cfg.Log = config.Log{Level: "warn", Format: format}
-		log, err := newLogger(cfg)
+		log, err := newLogger(cfg, zapcore.AddSync(io.Discard))
 		require.NoError(t, err)
 		require.True(t, log.Core().Enabled(zapcore.WarnLevel), format)
 		require.False(t, log.Core().Enabled(zapcore.InfoLevel), format)
 	}
-	_, err := newLogger(config.Config{Log: config.Log{Level: "loud"}})
+	_, err := newLogger(config.Config{Log: config.Log{Level: "loud"}}, zapcore.AddSync(io.Discard))
 	require.ErrorContains(t, err, "loud")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 
@@ -19,13 +20,15 @@ func newServeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
 		Short: "Run the server until SIGINT or SIGTERM",
-		Long: `Run the server on your Postgres database until SIGINT or SIGTERM. Then the server
-accepts no new requests, finishes the requests in flight and exits with 0.`,
+		Long: `Run the server on your Postgres database until SIGINT, SIGTERM or SIGHUP. Then the server
+accepts no new requests, finishes the requests in flight and exits with 0. It stops in the
+same way when the reader of its log (standard error) closes it. A reader that only stalls
+does not stop it: lines are dropped and counted (belfry_log_dropped_total).`,
 		Example: `  belfry serve --database-url postgres://belfry@localhost:5432/belfry
   belfry serve --config /etc/belfry/belfry.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withLogger(cmd, func(cfg config.Config, log *zap.Logger) error {
+			return withServerLogger(cmd, func(ctx context.Context, cfg config.Config, log *zap.Logger) error {
 				if cfg.Database.URL == "" {
 					return errNoDatabase
 				}
@@ -35,7 +38,7 @@ accepts no new requests, finishes the requests in flight and exits with 0.`,
 				if unknown := cfg.Unknown(); len(unknown) > 0 {
 					log.Warn("environment variables begin with BELFRY_ and are no settings", zap.Strings("variables", unknown))
 				}
-				return app.Run(cmd.Context(), cfg, log, func(addr net.Addr) {
+				return app.Run(ctx, cfg, log, func(addr net.Addr) {
 					log.Info("ready", zap.Stringer("addr", addr), zap.String("version", app.Version()))
 				})
 			})

@@ -9,17 +9,25 @@ import (
 	"syscall"
 )
 
-// signalContext returns a context that ends at the first SIGINT or SIGTERM, for a graceful
-// stop. A second signal exits at once with 128 plus its number, as shells expect. stop
+// signalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP (the terminal was closed), for a
+// graceful stop. A second signal exits at once with 128 plus its number, as shells expect. stop
 // unregisters the handler and ends its goroutine.
 func signalContext() (ctx context.Context, stop func()) {
 	received := make(chan os.Signal, 2) // room for both signals
-	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM)
+	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	ctx, release := watchSignals(received, os.Stderr, os.Exit)
 	return ctx, func() {
 		signal.Stop(received)
 		release()
 	}
+}
+
+// ignoreClosedPipes makes a write to a closed standard output or standard error return an error instead of ending the
+// process. again ends that. Programs that are started meanwhile do not inherit it.
+func ignoreClosedPipes() (again func()) {
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, syscall.SIGPIPE)
+	return func() { signal.Stop(ignored) }
 }
 
 // watchSignals is signalContext with replaceable access to the process. Only in tests may

@@ -160,7 +160,7 @@ func (b builder) build(ctx context.Context) error {
 	sweepConfig.AuditRetention = b.cfg.Audit.Retention
 	sweepConfig.HistoryRetention = b.cfg.History.Retention
 	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg, counters{b.counts, b.hub}), b.log)
-	registerGauges(b.reg, b.pool, b.parts)
+	registerGauges(b.reg, b.pool, b.parts, b.log)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	auth, err := b.authenticator(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (b builder) build(ctx context.Context) error {
 		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Audit: auditlog.New(b.pool, b.log), Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),
+		Audit: auditlog.New(b.pool, b.log), Confirm: b.pool.Confirm, Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}

@@ -5,22 +5,39 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
+// droppingCore is the core of a log that drops lines when its reader stalls.
+type droppingCore struct {
+	zapcore.Core
+	dropped func() int64
+}
+
+// CountDropped returns a core for the log of Run, which then counts the lines that the log has dropped as
+// belfry_log_dropped_total.
+func CountDropped(core zapcore.Core, dropped func() int64) zapcore.Core {
+	return droppingCore{core, dropped}
+}
+
 // scrapeTimeout bounds a query that a scrape makes.
 const scrapeTimeout = 2 * time.Second
 
 // registerGauges registers the metrics that are read from the rooms at each scrape.
-func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts) {
+func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts, log *zap.Logger) {
 	gauge := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
 	counter := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, value))
+	}
+	if core, ok := log.Core().(droppingCore); ok {
+		counter("belfry_log_dropped_total", "Lines of the log that were dropped because nobody read them.", func() float64 { return float64(core.dropped()) })
 	}
 	gauge("belfry_http_inflight_bytes", "Memory of the requests and answers in flight; see http.max_inflight_bytes.",
 		func() float64 { return float64(p.server.Inflight().Used()) })

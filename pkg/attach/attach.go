@@ -100,9 +100,9 @@ type Client struct{ conn *pgx.Conn }
 
 // Open connects to the database at url. Its errors never contain the password.
 func Open(ctx context.Context, url string) (*Client, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := postgres.ParseURL(url)
 	if err != nil {
-		return nil, fmt.Errorf("reading the URL of the database: %w", postgres.InvalidURL(err))
+		return nil, fmt.Errorf("reading the URL of the database: %w", err)
 	}
 	config.RuntimeParams["client_encoding"] = "UTF8"             // a database may set another default
 	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements do not survive every pooler

@@ -116,9 +116,9 @@ func checkPooler(ctx context.Context, e *exam) outcome {
 	case e.PoolURL == "" || e.PoolURL == e.URL:
 		return fine("No pooler in transaction mode is between here and Postgres.")
 	}
-	config, err := pgx.ParseConfig(e.PoolURL.Reveal())
+	config, err := postgres.ParseURL(e.PoolURL.Reveal())
 	if err != nil {
-		return failed(postgres.InvalidURL(err))
+		return failed(err)
 	}
 	config.RuntimeParams["application_name"] = application
 	conn, err := pgx.ConnectConfig(ctx, config)

@@ -90,9 +90,9 @@ func (e *exam) read(ctx context.Context) {
 
 // connect opens the session. It sets nothing in it, because a pooler may share it.
 func (e *exam) connect(ctx context.Context) error {
-	config, err := pgx.ParseConfig(e.URL.Reveal())
+	config, err := postgres.ParseURL(e.URL.Reveal())
 	if err != nil {
-		return fmt.Errorf("reading the URL of the database: %w", postgres.InvalidURL(err))
+		return fmt.Errorf("reading the URL of the database: %w", err)
 	}
 	config.RuntimeParams["application_name"] = application
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing stays behind in a shared session

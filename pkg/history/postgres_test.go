@@ -52,7 +52,7 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 		}
 	}
 	write, fast := w.write, false
-	w.write = func(ctx context.Context, queues, instances []byte) error {
+	w.write = func(ctx context.Context, queues, instances string) error {
 		watch := stopwatch.Start(t)
 		require.NoError(t, write(ctx, queues, instances))
 		fast = fast || watch.Elapsed() < watch.Allowed(time.Second)
@@ -73,4 +73,23 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 	require.EqualValues(t, 2*maxRows*minutes, pushed)
 	require.EqualValues(t, 2*maxRows*minutes, popped)
 	require.True(t, fast, "each statement of %d rows took more than a second", maxRows)
+}
+
+// A minute in which nothing was counted but errors of the database has a row of the instance, and none of a queue. It is
+// written, and read before that.
+func TestAMinuteWithNothingButErrorsIsWritten(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t)
+	w, counts := newWriter(pool)
+	counts.DatabaseFailed()
+	now := time.Now()
+	unwritten, err := NewReader(pool, w, nil).Instances(t.Context(), Range{From: now.Add(-time.Hour), To: now.Add(time.Hour), Bucket: time.Minute}, nil, nil)
+	require.NoError(t, err)
+	require.NotEmpty(t, unwritten)
+	queues, instances, err := w.collect(nil)
+	require.NoError(t, err)
+	require.NoError(t, w.write(t.Context(), queues, instances))
+	var failed int64
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT sum(db_errors) FROM belfry.history_instance").Scan(&failed))
+	require.EqualValues(t, 1, failed)
 }

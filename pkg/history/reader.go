@@ -86,8 +86,9 @@ func (r *Reader) unwritten(ctx context.Context, span Range) *unwritten {
 	return all
 }
 
-func marshal(rows any) (string, error) {
-	text, err := json.Marshal(rows)
+// marshal returns rows in JSON: without rows an empty array, because a statement refuses null.
+func marshal[T any](rows []T) (string, error) {
+	text, err := json.Marshal(append([]T{}, rows...))
 	if err != nil {
 		return "", fmt.Errorf("encoding the counts that are not written: %w", err)
 	}

@@ -100,7 +100,7 @@ func TestTheMinuteThatHasBegunIsRead(t *testing.T) {
 
 	write := a.write
 	for _, lost := range []error{errors.New("the database is away"), nil} {
-		a.write = func(ctx context.Context, queues, instances []byte) error {
+		a.write = func(ctx context.Context, queues, instances string) error {
 			is(want) // the rows are being written
 			push(countsA, 1)
 			deliver(countsA, time.Second)
@@ -268,17 +268,16 @@ func TestUnwrittenRowsAreReadOnce(t *testing.T) {
 	}
 	all := NewReader(pool, w, nil).unwritten(t.Context(), Range{})
 	require.Len(t, all.processes(), len(all.Rows))
-	text := func(rows any) string {
-		text, err := marshal(rows)
+	text := func(text string, err error) string {
 		require.NoError(t, err)
 		return text
 	}
 	from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	for name, args := range map[string][]any{
-		sqlSeries:    {from, to, 60, nil, nil, nil, nil, nil, true, 100, text(all.Rows)},
-		sqlLatency:   {from, to, 60, nil, nil, nil, text(all.Rows)},
-		sqlParked:    {from, to, nil, nil, nil, 1000, text(all.processes())},
-		sqlInstances: {from, to, 60, nil, nil, text(all.instances())},
+		sqlSeries:    {from, to, 60, nil, nil, nil, nil, nil, true, 100, text(marshal(all.Rows))},
+		sqlLatency:   {from, to, 60, nil, nil, nil, text(marshal(all.Rows))},
+		sqlParked:    {from, to, nil, nil, nil, 1000, text(marshal(all.processes()))},
+		sqlInstances: {from, to, 60, nil, nil, text(marshal(all.instances()))},
 	} {
 		found, err := pool.Query(t.Context(), "EXPLAIN (ANALYZE, TIMING OFF) "+name, args...)
 		require.NoError(t, err)

@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"sync"
@@ -83,7 +82,7 @@ type Writer struct {
 	sources Sources
 	log     *zap.Logger
 	// write runs the statement.
-	write func(ctx context.Context, queues, instances []byte) error
+	write func(ctx context.Context, queues, instances string) error
 
 	mu      sync.Mutex // guards the rest
 	process sampler
@@ -102,10 +101,10 @@ type Writer struct {
 func NewWriter(pool *postgres.Pool, counts *Recorder, sources Sources, log *zap.Logger) *Writer {
 	return &Writer{
 		counts: counts, sources: sources, log: log, parked: map[Key]int64{}, minute: time.Now().UTC().Truncate(time.Minute),
-		write: func(ctx context.Context, queues, instances []byte) error {
+		write: func(ctx context.Context, queues, instances string) error {
 			ctx, cancel := pool.Bounded(ctx)
 			defer cancel()
-			_, err := pool.Exec(ctx, sqlWrite, string(queues), string(instances))
+			_, err := pool.Exec(ctx, sqlWrite, queues, instances)
 			return postgres.Wrapf(err, "writing the history")
 		},
 	}
@@ -165,7 +164,7 @@ func wait(ctx context.Context, d time.Duration) bool {
 // failure is logged.
 func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
 	queues, instances, err := w.collect(before)
-	if err == nil && instances != nil {
+	if err == nil && instances != "" {
 		err = w.write(ctx, queues, instances)
 	}
 	w.mu.Lock()
@@ -177,14 +176,14 @@ func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
 	switch {
 	case err != nil:
 		w.log.Warn("The history could not be written. It will be written in a minute.", zap.Int("rows", rows), zap.Error(err))
-	case instances != nil && w.sources.Written != nil:
+	case instances != "" && w.sources.Written != nil:
 		w.sources.Written()
 	}
 }
 
 // collect appends the rows of the minute to the unwritten ones, if something happened in it. It returns all unwritten
-// rows in JSON. Without rows it returns nil. What is counted from then on belongs to the next minute.
-func (w *Writer) collect(before map[Key]int64) (queues, instances []byte, err error) {
+// rows in JSON. Without rows it returns empty texts. What is counted from then on belongs to the next minute.
+func (w *Writer) collect(before map[Key]int64) (queues, instances string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -205,10 +204,10 @@ func (w *Writer) collect(before map[Key]int64) (queues, instances []byte, err er
 	w.beginLocked(now)
 	w.process.sample(now, w.sources.Pool)
 	if len(w.unwrittenInstances) == 0 {
-		return nil, nil, nil
+		return "", "", nil
 	}
-	if queues, err = json.Marshal(w.unwritten); err == nil {
-		instances, err = json.Marshal(w.unwrittenInstances)
+	if queues, err = marshal(w.unwritten); err == nil {
+		instances, err = marshal(w.unwrittenInstances)
 	}
 	return queues, instances, err
 }

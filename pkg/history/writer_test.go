@@ -68,7 +68,7 @@ func run(t *testing.T) *desk {
 		Pool:    func() (size, idle, active int64) { return 3, 2, 1 },
 		Written: func() { d.written.Add(1) },
 	}, zap.NewNop())
-	d.write = func(_ context.Context, queues, instances []byte) error {
+	d.write = func(_ context.Context, queues, instances string) error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.fail != nil && len(queues) > 1<<20 {
@@ -76,8 +76,8 @@ func run(t *testing.T) *desk {
 		}
 		var rows []row
 		var figures []instanceRow
-		require.NoError(t, json.Unmarshal(queues, &rows))
-		require.NoError(t, json.Unmarshal(instances, &figures))
+		require.NoError(t, json.Unmarshal([]byte(queues), &rows))
+		require.NoError(t, json.Unmarshal([]byte(instances), &figures))
 		d.statements = append(d.statements, rows)
 		return d.fail
 	}

@@ -27,13 +27,28 @@ func (s *Server) auditedStream(action string, serve func(*wire.Params) error) ec
 	}
 }
 
-// record answers a request and makes sure that the audit has its row.
+// confirmed returns the handler of another route that changes state: see Deps.Confirm.
+func (s *Server) confirmed(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
+	return wire.JSON(func(p *wire.Params) (any, error) {
+		value, err := answer(p)
+		if err == nil {
+			err = s.deps.Confirm(p.Ctx())
+		}
+		return value, err
+	})
+}
+
+// record answers a request and makes sure that the audit has its row. It acknowledges nothing that a failover can lose:
+// see Deps.Confirm.
 func (s *Server) record(action string, p *wire.Params, answer func(*wire.Params) (any, error)) (any, error) {
 	id := requestID(p.Request().Header.Get(echo.HeaderXRequestID))
 	p.Response().Header().Set(echo.HeaderXRequestID, id)
 	entry := audit.New(p.Ctx(), action, p.RealIP(), id)
 	p.SetRequest(p.Request().WithContext(audit.With(p.Ctx(), entry)))
 	value, err := answer(p)
+	if err == nil {
+		err = s.deps.Confirm(p.Ctx())
+	}
 	result := audit.ResultOf(err)
 	if p.Status == http.StatusNotFound {
 		result = string(queue.CodeNotFound) // the handler has made the body of the answer

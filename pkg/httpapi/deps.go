@@ -76,7 +76,10 @@ type Deps struct {
 	DeadLetters DeadLetters
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
-	Explainer   adminplane.Explainer
+	// Confirm waits until the disk and the synchronous standbys have all that the database shows. A handler may have found
+	// its work done by an earlier call whose commit still waits, or was canceled while it waited: see postgres.Confirm.
+	Confirm   func(ctx context.Context) error
+	Explainer adminplane.Explainer
 	// Events are what happens, for watchers. They also count like a Meter.
 	Events Events
 	Doctor adminplane.Doctor

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -75,6 +76,7 @@ func (s *Server) health(listener func() ListenerState, waiting func() int, switc
 // takes every server out of service for a moment does more harm than the failure.
 type databaseCheck struct {
 	ping func(ctx context.Context) error
+	log  *zap.Logger
 
 	mu       sync.Mutex
 	pinged   time.Time // the end of the latest ping, under mu
@@ -90,10 +92,21 @@ func (d *databaseCheck) away(ctx context.Context) bool {
 		err := d.ping(ctx)
 		cancel()
 		d.pinged = time.Now()
-		d.failures++
-		if err == nil {
-			d.failures = 0
-		}
+		d.note(err)
 	}
 	return d.failures >= pingFailures
+}
+
+// note counts the failures in a row, and logs when they begin to matter and when they end.
+func (d *databaseCheck) note(err error) {
+	if err == nil {
+		if d.failures >= pingFailures {
+			d.log.Info("the database answers again, and so does /readyz")
+		}
+		d.failures = 0
+		return
+	}
+	if d.failures++; d.failures == pingFailures {
+		d.log.Warn("the database does not answer, so /readyz answers 503", zap.Error(err))
+	}
 }

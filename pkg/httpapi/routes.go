@@ -81,7 +81,7 @@ func (s *Server) clientRoutes(data *dataplane.Handlers) []Route {
 		{post, "/api/v1/transaction", Write | Granted, data.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(data.Extend)},
 
-		{post, "/streams/v1/queries", Write | Granted, answer(data.RegisterQuery)},
+		{post, "/streams/v1/queries", Write | Granted, s.confirmed(data.RegisterQuery)},
 		{post, "/streams/v1/cycle", Write | Granted, data.Cycle},
 		{post, "/streams/v1/state/get", Read | Granted, answer(data.StreamState)},
 	}

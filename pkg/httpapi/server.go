@@ -51,7 +51,7 @@ type Server struct {
 func New(cfg Config, start StartDeps) *Server {
 	s := &Server{
 		start: start, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), document: newDocument(start.Version), draining: make(chan struct{}), ending: make(chan struct{}),
-		database:    databaseCheck{ping: start.Ping},
+		database:    databaseCheck{ping: start.Ping, log: start.Log},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
 		sent:        &dataplane.InFlight{},

@@ -36,9 +36,9 @@ type cancelableConn struct {
 
 // parse reads a DSN into the config of a cancelableConn.
 func parse(url, applicationName string) (*pgx.ConnConfig, error) {
-	config, err := pgx.ParseConfig(url)
+	config, err := postgres.ParseURL(url)
 	if err != nil {
-		return nil, postgres.InvalidURL(err)
+		return nil, err
 	}
 	config.RuntimeParams["application_name"] = applicationName
 	if config.ConnectTimeout == 0 {

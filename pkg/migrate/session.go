@@ -82,9 +82,9 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	if m.cfg.URL == "" {
 		return nil, errors.New("no database is configured: set database.url, for example postgres://user:password@host:5432/name")
 	}
-	cc, err := pgx.ParseConfig(m.cfg.URL)
+	cc, err := postgres.ParseURL(m.cfg.URL)
 	if err != nil {
-		return nil, fmt.Errorf("reading database.url (or database.listen_url): %w", postgres.InvalidURL(err))
+		return nil, fmt.Errorf("reading database.url (or database.listen_url): %w", err)
 	}
 	if cc.ConnectTimeout == 0 {
 		cc.ConnectTimeout = connectTimeout

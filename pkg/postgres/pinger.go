@@ -20,10 +20,11 @@ type Pinger struct {
 
 // NewPinger returns a Pinger for database.url. Close releases it. An error means that the URL is invalid.
 func NewPinger(cfg Config, applicationName string) (*Pinger, error) {
-	config, err := pgconn.ParseConfig(cfg.URL.Reveal())
+	parsed, err := ParseURL(cfg.URL.Reveal())
 	if err != nil {
-		return nil, fmt.Errorf("reading database.url: %w", InvalidURL(err))
+		return nil, fmt.Errorf("reading database.url: %w", err)
 	}
+	config := &parsed.Config
 	if config.RuntimeParams["application_name"] == "" {
 		config.RuntimeParams["application_name"] = applicationName
 	}

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,11 @@ func (p *Pool) OpenRelated(ctx context.Context, cfg Config, applicationName stri
 }
 
 func open(ctx context.Context, cfg Config, applicationName string, warm int32, shared *losses) (*Pool, error) {
-	pc, err := pgxpool.ParseConfig(cfg.URL.Reveal())
+	url := strings.TrimSpace(cfg.URL.Reveal())
+	if _, err := ParseURL(url); err != nil {
+		return nil, fmt.Errorf("reading database.url: %w", err)
+	}
+	pc, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("reading database.url: %w", InvalidURL(err))
 	}
@@ -64,6 +69,7 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	pc.ConnConfig.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) (keep bool) {
 		return !p.revealsPooler(err) && !p.isDemoted(conn, err) && closesOn(conn, err)
 	}
+	pc.ConnConfig.OnNotice = noteUnconfirmed
 	pc.BeforeClose = p.beforeClose
 	// The cause that broke one connection may have left others silent. Each ping of a
 	// silent connection would use up the whole time of a request.
@@ -71,7 +77,10 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 		return params.IdleDuration > pingAfter && !p.isRetired(params.Conn)
 	}
 	pc.PingTimeout = cfg.RequestTimeout / 2
-	pc.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) { return !p.isRetired(conn), nil }
+	pc.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
+		_ = Confirmed(conn) // what its last user did is answered
+		return !p.isRetired(conn), nil
+	}
 	p.Pool, err = pgxpool.NewWithConfig(ctx, pc)
 	if err != nil {
 		return nil, fmt.Errorf("opening the pool: %w", err)

@@ -11,13 +11,14 @@ import (
 // OpenSession opens one connection, for a command. It has the settings of the pool. The url must not
 // lead through a pooler in transaction mode: ErrTransactionPooled. Errors do not contain the password.
 func OpenSession(ctx context.Context, url, application string) (*pgx.Conn, error) {
-	cfg, err := pgx.ParseConfig(url)
+	cfg, err := ParseURL(url)
 	if err != nil {
-		return nil, fmt.Errorf("reading the URL of the database: %w", InvalidURL(err))
+		return nil, fmt.Errorf("reading the URL of the database: %w", err)
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = application
 	}
+	cfg.OnNotice = noteUnconfirmed
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the database: %w", err)

@@ -66,6 +66,9 @@ func Revoke(ctx context.Context, conn *pgx.Conn, id string, expiresAt time.Time)
 		}
 		return audit.Write(ctx, tx, nil)
 	})
+	if err == nil {
+		err = postgres.Confirmed(conn)
+	}
 	if err != nil {
 		return fmt.Errorf("revoking token %q: %w", id, err)
 	}

@@ -36,10 +36,13 @@ func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, i
 	return s.pushes.Sequence(ctx, conn, push.Inbox{IDs: ids, Items: items})
 }
 
-// depthOf returns the function that measures queues with a maxSize.
+// depthOf returns the function that measures queues with a maxSize, within the request timeout.
 func depthOf(pool *postgres.Pool) quota.DepthFunc {
 	return func(ctx context.Context, queueKey int64) (d quota.Depth, err error) {
-		err = pool.QueryRow(ctx, sqlQueueDepth, queueKey).Scan(&d.Limit, &d.Waiting, &d.Unread)
+		bounded, cancel := pool.Bounded(ctx)
+		defer cancel()
+		defer context.AfterFunc(ctx, cancel)() // nothing is lost with the connection
+		err = pool.QueryRow(bounded, sqlQueueDepth, queueKey).Scan(&d.Limit, &d.Waiting, &d.Unread)
 		if postgres.IsNoRows(err) {
 			return quota.Depth{}, nil
 		}

@@ -13,7 +13,7 @@ import (
 // floors gives every package its floor. A package imports only packages of lower floors, and packages inside its own
 // folder that are on the same floor. A new package needs its line here.
 var floors = map[string]int{
-	"pkg/queue": 0, "pkg/check": 0, "pkg/inflight": 0, "pkg/notify": 0, "pkg/backoff": 0, "pkg/testsignal": 0, "pkg/secret": 0, "pkg/portable": 0, "pkg/certificate": 0, "pkg/identity": 0, "sql": 0,
+	"pkg/queue": 0, "pkg/check": 0, "pkg/logbuffer": 0, "pkg/inflight": 0, "pkg/notify": 0, "pkg/backoff": 0, "pkg/testsignal": 0, "pkg/secret": 0, "pkg/portable": 0, "pkg/certificate": 0, "pkg/identity": 0, "sql": 0,
 	"pkg/httpapi/openapi": 0,
 
 	"pkg/dashboard/chart": 0,

@@ -1,6 +1,8 @@
 package dataplane
 
 import (
+	"context"
+
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -40,4 +42,12 @@ func (h *Handlers) PopRequest(c echo.Context) (*queue.PopRequest, error) {
 		return nil, p.Err
 	}
 	return req, nil
+}
+
+// FinishBeforeAKeepAlive finishes a stream. Then a keep-alive runs that had been due, and had waited for the end.
+func FinishBeforeAKeepAlive() error {
+	s := &queueStream{ctx: context.Background(), cancel: func(error) {}, sent: (&InFlight{}).stream()}
+	err := s.finish(streamEnd(wire.EndShutdown))
+	s.keepAlive()
+	return err
 }

@@ -51,6 +51,8 @@ type queueStream struct {
 	writing sync.Mutex
 	stream  *wire.EventStream
 	beat    *time.Timer
+	// finished: the handler returns, and nobody may write any more.
+	finished bool
 }
 
 // StreamQueue serves GET /api/v1/sse/queue/:queue. Queen MQ does not have it. It pops in a loop, with the
@@ -106,6 +108,7 @@ func (s *queueStream) finish(why error) error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	s.finished = true
 	leases := s.sent.end()
 	switch {
 	case errors.Is(why, errLeft):
@@ -178,7 +181,7 @@ func (s *queueStream) keepAlive() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	switch {
-	case s.ctx.Err() != nil:
+	case s.finished, s.ctx.Err() != nil:
 	case s.Streams.Valid(s.ctx) != nil:
 		s.cancel(streamEnd(wire.EndUnauthorized))
 	case s.stream.KeepAlive() != nil:

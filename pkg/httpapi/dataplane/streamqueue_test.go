@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -331,4 +332,11 @@ func TestARefusedStreamHasAStatus(t *testing.T) {
 	apitest.RequireError(t, answer, http.StatusServiceUnavailable)
 	require.Equal(t, "1", answer.Header().Get("Retry-After"))
 	apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "GET", "/api/v1/sse/queue/q?autoAck=true", ""), http.StatusBadRequest)
+}
+
+// The server uses the response of a finished handler for another request. A keep-alive that comes too late must not
+// write to it: it would have no stream here.
+func TestNothingIsWrittenAfterTheEndOfAStream(t *testing.T) {
+	t.Parallel()
+	require.NotPanics(t, func() { require.Error(t, dataplane.FinishBeforeAKeepAlive()) })
 }

@@ -20,7 +20,7 @@ const (
 var excuses = map[string]time.Duration{
 	// Postgres is unavailable or commits nothing.
 	"kill-postgres": always, "stop-postgres": always, "stall-commits": always, "exhaust-connections": always,
-	failsOver: always, loses: always, fillsDisk: always,
+	failsOver: always, stopsStandby: always, loses: always, fillsDisk: always,
 	// Answers arrive after the network is thawed, or a server is cut off from Postgres.
 	"freeze-clients": always, "freeze-database": always,
 	// Nobody announces the last commits of the killed server, until the others miss it.

@@ -11,17 +11,23 @@ import (
 
 const (
 	failsOver = "fail-over"
+	// stopsStandby stops the synchronous standby for a while, and then fails over to it.
+	stopsStandby = "stop-synchronous-standby"
 	// loses loses acknowledged messages: see Losing.
 	loses = "fail-over-behind"
 )
 
-// Losing returns faults that lose acknowledged messages, to prove that the judge reports them. They are only used by
-// name.
+// replicating are the faults that need a standby.
+var replicating = []string{failsOver, stopsStandby, loses}
+
+// Losing returns faults that are only used by name. One loses acknowledged messages, to prove that the judge reports
+// them. The other loses what was visible and never acknowledged, and the judge does not tell that from a loss in most of
+// its rules.
 func Losing() []Fault {
 	behind := func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		return w.failOver(ctx, choose, true)
 	}
-	return []Fault{{Name: loses, run: behind}}
+	return []Fault{{Name: loses, run: behind}, {Name: stopsStandby, run: stopSynchronousStandby}}
 }
 
 // failOver copies the running primary to a synchronous standby, ends the primary after a while, and promotes the
@@ -72,6 +78,37 @@ func (w *World) failOver(ctx context.Context, choose *rand.Rand, behind bool) (s
 		Pause(ctx, silent)
 	}
 	return fmt.Sprintf("node-%d was %s, node-%d promoted in %s", old+1, how, next+1, took), nil
+}
+
+// stopSynchronousStandby copies the running primary to a synchronous standby and stops the standby, so that commits wait
+// until the servers cancel them. They are visible then, and clients send their requests again. Then the primary is
+// killed, and the standby, which has none of these commits, is started and promoted.
+func stopSynchronousStandby(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
+	w.postgres.Lock()
+	defer w.postgres.Unlock()
+	following, alone := hold(choose), between(choose, requestTimeout, 2*requestTimeout)
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
+	defer cancel()
+	old, next := w.leading, 1-w.leading
+	if err := pgtest.Follow(whole, w.nodes[old], w.nodes[next]); err != nil {
+		return "", err
+	}
+	Pause(ctx, following)
+	if err := w.nodes[next].Stop(whole); err != nil {
+		return "", fmt.Errorf("stopping the standby: %w", err)
+	}
+	Pause(ctx, alone)
+	if err := w.nodes[old].Kill(); err != nil {
+		return "", fmt.Errorf("ending the primary: %w", err)
+	}
+	if err := w.nodes[next].Restart(whole); err != nil {
+		return "", fmt.Errorf("starting the standby: %w", err)
+	}
+	if err := pgtest.Promote(whole, w.nodes[next]); err != nil {
+		return "", fmt.Errorf("promoting the standby: %w", err)
+	}
+	w.leading = next
+	return fmt.Sprintf("node-%d was without its standby for %s, and node-%d was promoted", old+1, alone.Round(time.Millisecond), next+1), nil
 }
 
 // silencePostgres freezes the links from all servers to a node, until thaw.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,7 +43,7 @@ func (w *World) startPostgres(ctx context.Context, faults []Fault) (err error) {
 		settings["max_wal_size"], settings["min_wal_size"], settings["checkpoint_warning"] = "64MB", "32MB", "0"
 	}
 	count := 1
-	if wants(faults, failsOver) || wants(faults, loses) {
+	if slices.ContainsFunc(replicating, func(name string) bool { return wants(faults, name) }) {
 		count = 2
 	}
 	for i := range count {

@@ -22,7 +22,7 @@ func Pick(ctx context.Context, names []string, pooler string) (picked []Fault, l
 		}
 	}
 	for i := range faults {
-		if pooler != "" && (faults[i].Name == failsOver || faults[i].Name == loses) {
+		if pooler != "" && slices.Contains(replicating, faults[i].Name) {
 			faults[i].obstacle = func(context.Context) error { return errors.New("the pooler leads to one Postgres") }
 		}
 	}

@@ -211,7 +211,7 @@ func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
 	if f.begun {
 		b.Queue("COMMIT")
 	}
-	if err := pipeline.Send(ctx, conn, b, f.Read); err != nil {
+	if err := pipeline.SendConfirmed(ctx, conn, b, f.Read); err != nil {
 		return groupcommit.CommitError(err)
 	}
 	if len(f.needWake) > 0 {

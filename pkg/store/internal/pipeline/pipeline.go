@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
 // ReadFunc reads the results of a pipeline, in the order of its statements.
@@ -32,9 +34,29 @@ func On(pool *pgxpool.Pool) SendFunc {
 	}
 }
 
-// OnConn returns a SendFunc that uses conn.
-func OnConn(conn *pgxpool.Conn) SendFunc {
-	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error { return Send(ctx, conn, b, read) }
+// Confirmed is On, and the SendFunc fails if a commit was not confirmed: see postgres.Confirmed.
+func Confirmed(pool *pgxpool.Pool) SendFunc {
+	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Release()
+		return SendConfirmed(ctx, conn, b, read)
+	}
+}
+
+// ConfirmedOn returns a SendFunc that uses conn, and fails as that of Confirmed.
+func ConfirmedOn(conn *pgxpool.Conn) SendFunc {
+	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error { return SendConfirmed(ctx, conn, b, read) }
+}
+
+// SendConfirmed is Send, and fails if a commit was not confirmed: see postgres.Confirmed.
+func SendConfirmed(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read ReadFunc) error {
+	if err := Send(ctx, conn, b, read); err != nil {
+		return err
+	}
+	return postgres.Confirmed(conn.Conn())
 }
 
 // Send sends b on conn and passes the results to read. After an error no transaction is open.

@@ -132,7 +132,7 @@ func (p *Pusher) flush(ctx context.Context, calls []*Call) ([]error, error) {
 		// Each call will hear from the database whether it is right.
 		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption or maxSize was switched just now"}
 	}
-	err := p.store(ctx, f, pipeline.On(p.Pool.Pool), nil)
+	err := p.store(ctx, f, pipeline.Confirmed(p.Pool.Pool), nil)
 	if postgres.SQLState(err) == postgres.PartitionGone && p.Names.EpochEnded(ctx, f.epoch) {
 		return slices.Repeat([]error{err}, len(calls)), nil // all calls are wrong, so splitting is useless
 	}
@@ -174,6 +174,10 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 		ready = handoff.Read(results)
 		return nil
 	})
+	var unconfirmed error
+	if postgres.IsUnconfirmed(err) { // every statement has succeeded
+		unconfirmed, err = err, nil
+	}
 	handoff.Conclude(ctx, err)
 	p.Waker.Announce(ready)
 	if f.storedBefore {
@@ -181,7 +185,7 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 		p.Waker.Resync("a push had been stored by a try without an answer")
 	}
 	if committed {
-		return nil // a later failure does not concern the callers
+		return unconfirmed // a later failure does not concern the callers
 	}
 	return err
 }

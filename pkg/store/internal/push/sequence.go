@@ -67,7 +67,7 @@ func (p *Pusher) sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) (
 		}
 	}
 	if len(kept) > 0 {
-		err = p.store(ctx, NewFlush([]*Call{call}), pipeline.OnConn(conn), rows.IDs)
+		err = p.store(ctx, NewFlush([]*Call{call}), pipeline.ConfirmedOn(conn), rows.IDs)
 	}
 	admission.Settle(postgres.SQLState(err) == "")
 	if err != nil {

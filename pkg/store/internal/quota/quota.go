@@ -48,7 +48,7 @@ type Depth struct {
 	Unread bool
 }
 
-// DepthFunc measures a queue.
+// DepthFunc measures a queue. It must return within a time of its own, and when ctx ends.
 type DepthFunc func(ctx context.Context, queueKey int64) (Depth, error)
 
 // Quotas admits messages to queues. It is safe for concurrent use.
@@ -58,13 +58,23 @@ type Quotas struct {
 	queues map[int64]*state
 	// beside are the measurements that no push waits for.
 	beside sync.WaitGroup
+	// life ends with Close, and with it all measurements. The end of a push ends none, because other pushes wait for it.
+	life context.Context
+	end  context.CancelFunc
 }
 
 // New returns Quotas that measure with depth.
-func New(depth DepthFunc) *Quotas { return &Quotas{depth: depth, queues: map[int64]*state{}} }
+func New(depth DepthFunc) *Quotas {
+	q := &Quotas{depth: depth, queues: map[int64]*state{}}
+	q.life, q.end = context.WithCancel(context.Background())
+	return q
+}
 
-// Close waits until no measurement is made. It must be called after the last push.
-func (q *Quotas) Close() { q.beside.Wait() }
+// Close ends the measurements and waits for them. It must be called after the last push.
+func (q *Quotas) Close() {
+	q.end()
+	q.beside.Wait()
+}
 
 // Demand is how many messages a push brings to a queue with a maxSize.
 type Demand struct {
@@ -153,13 +163,13 @@ func (q *Quotas) take(ctx context.Context, one *state, d Demand) error {
 		case admittedByOld:
 			q.beside.Go(func() {
 				// After a failure the next push measures again, and a push that waits for it has the error.
-				_, _ = q.measure(context.WithoutCancel(ctx), one, Demand{QueueKey: d.QueueKey, Queue: d.Queue})
+				_, _ = q.measure(one, Demand{QueueKey: d.QueueKey, Queue: d.Queue})
 			})
 			return nil
 		case refused:
 			return one.full(d)
 		case mustMeasure:
-			limited, err := q.measure(ctx, one, d)
+			limited, err := q.measure(one, d)
 			if err != nil || !limited {
 				return err
 			}
@@ -188,9 +198,9 @@ func (q *Quotas) takeSome(ctx context.Context, one *state, d Demand, err error) 
 // measure measures the queue and wakes the callers that wait for it. When the queue has no limit any
 // more, it admits d without a limit, and the measurement does not count for other callers: a limit
 // may be set the next instant, and the push itself verifies what it remembers about the queue.
-func (q *Quotas) measure(ctx context.Context, one *state, d Demand) (limited bool, err error) {
+func (q *Quotas) measure(one *state, d Demand) (limited bool, err error) {
 	began := time.Now()
-	depth, err := q.depth(ctx, d.QueueKey)
+	depth, err := q.depth(q.life, d.QueueKey)
 	ended := time.Now()
 	one.mu.Lock()
 	defer one.mu.Unlock()

@@ -124,3 +124,23 @@ func TestAnUnreadQueueIsMeasuredSeldom(t *testing.T) {
 		require.Equal(t, 1, m.calls)
 	})
 }
+
+// A measurement that hangs, and for which no push waits, does not delay the stop.
+func TestCloseEndsMeasurements(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{limit: 5, took: time.Millisecond}
+		q := New(m.of)
+		_, err := q.Admit(t.Context(), demand(1))
+		require.NoError(t, err)
+		time.Sleep(maxFresh + mayBeOlder/2)
+		m.took = time.Hour
+		_, err = q.Admit(t.Context(), demand(1))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, 2, m.calls)
+		began := time.Now()
+		q.Close()
+		require.Zero(t, time.Since(began))
+	})
+}

@@ -3,6 +3,7 @@ package transaction
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -90,10 +91,13 @@ func (f *flush) run(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 		return err
 	}
 	if f.findAppliedBefore(); f.t.appliedBefore {
-		return nil
+		return confirm(ctx, conn)
 	}
 	f.judge()
 	if f.t.refused() {
+		if len(f.before) > 0 {
+			return confirm(ctx, conn)
+		}
 		return nil
 	}
 	err := f.commit(ctx, r, conn)
@@ -101,6 +105,16 @@ func (f *flush) run(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
 		return groupcommit.CommitError(err) // without messages no try can find out the outcome
 	}
 	return err
+}
+
+// confirm ends the transaction, which found messages that others have stored, and waits until what it saw is as safe as
+// a commit of its own: the caller takes the answer for that.
+func confirm(ctx context.Context, conn *pgxpool.Conn) error {
+	pipeline.Rollback(ctx, conn)
+	if err := postgres.Confirm(ctx, conn.Conn()); err != nil {
+		return fmt.Errorf("waiting until a repeated transaction is safe: %w", err)
+	}
+	return nil
 }
 
 // apply locks partitions and then cursors, appends the messages and applies the acks. A cycle takes its own
@@ -295,7 +309,7 @@ func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error
 	})
 	if committed {
 		r.Waker.Announce(ready)
-		return nil // a later failure does not concern the caller
+		return postgres.Confirmed(conn.Conn()) // a later failure does not concern the caller
 	}
 	return err
 }

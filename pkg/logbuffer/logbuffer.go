@@ -1,0 +1,124 @@
+// Package logbuffer writes the log of a server without waiting for its reader.
+//
+// A log often goes to a pipe. A reader that stalls would stop each goroutine that logs, and with them the server. So lines
+// go to a bounded buffer, and one goroutine writes them. If the buffer is full, lines are dropped and counted. If the
+// reader has gone, all lines are dropped, and Gone says so. It imports only the standard library. It is imported by
+// cmd/belfry.
+package logbuffer
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// size is how many bytes wait for the reader, besides those that are being written.
+	size = 1 << 20
+	// syncPatience is how long Sync waits.
+	syncPatience = time.Second
+)
+
+// Buffer is a bounded buffer of lines. It is safe for concurrent use.
+type Buffer struct {
+	to   io.Writer
+	gone chan struct{}
+
+	mu      sync.Mutex
+	pending bytes.Buffer
+	writing bool
+	// written is closed and replaced when nothing waits any more.
+	written chan struct{}
+	// dropped counts lines, reported those that onDropped has been told.
+	dropped, reported int64
+	failed            bool
+	onDropped         func(lines int64)
+}
+
+// New returns a Buffer that writes to a file. onDropped, which may be nil, is called with the number of dropped lines
+// once the reader reads again. It may write to the Buffer.
+func New(to io.Writer, onDropped func(lines int64)) *Buffer {
+	return &Buffer{to: to, gone: make(chan struct{}), written: make(chan struct{}), onDropped: onDropped}
+}
+
+// Write takes one or more whole lines, or drops them. It does not block, and returns no error.
+func (b *Buffer) Write(lines []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failed || b.pending.Len()+len(lines) > size {
+		b.dropped++
+		return len(lines), nil
+	}
+	b.pending.Write(lines)
+	if !b.writing {
+		b.writing = true
+		go b.write()
+	}
+	return len(lines), nil
+}
+
+// write writes until nothing waits.
+func (b *Buffer) write() {
+	var chunk []byte
+	for {
+		b.mu.Lock()
+		if b.pending.Len() == 0 || b.failed {
+			b.writing = false
+			close(b.written)
+			b.written = make(chan struct{})
+			missed := b.dropped - b.reported
+			b.reported = b.dropped
+			tell := b.onDropped != nil && missed > 0 && !b.failed
+			b.mu.Unlock()
+			if tell {
+				b.onDropped(missed)
+			}
+			return
+		}
+		chunk = append(chunk[:0], b.pending.Bytes()...)
+		b.pending.Reset()
+		b.mu.Unlock()
+		if _, err := b.to.Write(chunk); err != nil {
+			b.fail(bytes.Count(chunk, []byte("\n")), errors.Is(err, syscall.EPIPE))
+		}
+	}
+}
+
+// fail counts lines that could not be written. If the reader has gone, no later line is written.
+func (b *Buffer) fail(lines int, gone bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dropped += int64(lines)
+	if gone {
+		b.failed = true
+		close(b.gone)
+	}
+}
+
+// Sync waits until all lines are written, for a second at most. It returns nil.
+func (b *Buffer) Sync() error {
+	b.mu.Lock()
+	written, writing := b.written, b.writing
+	b.mu.Unlock()
+	if !writing {
+		return nil
+	}
+	select {
+	case <-written:
+	case <-time.After(syncPatience):
+	}
+	return nil
+}
+
+// Dropped returns how many lines were dropped.
+func (b *Buffer) Dropped() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.dropped
+}
+
+// Gone returns a channel that is closed when the reader of the file has closed it.
+func (b *Buffer) Gone() <-chan struct{} { return b.gone }

@@ -1,0 +1,39 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/secret"
+)
+
+// Every reader of a URL refuses the same ones, so a server that starts is also ready and can push.
+func TestURLsThatCannotWorkAreRefused(t *testing.T) {
+	t.Parallel()
+	for option, text := range map[string]string{
+		"pool_max_conns=9":                        "pool_max_conns is no option of the URL: remove it; database.pool_size bounds the connections",
+		"pool_min_conns=1":                        "pool_min_conns is no option",
+		"default_query_exec_mode=simple_protocol": "default_query_exec_mode is neither",
+		"default_query_exec_mode=exec":            "default_query_exec_mode is neither",
+		"statement_cache_capacity=0":              "statement_cache_capacity is 0",
+		"description_cache_capacity=0":            "description_cache_capacity is 0",
+		"default_query_exec_mode=nonsense":        "default_query_exec_mode",
+	} {
+		cfg := DefaultConfig()
+		cfg.URL = secret.Secret("postgres://u:hidden@localhost/d?" + option)
+		_, pool := Open(t.Context(), cfg, "test", 0)
+		_, pinger := NewPinger(cfg, "test")
+		_, session := OpenSession(t.Context(), cfg.URL.Reveal(), "test")
+		for _, err := range []error{pool, pinger, session} {
+			require.ErrorContains(t, err, text, option)
+			require.NotContains(t, err.Error(), "hidden")
+		}
+	}
+	for _, option := range []string{"", "default_query_exec_mode=cache_describe", "statement_cache_capacity=7&description_cache_capacity=7"} {
+		config, err := ParseURL(" \t postgres://u@localhost/d?" + option + "\n")
+		require.NoError(t, err, option)
+		require.Equal(t, "d", config.Database)
+		require.Empty(t, config.RuntimeParams, "what the driver understands is not sent to Postgres")
+	}
+}

@@ -1,0 +1,87 @@
+package integration_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// A commit that the synchronous standby has not confirmed can be lost, although it is visible. Nothing is acknowledged
+// before the confirmation: neither a call whose wait was canceled, which Postgres reports as done, nor the same call
+// again, which finds itself stored.
+func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
+	t.Parallel()
+	primary, standby := replicated(t)
+	require.NoError(t, primary.CreateDatabase(t.Context(), "unconfirmed"))
+	s := startOn(t, primary.URL("unconfirmed"), proven)
+	c := s.client(t)
+	for _, id := range []string{"acked", "cycled", "deleted", "purged"} {
+		c.pushIDs(id, "p", "m")
+	}
+	c.pushIDs("left", "p", "m")
+	c.deadLetterAll("purged", "g")
+	leased := c.pop("acked", "batch=1").ok(http.StatusOK)
+	partition := c.pop("cycled", "batch=1").ok(http.StatusOK).PartitionID
+	query := c.register(object{"name": "known", "source_queue": "cycled", "config_hash": "1"}).ok(http.StatusOK).QueryID
+	gone := c.register(object{"name": "gone", "source_queue": "cycled", "config_hash": "1"}).ok(http.StatusOK).QueryID
+	left := c.pop("left", "batch=1&autoAck=true").ok(http.StatusOK).Messages[0]
+
+	doors := map[string]call{
+		"push":                    pushCall(item{Queue: "pushed", TransactionID: "1"}),
+		"transaction":             transactCall(nil, pushing(item{Queue: "moved", TransactionID: "1"})),
+		"transaction without ids": transactCall(nil, pushing(item{Queue: "moved", Partition: "b"})),
+		"ack":                     post(ackPath, encode(leased.ack("completed")[0])),
+		"acks":                    post(batchPath, encode(object{"acknowledgments": leased.ack("completed")})),
+		"cycle":                   post("/streams/v1/cycle", encode(object{"query_id": query, "partition_id": partition, "state_ops": []object{upsert("k", 1)}, "push_items": []object{{"queue": "out", "transactionId": "1", "payload": 1}}})),
+		"registered query":        post("/streams/v1/queries", encode(object{"name": "new", "source_queue": "cycled", "config_hash": "1"})),
+		"deleted query":           remove("/api/v1/streams/" + gone),
+		"configured queue":        post(configurePath, `{"queue":"configured","options":{"leaseTime":7}}`),
+		"deleted queue":           remove("/api/v1/resources/queues/deleted"),
+		"deleted message":         remove("/api/v1/messages/" + left.PartitionID + "/m"),
+		"purged dead letter":      remove("/api/v1/dlq?queue=purged"),
+		"paused queue":            post("/api/v1/resources/queues/purged/pause", `{}`),
+		"sought group":            post("/api/v1/consumer-groups/g/queues/purged/seek", `{"toEnd":true}`),
+	}
+	require.NoError(t, standby.Stop(t.Context()))
+	for _, round := range []string{"first", "again"} {
+		answers := make(map[string]*pendingCall, len(doors))
+		for door, what := range doors {
+			answers[door] = c.begin(what)
+		}
+		cancelWaits(t, primary.URL("unconfirmed"), answers)
+		for door, pending := range answers {
+			<-pending.done
+			require.NoError(t, pending.err, door)
+			got := pending.reply
+			require.Equal(t, http.StatusServiceUnavailable, got.Status, "%s, %s: %.300s", door, round, got.Raw)
+		}
+	}
+	require.NoError(t, standby.Restart(t.Context()))
+	for door, what := range doors {
+		got, err := s.send(t.Context(), what)
+		require.NoError(t, err)
+		require.Less(t, got.Status, http.StatusMultipleChoices, "%s, with the standby: %.300s", door, got.Raw)
+	}
+}
+
+// cancelWaits cancels each wait for a standby, until all calls have their answers.
+func cancelWaits(t *testing.T, dsn string, pending map[string]*pendingCall) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	for _, one := range pending {
+		until(t, "all are answered", func() bool {
+			_, err := conn.Exec(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+			require.NoError(t, err)
+			select {
+			case <-one.done:
+				return true
+			default:
+				return false
+			}
+		})
+	}
+}
