@@ -10,7 +10,7 @@
 //		pool, err := pgxpool.New(t.Context(), pgtest.Database(t))
 //
 // Tests may run in parallel. They share nothing, not even NOTIFY channels, because channels belong to a database. The
-// server is a private one of pkg/devdb, tuned for speed, or the one named by BELFRY_TEST_DATABASE_URL. Without
+// server is a private one of pkg/devdb, tuned for speed and in memory if there is room, or the one named by BELFRY_TEST_DATABASE_URL. Without
 // Postgres, tests fail. No test is skipped.
 //
 // pkg/migrate and every package above floor 2 may import it, in tests only. The packages that pgtest imports (devdb,
