@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// size is how many bytes wait for the reader, besides those that are being written.
+	// size bounds the bytes that wait for the reader. The chunk in the call of Write comes on top.
 	size = 1 << 20
 	// syncPatience is how long Sync waits.
 	syncPatience = time.Second
@@ -32,7 +32,7 @@ type Buffer struct {
 	writing bool
 	// written is closed and replaced when nothing waits any more.
 	written chan struct{}
-	// dropped counts lines, reported those that onDropped has been told.
+	// dropped counts lines. onDropped has been told of the first reported ones.
 	dropped, reported int64
 	failed            bool
 	onDropped         func(lines int64)

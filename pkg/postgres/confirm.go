@@ -59,7 +59,8 @@ func (p *Pool) Confirm(ctx context.Context) error {
 
 // Confirm waits until the disk and the synchronous standbys have everything that conn can see. Call it before an
 // answer that relies on what another transaction has stored: that transaction may still wait for the standbys, or have
-// been canceled while it waited. No transaction may be open on conn. Errors: those of Postgres; CodeUnavailable.
+// been canceled while it waited. No transaction may be open on conn. It returns errors of Postgres unchanged, and
+// CodeUnavailable.
 func Confirm(ctx context.Context, conn *pgx.Conn) error {
 	if err := conn.QueryRow(ctx, sqlConfirm).Scan(nil); err != nil {
 		return err

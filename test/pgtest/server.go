@@ -159,7 +159,7 @@ func (s *server) templateLocked(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// makeTemplateLocked creates a migrated database that nobody can connect to: a session would block every copy.
+// makeTemplateLocked creates a migrated database, and forbids connections to it. A session would block every copy.
 func (s *server) makeTemplateLocked(ctx context.Context, name string) error {
 	if err := s.execLocked(ctx, "CREATE DATABASE "+name); err != nil {
 		return err
