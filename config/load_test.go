@@ -96,6 +96,8 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 			value = "optional"
 		case "http.tls_client_role":
 			value = "admin"
+		case "http.allowed_hosts":
+			value = "a.example,b.example"
 		case "http.trusted_proxies":
 			value = "10.0.0.0/8,fd00::/8"
 		case "history.retention":

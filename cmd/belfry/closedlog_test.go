@@ -32,13 +32,22 @@ func serveProcess(t *testing.T) (*exec.Cmd, *os.File) {
 	return cmd, r
 }
 
+func readUntilListening(t *testing.T, log *bufio.Reader) {
+	t.Helper()
+	for {
+		line, err := log.ReadString('\n')
+		require.NoError(t, err)
+		if strings.Contains(line, "listening") {
+			return
+		}
+	}
+}
+
 // `belfry serve 2>&1 | head` stops like a signal does.
 func TestAServerStopsWhenNobodyReadsItsLog(t *testing.T) {
 	t.Parallel()
 	cmd, log := serveProcess(t)
-	line, err := bufio.NewReader(log).ReadString('\n')
-	require.NoError(t, err)
-	require.Contains(t, line, "listening")
+	readUntilListening(t, bufio.NewReader(log))
 	require.NoError(t, log.Close())
 	require.NoError(t, cmd.Wait(), "the database is away, so the server logs again and finds the pipe closed")
 }
@@ -48,11 +57,10 @@ func TestAClosedTerminalStopsTheServer(t *testing.T) {
 	t.Parallel()
 	cmd, log := serveProcess(t)
 	lines := bufio.NewReader(log)
-	_, err := lines.ReadString('\n')
-	require.NoError(t, err)
+	readUntilListening(t, lines)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
 	var text strings.Builder
-	_, err = lines.WriteTo(&text)
+	_, err := lines.WriteTo(&text)
 	require.NoError(t, err)
 	require.NoError(t, cmd.Wait())
 	require.Contains(t, text.String(), "stopping gracefully")

@@ -19,7 +19,7 @@ func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
 	}
 	b.bus.Subscribe(dashboardEvents{changes: b.changes})
 	b.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
-		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: (&eventWatch{hub: b.hub}).run, Version: Version(), Log: b.log,
+		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: (&eventWatch{hub: b.hub}).run, Version: Version(), Log: b.log, Memory: b.server.Inflight(),
 	})
 	b.api.Dashboard = b.dashboard
 	return err

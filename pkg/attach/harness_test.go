@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/attach"
+	"github.com/belfry-mq/belfry/pkg/migrate"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -24,7 +25,24 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	dsn := pgtest.Database(t)
+	return fixtureOn(t, pgtest.Database(t))
+}
+
+// hardenedFixture is newFixture in a database whose new functions nobody but their owner may execute.
+func hardenedFixture(t *testing.T) *fixture {
+	t.Helper()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	_, err = conn.Exec(t.Context(), `ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close(t.Context()))
+	require.NoError(t, migrate.New(migrate.Config{URL: dsn}, nil).Up(t.Context()))
+	return fixtureOn(t, dsn)
+}
+
+func fixtureOn(t *testing.T, dsn string) *fixture {
+	t.Helper()
 	conn, err := pgx.Connect(t.Context(), dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })

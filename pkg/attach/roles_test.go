@@ -63,10 +63,19 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	p.as(nobody, func() { require.Equal(t, "42501", p.refused(`SELECT belfry.pop('q', 'g')`).Code) })
 }
 
-// Each role can do its own work and not the work of another role.
+// Each role can do its own work and not the work of another role, also in a hardened database.
 func TestEachRoleDoesOnlyItsOwnWork(t *testing.T) {
 	t.Parallel()
-	p := newFixture(t)
+	for name, fixture := range map[string]func(*testing.T) *fixture{"default": newFixture, "hardened": hardenedFixture} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			doesOnlyItsOwnWork(t, fixture(t))
+		})
+	}
+}
+
+func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
+	t.Helper()
 	const produce = `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '{}') RETURNING id`
 	p.exec(`SELECT belfry.open_partitions('{q}', '{p}', 300, 3)`)
 	p.exec(`SELECT belfry.append(ARRAY[(SELECT id FROM belfry.partition)], '{1}', '{}', '{}', '{1}', '{1}', ARRAY[gen_random_uuid()], '{t}', '{"\"x\""}',

@@ -24,19 +24,6 @@ type change struct {
 	told func(answer any) (text string, failed bool)
 }
 
-// form are the fields of an action.
-type form struct{ url.Values }
-
-// lines gives each value the line ends that it had. A form of a browser sends others.
-func lines(values url.Values) url.Values {
-	for _, list := range values {
-		for i := range list {
-			list[i] = strings.ReplaceAll(list[i], "\r\n", "\n")
-		}
-	}
-	return values
-}
-
 func (f form) queue() string { return f.Get("queue") }
 
 // path returns a path of the API: format with each name escaped.
@@ -212,18 +199,19 @@ func (d *Dashboard) cameFrom(r *http.Request) string {
 // the header X-Form. The answer then has, in Location, the page where the browser goes. Or it has the reason of a
 // refusal, so that the form stays as it is.
 func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	parsed := r.ParseForm()
-	back := d.cameFrom(r)
 	caller, signedOut := d.caller(r)
 	var text, to string
 	err := signedOut
+	if err == nil { // the form of anybody else is not read
+		var end func()
+		end, err = d.readForm(w, r, maxForm)
+		defer end()
+	}
+	back := d.cameFrom(r)
 	switch {
-	case err != nil:
+	case signedOut != nil:
 		to = "sign-in?" + url.Values{"next": {back}}.Encode()
-	case parsed != nil:
-		err = errors.New("the form is larger than 1 MiB: use the API for large payloads")
-	default:
+	case err == nil:
 		text, to, err = d.take(caller, form{lines(r.PostForm)})
 	}
 	var told toldError

@@ -54,13 +54,14 @@ func (d *Dashboard) redriveStream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, errorText(err), http.StatusUnauthorized)
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		http.Error(w, "The form cannot be read, or it is larger than 1 MiB.", http.StatusBadRequest)
-		return
-	}
 	if d.cfg.ReadOnly {
 		http.Error(w, errReadOnly.Error(), http.StatusForbidden)
+		return
+	}
+	end, err := d.readForm(w, r, maxForm)
+	defer end()
+	if err != nil {
+		http.Error(w, errorText(err), http.StatusBadRequest)
 		return
 	}
 	wanted, err := redrive(form{lines(r.PostForm)})

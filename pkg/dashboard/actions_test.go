@@ -12,8 +12,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/dashboard"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/inflight"
 )
 
 // notice returns the text for the next page: + and what an action did, or - and why it did nothing.
@@ -122,8 +126,8 @@ func TestAPushSaysWhatBecameOfTheMessage(t *testing.T) {
 func TestARefusedActionLeadsBack(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
-	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders)
-	require.Equal(t, "sign-in?next=queue%3Fq%3Da%252Fb", w.Header().Get("Location"))
+	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders, func(r *http.Request) { r.Header.Set("Referer", "http://example.com/ui/queue?q=a%2Fb") })
+	require.Equal(t, "sign-in?next=queue%3Fq%3Da%252Fb", w.Header().Get("Location"), "the form of a stranger is not read")
 	require.Contains(t, notice(t, w), "-Nothing was changed: ")
 	w = s.send(t, http.MethodPost, "/ui/do", "action=push&payload="+strings.Repeat("x", 2<<20), with("good"), func(r *http.Request) {
 		r.Header.Set("Referer", "http://example.com/ops/ui/queue?q=a")
@@ -162,4 +166,39 @@ func TestAPayloadIsShownAsItIsStored(t *testing.T) {
 	require.Contains(t, page, `"https://a/?b=1&c=<2>"</span>`)
 	require.Contains(t, page, `9007199254740993</span>`)
 	require.Contains(t, page, "The payload has more values than are shown.")
+}
+
+// endless is a body that counts how much of it was read.
+type endless struct{ read int }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.read += len(p)
+	return copy(p, strings.Repeat("a", len(p))), nil
+}
+
+// Nobody makes the server read a large form before the server knows who sends it, and all forms together are bounded.
+func TestFormsAreReadAfterTheirCallerIsKnown(t *testing.T) {
+	t.Parallel()
+	auth := tokens{"admin": {Role: identity.Admin}}
+	for path, most := range map[string]int{"/ui/do": 0, "/ui/redrive": 0, "/ui/sign-in": 64 << 10} {
+		s := start(t, dashboard.DefaultConfig(), auth)
+		body := &endless{}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, body)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		s.ServeHTTP(httptest.NewRecorder(), r)
+		require.LessOrEqual(t, body.read, most, path)
+		require.Zero(t, s.api.calls.Load())
+	}
+	memory := inflight.NewBudget(1 << 20)
+	api := &api{}
+	d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: zap.NewNop(), Memory: memory})
+	require.NoError(t, err)
+	defer d.Close()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ui/do", strings.NewReader("action=push&queue=q&payload="+strings.Repeat("1", 900_000)))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	require.Zero(t, api.calls.Load(), "it has no room")
+	require.Contains(t, notice(t, w), "http.max_inflight_bytes")
+	require.Zero(t, memory.Used())
 }

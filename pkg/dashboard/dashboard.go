@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/inflight"
 )
 
 // prefix is the folder of the pages.
@@ -48,6 +50,8 @@ type Deps struct {
 	Watch   func(ctx context.Context, changed func()) error
 	Version string
 	Log     *zap.Logger
+	// Memory bounds the forms of all requests together; see http.max_inflight_bytes. Nil: nothing does.
+	Memory *inflight.Budget
 }
 
 // Dashboard serves the pages. It is an http.Handler.
@@ -68,6 +72,9 @@ type Dashboard struct {
 
 // New returns a Dashboard. An error means that a template is invalid.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
+	if deps.Memory == nil {
+		deps.Memory = inflight.NewBudget(math.MaxInt64)
+	}
 	set, err := page.Parse(pages.List())
 	if err != nil {
 		return nil, err

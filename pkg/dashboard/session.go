@@ -20,8 +20,8 @@ const (
 	tokenCookie, noticeCookie = "belfry_token", "belfry_notice"
 	// maxToken is the most bytes of a token. Browsers drop larger cookies.
 	maxToken = 3800
-	// maxForm is the most bytes of a form.
-	maxForm = 1 << 20
+	// maxForm is the most bytes of a form, and maxSignIn of a form that anybody may send.
+	maxForm, maxSignIn = 1 << 20, 16 << 10
 	// noticeAge is how long the notice of an action waits for its page.
 	noticeAge = 30 * time.Second
 )
@@ -80,7 +80,8 @@ func (d *Dashboard) showSignIn(w http.ResponseWriter, r *http.Request) {
 
 // signIn starts a session with the token of the form.
 func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	end, unread := d.readForm(w, r, maxSignIn)
+	defer end()
 	text, next := strings.TrimSpace(r.PostFormValue("token")), d.local(r.PostFormValue("next"))
 	if d.deps.Auth == nil {
 		redirect(w, "./")
@@ -88,6 +89,8 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	p, err := d.deps.Auth.Verify(r.Context(), text)
 	switch {
+	case unread != nil:
+		err = unread
 	case text == "":
 		err = errors.New("paste a token")
 	case len(text) > maxToken:

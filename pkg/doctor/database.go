@@ -35,6 +35,7 @@ var (
 	sqlClock  = sql.Query("doctor/clock")
 	sqlNotify = sql.Query("doctor/notify")
 	sqlRights = sql.Query("doctor/rights")
+	sqlClosed = sql.Query("doctor/closed")
 )
 
 // databaseChecks examine how the program reaches the database, and whether the database suits.
@@ -96,12 +97,33 @@ func checkRights(ctx context.Context, e *exam) outcome {
 		return failed(err)
 	}
 	if len(missing) == 0 {
-		return fine("The role %q has every right on the schema belfry.", e.facts.role)
+		return checkRoles(ctx, e)
 	}
 	o := wrong("The role %q lacks %s.", e.facts.role, strings.Join(missing, ", "))
 	role := pgx.Identifier{e.facts.role}.Sanitize()
 	for _, right := range missing {
 		o = o.advise("GRANT " + right + " TO " + role + ";")
+	}
+	return o
+}
+
+// checkRoles examines the roles of members, when the own role has every right.
+func checkRoles(ctx context.Context, e *exam) outcome {
+	type closed struct{ What, Mend string }
+	found, err := collect(ctx, e, sqlClosed, pgx.RowToStructByPos[closed])
+	if err != nil {
+		return failed(err)
+	}
+	if len(found) == 0 {
+		return fine("The role %q has every right on the schema belfry, and the roles of members have theirs.", e.facts.role)
+	}
+	whats := make([]string, len(found))
+	for i, one := range found {
+		whats[i] = one.What
+	}
+	o := wrong("A setting of the database closes what members need: %s.", strings.Join(whats, ", "))
+	for _, one := range found {
+		o = o.advise(one.Mend)
 	}
 	return o
 }

@@ -54,6 +54,8 @@ type Config struct {
 	AllowAnyJSON bool `mapstructure:"allow_any_json"`
 	// CORSOrigins are the origins whose pages may send requests; * is every origin.
 	CORSOrigins []string `mapstructure:"cors_origins"`
+	// AllowedHosts are the names under which browsers may use a server that requires no token; * is every name. See hosts.
+	AllowedHosts []string `mapstructure:"allowed_hosts"`
 	// TrustedProxies are the networks whose X-Forwarded-For names the client.
 	TrustedProxies []string `mapstructure:"trusted_proxies"`
 }
@@ -77,8 +79,10 @@ func DefaultConfig() Config {
 // Validate returns an error that lists every invalid value.
 func (c Config) Validate() error {
 	errs := append(checkOrigins(c.CORSOrigins), checkProxies(c.TrustedProxies)...)
+	errs = append(errs, checkHosts(c.AllowedHosts)...)
 	errs = append(errs, checkAddr("http.addr", c.Addr), c.checkTLS())
 	if c.InternalAddr != "" {
+		errs = append(errs, checkHosts(c.AllowedHosts)...)
 		errs = append(errs, checkAddr("http.internal_addr", c.InternalAddr))
 	}
 	if c.MaxBodyBytes < 1024 {

@@ -75,12 +75,13 @@ func (o origins) headers(next echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // refuse answers 403 to a request that a browser sends for a page of an origin that is not
-// allowed. It runs after the router, because only the route says that a GET is a pop.
+// allowed. It runs after the router, because only the route says that a GET changes state; changing has the paths of
+// these.
 //
 // Behind a proxy that changes the Host, the Origin of every page is foreign. If the browser sends no
 // Sec-Fetch-Site, then a token that auth verifies shows that a page of the proxy sent the request. A proxy may
 // add a token to the requests of all pages, so a token never outweighs Sec-Fetch-Site.
-func (s *Server) refuse(auth Authenticator) echo.MiddlewareFunc {
+func (s *Server) refuse(auth Authenticator, changing map[string]bool) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			r := c.Request()
@@ -88,7 +89,7 @@ func (s *Server) refuse(auth Authenticator) echo.MiddlewareFunc {
 			if s.origins.any() || isVerified && r.Header.Get("Sec-Fetch-Site") == "" {
 				return next(c)
 			}
-			if strings.HasPrefix(c.Path(), "/api/v1/pop") {
+			if changing[c.Path()] {
 				r = asChange(r)
 			}
 			if s.origins.protection.Check(r) != nil {
@@ -130,13 +131,12 @@ func refererOrigin(r *http.Request) string {
 	return from.Scheme + "://" + from.Host
 }
 
-// asChange returns a copy of a pop for the check of its origin. A pop takes messages, but it
-// is a GET, and the check passes every GET.
+// asChange returns a copy of a GET that changes state for the check of its origin, which passes
+// every GET.
 //
 // Over plain HTTP, a browser sends neither Sec-Fetch-Site nor the Origin of a GET. Then the
 // copy has the origin of the Referer. A page can suppress the Referer. Then the origin of a
-// browser is unknown, which the origin null stands for. A page can suppress neither
-// User-Agent nor Accept-Language, which together tell a browser from other programs.
+// browser is unknown, which the origin null stands for.
 func asChange(r *http.Request) *http.Request {
 	changed := *r
 	changed.Method = http.MethodPost
@@ -144,7 +144,7 @@ func asChange(r *http.Request) *http.Request {
 		return &changed
 	}
 	origin := refererOrigin(r)
-	if origin == "" && strings.HasPrefix(r.UserAgent(), "Mozilla/") && len(r.Header["Accept-Language"]) > 0 {
+	if origin == "" && isBrowser(r) {
 		origin = "null"
 	}
 	if origin != "" {

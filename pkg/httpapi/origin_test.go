@@ -300,3 +300,57 @@ func TestRefusalNamesTheOrigin(t *testing.T) {
 	long := apitest.RequireError(t, fetch(&apitest.Fakes{}, nil, http.MethodPost, "/api/v1/push", "Origin", "https://"+strings.Repeat("x", 5000)), http.StatusForbidden)
 	require.Less(t, len(long), 800, "a long value is shortened")
 }
+
+// A name that leads to this server without its consent makes a foreign page one of the same origin.
+func TestBrowsersUseOnlyNamesOfThisServer(t *testing.T) {
+	t.Parallel()
+	browser := []string{"User-Agent", userAgent, "Accept-Language", "en"}
+	allowed := func(names ...string) func(*httpapi.Config, *httpapi.Deps) {
+		return func(cfg *httpapi.Config, _ *httpapi.Deps) {
+			cfg.Addr, cfg.AllowedHosts = "queue.example.net:6632", names
+		}
+	}
+	for _, c := range []struct {
+		host    string
+		headers []string
+		served  bool
+		edits   []func(*httpapi.Config, *httpapi.Deps)
+	}{
+		{"evil.example:6632", browser, false, nil},
+		{"evil.example:6632", []string{"Sec-Fetch-Site", "same-origin"}, false, nil},
+		{"evil.example", []string{"Origin", "http://evil.example"}, false, nil},
+		{"evil.example:6632", []string{"User-Agent", "curl/8"}, true, nil},
+		{"queue.example.net:6632", browser, true, nil},
+		{"QUEUE.example.net.:6632", browser, true, nil},
+		{"10.1.2.3:6632", browser, true, nil},
+		{"[::1]:6632", browser, true, nil},
+		{"[::1]", browser, true, nil},
+		{"localhost", browser, true, nil},
+		{"belfry:6632", browser, true, nil},
+		{"a.localhost:6632", browser, true, nil},
+		{"belfry.example", browser, true, []func(*httpapi.Config, *httpapi.Deps){allowed("belfry.example")}},
+		{"other.example", browser, false, []func(*httpapi.Config, *httpapi.Deps){allowed("belfry.example")}},
+		{"other.example", browser, true, []func(*httpapi.Config, *httpapi.Deps){allowed("*")}},
+		{"other.example", browser, true, []func(*httpapi.Config, *httpapi.Deps){func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.TLSClientCAFile = "ca.pem" }}},
+	} {
+		f := &apitest.Fakes{}
+		s, _ := apitest.Server(f, append([]func(*httpapi.Config, *httpapi.Deps){allowed()}, c.edits...)...)
+		r := apitest.Request(http.MethodGet, "/api/v1/resources/queues", "")
+		r.Host = c.host
+		for i := 0; i < len(c.headers); i += 2 {
+			r.Header.Set(c.headers[i], c.headers[i+1])
+		}
+		rec := apitest.Send(s, r)
+		if !c.served {
+			require.Contains(t, apitest.RequireError(t, rec, http.StatusForbidden), "http.allowed_hosts", c.host)
+			require.False(t, f.Reached(), c.host)
+			continue
+		}
+		require.NotEqual(t, http.StatusForbidden, rec.Code, c.host)
+	}
+	cfg := httpapi.DefaultConfig()
+	for _, name := range []string{"", "https://a.example", "a.example:80", "A.example"} {
+		cfg.AllowedHosts = []string{name}
+		require.ErrorContains(t, cfg.Validate(), `http.allowed_hosts has "`+name+`"`)
+	}
+}

@@ -31,7 +31,13 @@ const (
 	// Granted is added to a right if the handler checks the grants of the token, and shows only what they
 	// allow. A route without it refuses every token with grants.
 	Granted Right = 1 << 8
+	// Changes is added to a right of a GET that changes state, because it takes messages. Of other GETs, a page of
+	// another origin cannot read the answer: see refuse.
+	Changes Right = 1 << 9
 )
+
+// least returns the right without what is added to it.
+func (r Right) least() Right { return r &^ (Granted | Changes) }
 
 // roles are the least roles of the rights.
 var roles = map[Right]identity.Role{AnyRole: identity.NoRole, Read: identity.ReadOnly, Write: identity.ReadWrite, Administer: identity.Admin}
@@ -54,7 +60,7 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 	if right == Public {
 		return next
 	}
-	least := roles[right&^Granted]
+	least := roles[right.least()]
 	return func(c echo.Context) error {
 		auth := s.deps.Auth
 		if auth == nil && s.cfg.TLSClientCAFile == "" || auth != nil && auth.Skips(c.Path()) {

@@ -56,7 +56,7 @@ func (s *Server) streamRoutes(data *dataplane.Handlers) []Route {
 	happens := &liveplane.Handlers{Events: s.deps.Events, Streams: s.streams(), SeesAudit: s.seesAudit}
 	return []Route{
 		{get, "/api/v1/events", Read | Granted, happens.Watch},
-		{get, "/api/v1/sse/queue/:queue", Write | Granted, data.StreamQueue},
+		{get, "/api/v1/sse/queue/:queue", Write | Granted | Changes, data.StreamQueue},
 	}
 }
 
@@ -73,9 +73,9 @@ func (s *Server) clientRoutes(data *dataplane.Handlers) []Route {
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
 
 		{post, "/api/v1/push", Write | Granted, data.Push},
-		{get, "/api/v1/pop", Write | Granted, data.PopTagged},
-		{get, "/api/v1/pop/queue/:queue", Write | Granted, data.PopQueue},
-		{get, "/api/v1/pop/queue/:queue/partition/:partition", Write | Granted, data.PopPartition},
+		{get, "/api/v1/pop", Write | Granted | Changes, data.PopTagged},
+		{get, "/api/v1/pop/queue/:queue", Write | Granted | Changes, data.PopQueue},
+		{get, "/api/v1/pop/queue/:queue/partition/:partition", Write | Granted | Changes, data.PopPartition},
 		{post, "/api/v1/ack", Write | Granted, data.Ack},
 		{post, "/api/v1/ack/batch", Write | Granted, data.AckBatch},
 		{post, "/api/v1/transaction", Write | Granted, data.Transaction},

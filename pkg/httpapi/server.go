@@ -26,6 +26,7 @@ type Server struct {
 	deps     Deps // written by Open, read only by the routes that exist since then
 	cfg      Config
 	origins  origins
+	hosts    hosts
 	// http serves api on http.addr, and internal serves few on http.internal_addr.
 	http, internal *http.Server
 	// api and few answer the requests. Open replaces them.
@@ -50,7 +51,7 @@ type Server struct {
 // serves nothing before Listen and Serve.
 func New(cfg Config, start StartDeps) *Server {
 	s := &Server{
-		start: start, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), document: newDocument(start.Version), draining: make(chan struct{}), ending: make(chan struct{}),
+		start: start, cfg: cfg, origins: newOrigins(cfg.CORSOrigins), hosts: newHosts(cfg), document: newDocument(start.Version), draining: make(chan struct{}), ending: make(chan struct{}),
 		database:    databaseCheck{ping: start.Ping, log: start.Log},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
@@ -80,7 +81,11 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	e.HTTPErrorHandler = handleError
 	e.IPExtractor = clientAddress(s.cfg.TrustedProxies)
 	e.Pre(s.limitTime, s.origins.headers, s.identify)
-	e.Use(s.measure, s.refuse(s.deps.Auth), wire.ReturnMemory)
+	changing := map[string]bool{}
+	for _, r := range routes {
+		changing[r.Path] = changing[r.Path] || r.Right&Changes != 0
+	}
+	e.Use(s.measure, s.refuseHost(s.deps.Auth), s.refuse(s.deps.Auth, changing), wire.ReturnMemory)
 	for _, r := range routes {
 		e.Add(r.Method, r.Path, s.authorize(r.Right, r.handler))
 	}

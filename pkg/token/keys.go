@@ -11,9 +11,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/MicahParks/jwkset"
 	"github.com/MicahParks/keyfunc/v3"
 	"github.com/golang-jwt/jwt/v5"
 	"go.uber.org/zap"
@@ -27,6 +30,8 @@ const (
 	unknownKeyInterval = 10 * time.Second
 	// unknownKeyWait is less than that: a token does not wait until another fetch is allowed.
 	unknownKeyWait = time.Second
+	// maxKeysBytes bounds an answer of auth.jwks_url.
+	maxKeysBytes = 1 << 20
 )
 
 // errNoKeys: the keys of the identity provider were never fetched.
@@ -50,8 +55,8 @@ func newKeys(ctx context.Context, cfg Config, log *zap.Logger) (k keys, err erro
 	if k.public, err = cfg.publicKey(); err != nil || k.public != nil || cfg.JWKSURL == "" {
 		return k, err // a public key has precedence over the keys of a URL
 	}
-	k.fetched, err = keyfunc.NewDefaultOverrideCtx(ctx, []string{cfg.JWKSURL}, keyfunc.Override{
-		HTTPTimeout: cfg.FetchTimeout, RefreshInterval: cfg.RefreshInterval / 2,
+	fetched, err := keyfunc.NewDefaultOverrideCtx(ctx, []string{cfg.JWKSURL}, keyfunc.Override{
+		Client: &http.Client{Transport: boundedAnswers{http.DefaultTransport}}, HTTPTimeout: cfg.FetchTimeout, RefreshInterval: cfg.RefreshInterval / 2,
 		RefreshUnknownKID: rate.NewLimiter(rate.Every(unknownKeyInterval), 1), RateLimitWaitMax: unknownKeyWait,
 		RefreshErrorHandlerFunc: func(string) func(context.Context, error) {
 			return func(_ context.Context, err error) {
@@ -59,10 +64,27 @@ func newKeys(ctx context.Context, cfg Config, log *zap.Logger) (k keys, err erro
 			}
 		},
 	})
+	if err == nil {
+		k.fetched, err = keyfunc.New(keyfunc.Options{Ctx: ctx, Storage: fetched.Storage(), UseWhitelist: verifying})
+	}
 	if err != nil {
 		return k, fmt.Errorf("preparing auth.jwks_url: %w", err)
 	}
 	return k, nil
+}
+
+// verifying are the uses of keys that verify tokens: RFC 7517, section 4.2. A key need not say its use.
+var verifying = []jwkset.USE{jwkset.UseSig, ""}
+
+// boundedAnswers ends the body of each answer with an error after maxKeysBytes.
+type boundedAnswers struct{ http.RoundTripper }
+
+func (b boundedAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, maxKeysBytes)
+	}
+	return answer, err
 }
 
 // algorithms returns the algorithms that tokens may use.
@@ -125,7 +147,7 @@ func (k *keys) anyFetched(ctx context.Context, algorithm string) (set jwt.Verifi
 		return set, errNoKeys
 	}
 	for _, key := range all {
-		if algorithmOf(key.Key()) == algorithm {
+		if algorithmOf(key.Key()) == algorithm && slices.Contains(verifying, key.Marshal().USE) {
 			set.Keys = append(set.Keys, key.Key())
 		}
 	}

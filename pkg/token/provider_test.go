@@ -1,18 +1,21 @@
 package token_test
 
 import (
+	"crypto/rand"
 	"crypto/rsa"
 	"encoding/base64"
 	"encoding/json"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/token"
@@ -23,7 +26,9 @@ import (
 type provider struct {
 	*httptest.Server
 	keys    atomic.Pointer[map[string]*rsa.PublicKey]
+	use     atomic.Pointer[string] // nil: sig
 	broken  atomic.Bool
+	padding atomic.Int64 // bytes of an unknown member of the answer
 	fetches atomic.Int64
 }
 
@@ -38,11 +43,17 @@ func newProvider(t *testing.T, keys map[string]*rsa.PublicKey) *provider {
 			return
 		}
 		var set struct {
-			Keys []map[string]string `json:"keys"`
+			Padding string              `json:"padding"`
+			Keys    []map[string]string `json:"keys"`
+		}
+		set.Padding = strings.Repeat("x", int(p.padding.Load()))
+		use := "sig"
+		if other := p.use.Load(); other != nil {
+			use = *other
 		}
 		for id, key := range *p.keys.Load() {
 			set.Keys = append(set.Keys, map[string]string{
-				"kty": "RSA", "use": "sig", "alg": "RS256", "kid": id,
+				"kty": "RSA", "use": use, "alg": "RS256", "kid": id,
 				"n": base64.RawURLEncoding.EncodeToString(key.N.Bytes()), "e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(key.E)).Bytes()),
 			})
 		}
@@ -111,4 +122,26 @@ func TestAProviderThatFails(t *testing.T) {
 	require.Eventually(t, func() bool { return p.fetches.Load() > fetched+2 }, 30*time.Second, 10*time.Millisecond)
 	require.NoError(t, verify(t, v, k.rsa, "kid", "one"))
 	require.ErrorContains(t, verify(t, v, k.rsa, "kid", "two"), "Invalid token signature")
+}
+
+// A key for encryption verifies no token, and an answer has at most 1 MiB.
+func TestKeysThatDoNotVerify(t *testing.T) {
+	t.Parallel()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		use      string
+		padding  int64
+		verifies bool
+	}{{"sig", 1000, true}, {"", 0, true}, {"enc", 0, false}, {"sig", 1 << 20, false}} {
+		p := newProvider(t, map[string]*rsa.PublicKey{"one": &key.PublicKey})
+		p.use.Store(&c.use)
+		p.padding.Store(c.padding)
+		v, err := token.New(t.Context(), p.config(time.Hour), nil, zap.NewNop())
+		require.NoError(t, err)
+		for _, header := range [][]string{nil, {"kid", "one"}} {
+			err := verify(t, v, key, header...)
+			require.Equal(t, c.verifies, err == nil, "%+v %v: %v", c, header, err)
+		}
+	}
 }

@@ -51,7 +51,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 		f.Metrics = NewMetrics(prometheus.NewRegistry())
 	}
 	cfg := httpapi.DefaultConfig()
-	cfg.Addr = "127.0.0.1:0"
+	cfg.Addr, cfg.AllowedHosts = "127.0.0.1:0", []string{"example.com"} // the host of the requests of httptest
 	deps := httpapi.Deps{
 		Pusher: dataPlane{f}, Verbs: dataPlane{f}, Popper: dataPlane{f}, Catalog: catalogFake{f}, GroupWriter: groupsFake{f}, GroupReader: groupsFake{f}, Progress: progressFake{},
 		Resources: resourcesFake{&f.Resources}, Queues: listsFake{&f.Lists}, Problems: listsFake{&f.Lists}, DeadLetters: deadLettersFake{&f.DeadLetters}, Traces: tracesFake{&f.Traces},

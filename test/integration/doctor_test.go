@@ -243,6 +243,17 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		r.requireProblems(r.examined(), "lossy_settings")
 		exec(`ALTER TABLE belfry.history SET LOGGED`)
 	})
+	plant("members that are shut out", func(*testing.T) {
+		exec(`REVOKE EXECUTE ON FUNCTION belfry.wake() FROM PUBLIC, belfry_producer`)
+		exec(`ALTER TABLE belfry.inbox ENABLE ROW LEVEL SECURITY`)
+		got := r.examined()
+		r.requireProblems(got, "role_rights")
+		_, found := problems(got)
+		require.Contains(t, found, "belfry_producer may not execute belfry.wake()")
+		require.Contains(t, found, "row security hides belfry.inbox")
+		exec(`GRANT EXECUTE ON FUNCTION belfry.wake() TO PUBLIC, belfry_producer`)
+		exec(`ALTER TABLE belfry.inbox DISABLE ROW LEVEL SECURITY`)
+	})
 	plant("autovacuum off", func(*testing.T) {
 		exec(`ALTER TABLE belfry.cursor SET (autovacuum_enabled = off)`)
 		r.requireProblems(r.examined(), "autovacuum")

@@ -1,5 +1,5 @@
 -- Returns the statements that give role_name the rights of a 'producer', a 'consumer' or an
--- 'admin'. The role may also be one that logs in.
+-- 'admin'. The role may also be one that logs in. A database can have default privileges that close all functions.
 CREATE FUNCTION belfry.role_grants(kind text, role_name name) RETURNS SETOF text LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_variable
@@ -9,11 +9,12 @@ BEGIN
             HINT = 'It is ''producer'', ''consumer'' or ''admin''.';
     END IF;
     RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
-        ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'),
-        ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
+        ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
         ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox TO %I'),
         ('producer admin', 'GRANT SELECT, INSERT, DELETE ON belfry.attachment, belfry.attachment_failure TO %I'),
         ('producer admin', 'GRANT SELECT ON belfry.attachments TO %I'),
+        ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
+            WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%')),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
             'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),

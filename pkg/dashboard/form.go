@@ -1,0 +1,58 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// form are the fields of an action.
+type form struct{ url.Values }
+
+// lines gives each value the line ends that it had. A form of a browser sends others.
+func lines(values url.Values) url.Values {
+	for _, list := range values {
+		for i := range list {
+			list[i] = strings.ReplaceAll(list[i], "\r\n", "\n")
+		}
+	}
+	return values
+}
+
+// readForm reads the form of a request, of at most some bytes. Its bytes count for http.max_inflight_bytes until end is
+// called. Errors: CodeOverloaded, or a text for the person who sent the form.
+func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request, most int64) (end func(), err error) {
+	memory := d.deps.Memory.Reservation()
+	r.Body = &meteredBody{http.MaxBytesReader(w, r.Body, most), memory}
+	err = r.ParseForm()
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge) && most == maxForm:
+		err = errors.New("the form is larger than 1 MiB: use the API for large payloads")
+	case errors.As(err, &tooLarge):
+		err = fmt.Errorf("the form is larger than %d bytes", most)
+	case err != nil && queue.CodeOf(err) != queue.CodeOverloaded:
+		err = errors.New("the form cannot be read")
+	}
+	return memory.End, err
+}
+
+// meteredBody is a body whose bytes count as memory in flight.
+type meteredBody struct {
+	io.ReadCloser
+	memory *inflight.Reservation
+}
+
+func (b *meteredBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if !b.memory.TakeBody(n) {
+		return 0, queue.MemoryFull()
+	}
+	return n, err
+}

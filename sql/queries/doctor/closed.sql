@@ -1,0 +1,16 @@
+-- Lists what the roles of producers, consumers and admins may not do although they should, with the statement that
+-- mends it, up to 20 rows. See belfry.role_grants for the functions.
+SELECT t.what, t.mend
+  FROM (SELECT format('%s may not execute %s', r.rolname, f.oid::regprocedure), format('GRANT EXECUTE ON FUNCTION %s TO %I;', f.oid::regprocedure, r.rolname)
+          FROM pg_roles r
+         CROSS JOIN pg_proc f
+         WHERE r.rolname IN ('belfry_producer', 'belfry_consumer', 'belfry_admin') AND f.pronamespace = to_regnamespace('belfry')
+           AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT IN ('change_pause', 'change_pause_in_session')
+           AND NOT has_function_privilege(r.oid, f.oid, 'EXECUTE')
+        UNION ALL
+        SELECT format('row security hides belfry.%I', c.relname), format('ALTER TABLE belfry.%I DISABLE ROW LEVEL SECURITY;', c.relname)
+          FROM pg_class c
+         WHERE c.relnamespace = to_regnamespace('belfry') AND c.relrowsecurity
+           AND NOT EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid)) AS t (what, mend) -- a policy is one of Belfry
+ ORDER BY t.what
+ LIMIT 20
