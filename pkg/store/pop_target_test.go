@@ -4,9 +4,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -78,4 +83,45 @@ func TestAWaitingPopRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 	b.exec(`UPDATE belfry.queue SET deleted_at = clock_timestamp()`)
 	b.push("p", "in the new queue")
 	require.Equal(t, []string{"in the new queue"}, transactionIDs(b.pop(req)))
+}
+
+// A queue is created while a pop waits, and the registration of the group then waits for a connection. Its
+// first message is new to the group all the same: the wait for the connection does not move the start.
+func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.PoolSize = secret.Secret(b.pool.Config().ConnString()), 1
+	one, err := postgres.Open(t.Context(), cfg, "one", 0)
+	require.NoError(t, err)
+	t.Cleanup(one.Close)
+	s := newStore(t, one, prometheus.NewRegistry(), nil)
+
+	req := request("g", 9)
+	req.WaitingSince, req.Subscription = time.Now(), queue.Subscription{Mode: queue.SubscribeNew}
+	b.push("p", "first")
+
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `LOCK TABLE belfry.queue`)
+	require.NoError(t, err)
+	popped := make(chan queue.Delivery, 1)
+	go func() {
+		d, err := s.Pop(t.Context(), req)
+		assert.NoError(t, err)
+		popped <- d
+	}()
+	awaitLockWait(t, b)
+	next := make(chan *pgxpool.Conn, 1)
+	go func() {
+		conn, err := one.Acquire(t.Context()) // after the look for the group, before the registration
+		assert.NoError(t, err)
+		next <- conn
+	}()
+	b.exec(`SELECT pg_sleep(0.1)`)
+	require.NoError(t, tx.Rollback(t.Context()))
+	conn := <-next
+	b.exec(`SELECT pg_sleep(0.3)`)
+	conn.Release()
+	require.Equal(t, []string{"first"}, transactionIDs(<-popped))
 }

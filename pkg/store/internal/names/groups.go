@@ -16,6 +16,7 @@ import (
 )
 
 var (
+	sqlDatabaseNow = sql.Query("store/database_now")
 	sqlFindGroup   = sql.Query("store/find_group")
 	sqlJoinGroup   = sql.Query("store/join_group")
 	sqlMatchQueues = sql.Query("store/match_queues")
@@ -131,17 +132,15 @@ func (d *Directory) join(ctx context.Context, req *queue.PopRequest, found *Foun
 	if mode == queue.SubscribeFrom {
 		from = pgtype.Timestamptz{Time: req.Subscription.From, Valid: true}
 	}
-	var waited float64
-	if !req.WaitingSince.IsZero() {
-		waited = time.Since(req.WaitingSince).Seconds()
-	}
-	refreshed := waited
-	if !req.RefreshSince.IsZero() {
-		refreshed = time.Since(req.RefreshSince).Seconds()
+	var came, refreshed pgtype.Timestamptz
+	if mode == queue.SubscribeNew {
+		if came, refreshed, err = d.instantsOf(ctx, req); err != nil {
+			return false, err
+		}
 	}
 	var joining bool
 	var unready []int64
-	err = d.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, waited, refreshed).
+	err = d.pool.QueryRow(ctx, sqlJoinGroup, req.Queue, req.Group, req.Partition, string(mode), from, came, refreshed).
 		Scan(&found.queueKey, &found.Group, &joining, &unready)
 	if postgres.IsNoRows(err) {
 		return false, nil
@@ -157,6 +156,29 @@ func (d *Directory) join(ctx context.Context, req *queue.PopRequest, found *Foun
 	d.bus.GroupCreated(req.Queue, partition, req.Group)
 	d.waker.Wake(ctx, unready)
 	return true, nil
+}
+
+// instantsOf returns, by the clock of the database, when req began to wait, and when it found its group
+// deleted; both are now for a request that does not wait. They are rather early than late, by one network
+// trip: a waiting pop must not miss the first message of a queue that is created while it waits.
+func (d *Directory) instantsOf(ctx context.Context, req *queue.PopRequest) (came, refreshed pgtype.Timestamptz, err error) {
+	var now time.Time
+	if err := d.pool.QueryRow(ctx, sqlDatabaseNow).Scan(&now); err != nil {
+		return came, refreshed, fmt.Errorf("reading the clock of the database: %w", err)
+	}
+	here := time.Now() // after the answer: the wait for a connection is not part of any age
+	since := func(at time.Time) pgtype.Timestamptz {
+		return pgtype.Timestamptz{Time: now.Add(at.Sub(here)), Valid: true}
+	}
+	came = since(here)
+	if !req.WaitingSince.IsZero() {
+		came = since(req.WaitingSince)
+	}
+	refreshed = came
+	if !req.RefreshSince.IsZero() {
+		refreshed = since(req.RefreshSince)
+	}
+	return came, refreshed, nil
 }
 
 // Match is a queue whose tags match a pop.
