@@ -110,7 +110,7 @@ func (w *sandbox) open(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	err = tx.QueryRow(ctx, sqlJoinGroup, name, sandboxGroup, nil, string(queue.SubscribeAll), nil, 0, 0).Scan(nil, &w.group, nil, nil)
+	err = tx.QueryRow(ctx, sqlJoinGroup, name, sandboxGroup, nil, string(queue.SubscribeAll), nil, nil, nil).Scan(nil, &w.group, nil, nil)
 	if err != nil {
 		return err
 	}
