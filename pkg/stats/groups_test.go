@@ -78,8 +78,8 @@ func TestListSumsTheLagOfEachGroup(t *testing.T) {
 	at := time.Date(2026, 5, 16, 12, 0, 0, 0, time.UTC)
 	d.exec("UPDATE belfry.consumer_group SET mode = 'new', start_at = $1, created_at = $1 WHERE name = 'h'", at)
 	d.updateCursor("g", "p1", "committed = 5, consumed_at = '2026-05-16 12:00:00Z'")
-	d.updateCursor("g", "p2", "committed = 1, skip = '{2,4}', consumed_at = '2026-05-16 11:00:00Z'") // 3 and 5 are left, 3 is two hours old
-	d.updateCursor("h", "p1", "committed = 4, skip = '{5}'")
+	d.updateCursor("g", "p2", "committed = 1, skip = '{[2,2],[4,4]}', consumed_at = '2026-05-16 11:00:00Z'") // 3 and 5 are left, 3 is two hours old
+	d.updateCursor("h", "p1", "committed = 4, skip = '{[5,5]}'")
 	d.updateCursor("h", "p2", "committed = 5")
 	d.exec("DELETE FROM belfry.message m USING belfry.partition p WHERE p.id = m.partition_id AND p.name = 'p3' AND m.seq <= 2") // 3 of 5 messages are left, so the lag in p3 is 3
 	d.createQueue("a", 1, 0, "g")
@@ -152,7 +152,7 @@ func TestLaggingReturnsTheOldestUnconsumedMessageFirst(t *testing.T) {
 	d.createQueue("gone", 1, 9, "g")
 	d.exec("UPDATE belfry.queue SET deleted_at = now() WHERE name = 'gone'")
 	d.exec("INSERT INTO belfry.cursor (partition_id, group_id) SELECT p.id, 999 FROM belfry.partition p")
-	d.updateCursor("g", "p1", "committed = 1, skip = '{2}'") // 3 is two hours old
+	d.updateCursor("g", "p1", "committed = 1, skip = '{[2,2]}'") // 3 is two hours old
 	d.updateCursor("g", "p2", "committed = 5")
 	d.updateCursor("h", "p1", "committed = 3")
 	d.updateCursor("h", "p3", "committed = 2")

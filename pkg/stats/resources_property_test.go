@@ -118,7 +118,8 @@ func TestCountsEqualThoseOfEveryMessage(t *testing.T) {
 		for g, c := range p.cursors {
 			r.exec(`INSERT INTO belfry.cursor (partition_id, group_id, committed, lease_end, lease_until, skip)
 				VALUES ($1, $2, $3, nullif($4::bigint, 0),
-				        CASE WHEN $4 > 0 THEN clock_timestamp() + CASE WHEN $5 THEN interval '-1 h' ELSE interval '1 h' END END, $6)`,
+				        CASE WHEN $4 > 0 THEN clock_timestamp() + CASE WHEN $5 THEN interval '-1 h' ELSE interval '1 h' END END,
+				        (SELECT range_agg(int8range(s, s + 1)) FROM unnest($6::bigint[]) AS s))`,
 				id, groups[g], c.committed, c.leaseEnd, c.expired, c.skip)
 		}
 		for _, d := range p.dead {

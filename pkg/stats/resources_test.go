@@ -59,7 +59,7 @@ func TestCountsFollowTheCursors(t *testing.T) {
 	r.exec(`DELETE FROM belfry.message WHERE seq IN (1, 2, 5)`)
 	r.exec(`UPDATE belfry.partition SET trimmed = 2, holes = 1 WHERE name = 'p'`)
 	requireCounts(stats.Counts{Total: 3, Completed: 2, DeadLetter: 1}, "two messages were trimmed and one was deleted")
-	r.exec(`UPDATE belfry.cursor SET committed = 0, skip = '{5}'`)
+	r.exec(`UPDATE belfry.cursor SET committed = 0, skip = '{[5,5]}'`)
 	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor at the beginning has the hole in its skip list")
 	r.exec(`UPDATE belfry.cursor SET skip = NULL`)
 	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor without the hole in its skip list: the sum still holds")

@@ -62,8 +62,8 @@ func (w *twins) acks() {
 	// belfry.ack accepts only messages that the lease still covers.
 	var done int64
 	var parked []int64
-	w.scan(`SELECT coalesce(max(committed) FILTER (WHERE lease_end > 0), 0), coalesce(max(skip) FILTER (WHERE lease_end > 0), '{}')
-		FROM belfry.cursor WHERE lease_id = $1`, []any{popped[0].Lease}, &done, &parked)
+	w.scan(`SELECT coalesce(max(committed) FILTER (WHERE lease_end > 0), 0), coalesce(max(parked) FILTER (WHERE lease_end > 0), '{}')
+		FROM (SELECT *, ARRAY (SELECT generate_series(lower(s), upper(s) - 1) FROM unnest(skip) AS s) AS parked FROM belfry.cursor) AS cursor WHERE lease_id = $1`, []any{popped[0].Lease}, &done, &parked)
 	var messages []queue.Message
 	var ids []string
 	whole := w.random.IntN(2) == 0

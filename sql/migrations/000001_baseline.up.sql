@@ -184,7 +184,7 @@ CREATE TABLE belfry.cursor (
     -- wake moves the cursor over earlier messages, and clears start_at at the first later message.
     start_at     timestamptz,
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
-    skip         bigint[] -- Dead-lettered seqs above committed; NULL: none.
+    skip         int8multirange -- Dead-lettered seqs above committed; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);
@@ -785,7 +785,7 @@ CREATE TYPE belfry.ack_change AS (
     ended_by         integer,
     released         boolean, -- no lease is live now, so ready_at is computed
     committed        bigint,
-    skip             bigint[],
+    skip             int8multirange,
     failures         integer,
     attempts         integer,
     retry_at         timestamptz,
@@ -906,7 +906,7 @@ BEGIN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The HTTP API gave it out; acknowledge it there.';
     END IF;
-    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end, c.committed, coalesce(c.skip, '{}') AS skip
+    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end, c.committed, c.skip
       INTO k
       FROM belfry.cursor c
      WHERE c.lease_id = ack.lease
@@ -917,7 +917,7 @@ BEGIN
     END IF;
     SELECT array_agg(h.seq ORDER BY h.seq) INTO v_held
       FROM (SELECT m.seq, m.id FROM belfry.message m
-             WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND m.seq <> ALL (k.skip)
+             WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND (k.skip IS NULL OR NOT m.seq <@ k.skip)
             UNION ALL
             SELECT d.seq, (SELECT m.id FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq = d.seq)
               FROM belfry.redrive d
@@ -1003,7 +1003,7 @@ DECLARE
     -- The state of the cursor.
     v_lease uuid; -- the live lease
     v_committed bigint;
-    v_skip bigint[];
+    v_skip int8multirange;
     v_failures integer;
     v_attempts integer;
     v_retry_at timestamptz;
@@ -1011,13 +1011,15 @@ DECLARE
     v_changed boolean;
     v_released boolean;
     v_ended_by integer;
-    v_settled bigint[]; -- redriven messages
+    v_settled int8multirange; -- redriven messages
+    v_settled_count integer;
     v_settled_of_lease integer;
     v_redeliver boolean; -- a redriven message failed
     -- The call.
     v_call integer;
     v_committed_before bigint;
-    v_skip_before bigint[];
+    v_parked bigint[]; -- messages to skip from now on
+    v_settling bigint[];
     v_touched boolean; -- it changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- a failed ack counts
@@ -1054,14 +1056,15 @@ BEGIN
         v_now := clock_timestamp();
         v_lease := CASE WHEN k.lease_until > v_now THEN k.lease_id END;
         v_committed := k.committed;
-        v_skip := k.skip;
+        v_skip := k.skip + '{}'; -- the union is unpacked once, and not at each use
         v_failures := k.failures;
         v_attempts := k.attempts;
         v_retry_at := k.retry_at;
         v_changed := false;
         v_released := false;
         v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
-        v_settled := NULL;
+        v_settled := '{}';
+        v_settled_count := 0;
         v_settled_of_lease := 0;
         v_redeliver := false;
         v_call := 0;
@@ -1070,7 +1073,8 @@ BEGIN
             IF p_calls[i] <> v_call THEN
                 v_call := p_calls[i];
                 v_committed_before := v_committed;
-                v_skip_before := v_skip;
+                v_parked := NULL;
+                v_settling := NULL;
                 v_touched := false;
                 v_stopped := false;
                 v_failed := false;
@@ -1088,13 +1092,14 @@ BEGIN
             END IF;
             IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
                 v_verdict := 1; -- rule 1
-            ELSIF v_status = 0 OR v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
+            ELSIF v_status = 0 OR (v_seq <@ v_settled OR v_seq = v_settling[cardinality(v_settling)])
+                AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
                 NULL; -- no effect, or settled before
             ELSIF v_redelivered OR v_redelivered IS NOT NULL AND p_leases[i] = c_unfenced
-                AND (v_seq <= v_committed_before OR v_seq = ANY (v_skip_before)) THEN
+                AND (v_seq <= v_committed_before OR v_seq <@ v_skip) THEN
                 -- A redriven message (rule 6).
                 IF v_status IN (c_completed, c_dlq) OR v_status = c_failed AND v_redrive_failures >= k.retry_limit THEN
-                    v_settled := array_append(v_settled, v_seq);
+                    v_settling := array_append(v_settling, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
                     IF v_status <> c_completed THEN
@@ -1116,10 +1121,10 @@ BEGIN
             ELSIF v_status = c_dlq OR v_status = c_failed AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
                 v_verdict := 4; -- rule 4
                 v_touched := true;
-                IF v_skip IS NULL OR v_seq <> ALL (v_skip) THEN
+                IF (v_seq <@ v_skip) IS NOT TRUE THEN
                     PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
                     IF v_seq > v_committed THEN
-                        v_skip := array_append(v_skip, v_seq);
+                        v_parked := array_append(v_parked, v_seq);
                     END IF;
                 END IF;
             ELSIF v_seq <= v_committed THEN
@@ -1145,11 +1150,12 @@ BEGIN
             CONTINUE WHEN i < p_last_entries[k.ord] AND p_calls[i + 1] = v_call;
             IF v_touched THEN
                 v_changed := true;
+                IF v_parked IS NOT NULL THEN
+                    v_skip := coalesce(v_skip, '{}') + (SELECT range_agg(int8range(s.seq, s.seq + 1)) FROM unnest(v_parked) AS s(seq));
+                END IF;
                 IF v_skip IS NOT NULL THEN
-                    WHILE v_committed + 1 = ANY (v_skip) LOOP
-                        v_committed := v_committed + 1;
-                    END LOOP;
-                    v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
+                    v_committed := belfry.passed(v_committed, v_skip);
+                    v_skip := belfry.skip_beyond(v_skip, v_committed);
                 END IF;
                 IF v_committed > v_committed_before THEN
                     v_failures := 0;
@@ -1165,8 +1171,12 @@ BEGIN
                     END IF;
                 END IF;
             END IF;
+            IF v_settling IS NOT NULL THEN
+                v_settled := v_settled + (SELECT range_agg(int8range(s.seq, s.seq + 1)) FROM unnest(v_settling) AS s(seq));
+                v_settled_count := v_settled_count + cardinality(v_settling);
+            END IF;
             IF v_touched AND (v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end)
-               OR v_redeliver OR v_settled IS NOT NULL AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
+               OR v_redeliver OR v_settled_count > 0 AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
             THEN
                 v_released := true;
                 IF v_lease IS NOT NULL THEN
@@ -1176,9 +1186,9 @@ BEGIN
             END IF;
         END LOOP;
 
-        IF v_changed OR v_redeliver OR v_settled IS NOT NULL THEN
+        IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
-                v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, cardinality(v_settled), v_settled_of_lease,
+                v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
                 v_now)::belfry.ack_change);
         ELSE
             RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
@@ -1191,7 +1201,7 @@ BEGIN
     -- One statement for all cursors: its cost per cursor is less than half that of a statement each.
     RETURN QUERY
     UPDATE belfry.cursor c
-       SET committed = d.committed, skip = nullif(d.skip, '{}'), failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
+       SET committed = d.committed, skip = d.skip, failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
            consumed = c.consumed + d.committed - c.committed,
            consumed_at = CASE WHEN d.committed > c.committed OR d.settled > 0 THEN d.judged_at ELSE c.consumed_at END,
            redrives = CASE WHEN d.settled > 0 THEN nullif(c.redrives - d.settled, 0) ELSE c.redrives END,
@@ -1718,6 +1728,9 @@ $$;
 --                 message is delivered at any size. NULL: no limit.
 --   p_alone       The transaction makes no other claim; see hold_drained.
 --
+-- A delivery ends before a message that the cursor skips, so its messages are neighbours in the log,
+-- and a million skipped messages cost as much as one.
+--
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
 --
@@ -1743,7 +1756,9 @@ DECLARE
     v_limit bigint;
     v_more boolean;
     v_moved boolean; -- a statement wrote the cursor after its lock
-    v_hidden_from bigint;
+    v_gap int8range; -- the seqs that the delivery takes messages from
+    v_first bigint;
+    v_end bigint;
     v_redrives_ready timestamptz;
     v_any_locked boolean := false;
     v_attempt integer;
@@ -1768,8 +1783,7 @@ DECLARE
     sizes CURSOR (upto bigint) FOR
         SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
           FROM belfry.message m
-         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= upto
-           AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+         WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= upto
          ORDER BY m.seq;
     f record;
     next record;
@@ -1885,20 +1899,28 @@ BEGIN
             CONTINUE;
         END IF;
 
-        v_hidden_from := 9223372036854775807;
+        v_first := k.committed + 1;
+        v_end := 9223372036854775807;
+        IF k.skip IS NOT NULL THEN
+            FOR v_gap IN SELECT unnest(int8multirange(int8range(v_first, v_end)) - k.skip) LOOP
+                v_first := lower(v_gap);
+                v_end := upper(v_gap);
+                EXIT WHEN EXISTS (
+                    SELECT FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end);
+            END LOOP;
+        END IF;
         IF NOT f.all_visible THEN
-            SELECT coalesce(min(v.seq), v_hidden_from) INTO v_hidden_from
+            SELECT coalesce(min(v.seq), v_end) INTO v_end
               FROM (SELECT m.seq, m.created_at, m.visible_at
                       FROM belfry.message m
-                     WHERE m.partition_id = k.partition_id AND m.seq > k.committed
+                     WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end
                      ORDER BY m.seq LIMIT v_limit) AS v
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
         SELECT count(*), max(s.seq), sum(s.bytes) INTO v_taken, v_upto, v_bytes
           FROM (SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, false) AS bytes
                   FROM belfry.message m
-                 WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq < v_hidden_from
-                   AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+                 WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end
                  ORDER BY m.seq
                  LIMIT least(f.last_seq - k.committed, v_limit)) AS s;
         IF v_taken = 0 THEN
@@ -1942,7 +1964,7 @@ BEGIN
                    committed = v_upto,
                    ready_at = least(v_redrives_ready, belfry.ready_at(k.partition_id, v_upto, f.last_seq, f.last_push_at, f.visible_until,
                                                             f.delayed_processing, f.window_buffer, NULL, NULL)),
-                   skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > v_upto),
+                   skip = belfry.skip_beyond(c.skip, v_upto),
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid
             RETURNING c.ready_at, c.attempts INTO r.ready_at, v_attempt;
@@ -1962,8 +1984,7 @@ BEGIN
                m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted, v_attempt,
                NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
           FROM belfry.message m
-         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= v_upto
-           AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+         WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= v_upto
          ORDER BY m.seq;
     END LOOP;
     CLOSE due;
@@ -2012,6 +2033,13 @@ BEGIN
     END IF;
     RETURN NEXT r;
 END $$;
+
+-- From sql/functions/claim/passed.sql.
+
+-- Returns the last seq that a cursor at p_committed has finished, with the skipped messages that follow it.
+CREATE FUNCTION belfry.passed(p_committed bigint, p_skip int8multirange) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+    SELECT lower(int8multirange(int8range(p_committed + 1, NULL)) - p_skip) - 1
+$$;
 
 -- From sql/functions/claim/redeliver.sql.
 
@@ -2189,6 +2217,13 @@ BEGIN
     RETURN lo;
 END $$;
 
+-- From sql/functions/claim/skip_beyond.sql.
+
+-- Returns the part of p_skip that is above p_seq. NULL: none.
+CREATE FUNCTION belfry.skip_beyond(p_skip int8multirange, p_seq bigint) RETURNS int8multirange LANGUAGE sql IMMUTABLE AS $$
+    SELECT nullif(p_skip * int8multirange(int8range(p_seq + 1, NULL)), '{}')
+$$;
+
 -- From sql/functions/claim/skip_undeliverable.sql.
 
 -- Moves a locked cursor past messages that must not be delivered. belfry.claim calls it for queues
@@ -2208,7 +2243,7 @@ END $$;
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
-) RETURNS TABLE (moved boolean, committed bigint, skip bigint[], expired bigint, given_up integer, more boolean, alone boolean)
+) RETURNS TABLE (moved boolean, committed bigint, skip int8multirange, expired bigint, given_up integer, more boolean, alone boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -2216,7 +2251,7 @@ DECLARE
     v_head bigint;
     c record;
 BEGIN
-    SELECT k.committed, coalesce(k.skip, '{}') AS skip, k.attempts, k.lease_end, coalesce(k.alone_until, 0) AS alone_until INTO c
+    SELECT k.committed, k.skip, k.attempts, k.lease_end, coalesce(k.alone_until, 0) AS alone_until INTO c
       FROM belfry.cursor k
      WHERE k.partition_id = p_partition AND k.group_id = p_group;
     committed := c.committed;
@@ -2237,18 +2272,18 @@ BEGIN
             SELECT p_partition, m.seq, p_group, CASE WHEN m.seq = c.committed + 1 THEN c.attempts ELSE 0 END,
                    'expired after ' || p_expire_after || ' s'
               FROM belfry.message m
-             WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto AND m.seq <> ALL (c.skip)
+             WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
              ORDER BY m.seq
             ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
             GET DIAGNOSTICS expired = ROW_COUNT;
         ELSE
-            expired := v_upto - c.committed - (SELECT count(*) FROM unnest(c.skip) AS s(seq) WHERE s.seq <= v_upto);
+            expired := v_upto - c.committed - coalesce(belfry.skipped_after(c.skip, 0) - belfry.skipped_after(c.skip, v_upto), 0);
         END IF;
         committed := v_upto;
     ELSIF p_max_deliveries > 0 AND c.attempts >= p_max_deliveries THEN
         SELECT m.seq INTO v_head
           FROM belfry.message m
-         WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <> ALL (c.skip)
+         WHERE m.partition_id = p_partition AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq LIMIT 1;
         IF v_head IS NOT NULL THEN
             PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
@@ -2261,9 +2296,9 @@ BEGIN
     moved := committed > c.committed;
     IF moved THEN
         c.attempts := 0;
-        c.skip := ARRAY (SELECT s.seq FROM unnest(c.skip) AS s(seq) WHERE s.seq > committed ORDER BY s.seq);
+        c.skip := belfry.skip_beyond(c.skip, committed);
         UPDATE belfry.cursor k
-           SET committed = skip_undeliverable.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
+           SET committed = skip_undeliverable.committed, skip = c.skip, attempts = 0, failures = 0, retry_at = NULL,
                expired = k.expired + skip_undeliverable.expired
          WHERE k.partition_id = p_partition AND k.group_id = p_group;
     ELSIF c.attempts > 0 AND c.attempts = p_max_deliveries - 1 AND c.lease_end > greatest(c.alone_until, c.committed + 1) THEN
@@ -2272,10 +2307,18 @@ BEGIN
            SET alone_until = c.lease_end
          WHERE k.partition_id = p_partition AND k.group_id = p_group;
     END IF;
-    skip := nullif(c.skip, '{}');
+    skip := c.skip;
     alone := p_max_deliveries > 0 AND (c.attempts >= p_max_deliveries - 1 OR c.alone_until > committed);
     RETURN NEXT;
 END $$;
+
+-- From sql/functions/claim/skipped_after.sql.
+
+-- Counts the seqs of p_skip that are above p_seq. NULL: p_skip is NULL.
+CREATE FUNCTION belfry.skipped_after(p_skip int8multirange, p_seq bigint) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT AS $$
+    SELECT coalesce(sum(upper(s.part) - lower(s.part)), 0)::bigint
+      FROM (SELECT unnest(p_skip * int8multirange(int8range(p_seq + 1, NULL))) AS part) AS s
+$$;
 
 -- From sql/functions/consume/check_consumer.sql.
 
@@ -3017,7 +3060,7 @@ BEGIN
     UPDATE belfry.cursor c
        SET committed = p_upto, attempts = 0, failures = 0,
            lease_id = NULL, lease_until = NULL, lease_end = NULL,
-           skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > p_upto),
+           skip = belfry.skip_beyond(c.skip, p_upto),
            retry_at = NULL,
            ready_at = CASE WHEN c.start_at IS NULL OR c.redrives > 0
                THEN belfry.ready_at(p_partition, p_upto, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at, p.visible_until,
@@ -3072,8 +3115,7 @@ BEGIN
                      ELSE belfry.seq_at(v_id, p_instant) END;
         UPDATE belfry.cursor c
            SET committed = v_to,
-               skip = CASE WHEN v_to > k.committed THEN (
-                    SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(k.skip) AS s(seq) WHERE s.seq > v_to) END,
+               skip = CASE WHEN v_to > k.committed THEN belfry.skip_beyond(k.skip, v_to) END,
                attempts = 0, failures = 0, retry_at = NULL, alone_until = NULL, start_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL,
                ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,
@@ -3532,8 +3574,7 @@ RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql
 DECLARE
     v_seq bigint;
     v_committed bigint;
-    v_skip bigint[];
-    v_one bigint;
+    v_skip int8multirange;
     v_redriven bigint;
     v_ends boolean;
     k record;
@@ -3571,17 +3612,9 @@ BEGIN
         CONTINUE WHEN v_redriven = 0 AND k.committed >= v_seq;
         group_id := k.group_id;
         lease_id := k.lease_id;
-        v_committed := k.committed;
-        v_skip := NULL;
-        FOR v_one IN
-            SELECT DISTINCT s.seq FROM unnest(array_append(k.skip, v_seq)) AS s(seq) WHERE s.seq > k.committed ORDER BY s.seq
-        LOOP
-            IF v_one = v_committed + 1 THEN
-                v_committed := v_one;
-            ELSE
-                v_skip := array_append(v_skip, v_one);
-            END IF;
-        END LOOP;
+        v_skip := coalesce(k.skip, '{}') + int8multirange(int8range(v_seq, v_seq + 1));
+        v_committed := belfry.passed(k.committed, v_skip);
+        v_skip := belfry.skip_beyond(v_skip, v_committed);
         v_ends := k.lease_id IS NOT NULL
               AND CASE WHEN k.lease_end < 0 THEN v_redriven = 2 AND k.lease_end = -1
                        ELSE v_committed >= k.lease_end END;
@@ -3736,9 +3769,9 @@ LANGUAGE sql STABLE AS $$
            s.total - s.alive,
            coalesce(c.done, p_trimmed)
       FROM (SELECT d.seqs, p_last_seq - p_trimmed - p_holes AS total,
-                   greatest(p_last_seq - p_trimmed - p_holes - cardinality(d.seqs), 0) AS alive
-              FROM (SELECT ARRAY (SELECT DISTINCT l.seq FROM belfry.dead_letter l
-                                   WHERE l.partition_id = p_partition AND l.seq > p_trimmed) AS seqs
+                   greatest(p_last_seq - p_trimmed - p_holes - coalesce(belfry.skipped_after(d.seqs, p_trimmed), 0), 0) AS alive
+              FROM (SELECT range_agg(int8range(l.seq, l.seq + 1)) AS seqs FROM belfry.dead_letter l
+                     WHERE l.partition_id = p_partition AND l.seq > p_trimmed
                     OFFSET 0) AS d
             OFFSET 0) AS s
      CROSS JOIN LATERAL (
@@ -3751,11 +3784,11 @@ LANGUAGE sql STABLE AS $$
                                  ORDER BY r.seq LIMIT 1)) ELSE k.place END AS done,
                            p_last_seq - k.place + k.redriven
                            - CASE WHEN k.nothing_gone THEN 0 ELSE
-                             (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.place) END AS remaining,
+                             belfry.skipped_after(coalesce(k.skip + s.seqs, k.skip, s.seqs), k.place) END AS remaining,
                            p_last_seq - k.leased + k.redriven
                            - CASE WHEN k.nothing_gone THEN 0 ELSE
-                             (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.leased) END AS waiting
-                      FROM (SELECT c.group_id, c.skip, coalesce(c.redrives, 0) AS redriven, c.skip IS NULL AND s.seqs = '{}' AS nothing_gone,
+                             belfry.skipped_after(coalesce(k.skip + s.seqs, k.skip, s.seqs), k.leased) END AS waiting
+                      FROM (SELECT c.group_id, c.skip, coalesce(c.redrives, 0) AS redriven, c.skip IS NULL AND s.seqs IS NULL AS nothing_gone,
                                    greatest(c.committed, p_trimmed) AS place,
                                    greatest(c.committed, p_trimmed,
                                             CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_end END) AS leased
@@ -3957,7 +3990,7 @@ BEGIN
                   JOIN belfry.consumer_group g ON g.id = c.group_id
                   JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
                  WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                  ORDER BY c.group_id, m.seq
                 ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
             END IF;
@@ -4007,7 +4040,7 @@ BEGIN
                   FROM belfry.cursor c
                   JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
                  WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip);
                 IF rule.name = 'expired' THEN
                     expired := expired + v_n;
                 ELSE
@@ -4169,7 +4202,7 @@ BEGIN
             AND (v_paused OR NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))))
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip)))
             FOR NO KEY UPDATE OF c SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- These statements have newer snapshots than the lock.
@@ -4196,7 +4229,7 @@ BEGIN
            AND NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip)));
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip));
         IF FOUND THEN
             v_settled := v_settled + 1;
         END IF;
@@ -4313,4 +4346,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '77305758a576ad1de53336719268a2097abbacd219671ca3f369ec3e9d83e7a9';
+COMMENT ON FUNCTION belfry.baseline() IS 'f5fdb0c519380106b3ad108c1e4d8b48504a5cd0bcc0b8d36ba9836ad2c7cfd9';

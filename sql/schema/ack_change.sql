@@ -8,7 +8,7 @@ CREATE TYPE belfry.ack_change AS (
     ended_by         integer,
     released         boolean, -- no lease is live now, so ready_at is computed
     committed        bigint,
-    skip             bigint[],
+    skip             int8multirange,
     failures         integer,
     attempts         integer,
     retry_at         timestamptz,

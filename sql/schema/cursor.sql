@@ -31,7 +31,7 @@ CREATE TABLE belfry.cursor (
     -- wake moves the cursor over earlier messages, and clears start_at at the first later message.
     start_at     timestamptz,
     redrives     integer, -- The number of rows in belfry.redrive for this cursor; NULL: none.
-    skip         bigint[] -- Dead-lettered seqs above committed; NULL: none.
+    skip         int8multirange -- Dead-lettered seqs above committed; NULL: none.
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         autovacuum_analyze_scale_factor = 0.2, vacuum_truncate = false, toast.vacuum_truncate = false);
 CREATE INDEX cursor_place ON belfry.cursor (partition_id, group_id);

@@ -39,7 +39,7 @@ func (c client) deleteMessage(m letter) (existed bool, answer string) {
 // depth returns the number of messages that the cursors of a queue have still to read.
 func (c client) depth(queue string) (n int) {
 	c.t.Helper()
-	c.scan(c.t, `SELECT coalesce(sum(p.last_seq - c.committed - coalesce(cardinality(c.skip), 0) + coalesce(c.redrives, 0)), 0)
+	c.scan(c.t, `SELECT coalesce(sum(p.last_seq - c.committed - coalesce(belfry.skipped_after(c.skip, 0), 0) + coalesce(c.redrives, 0)), 0)
 		FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id JOIN belfry.queue q ON q.id = p.queue_id
 		WHERE q.name = $1`, []any{queue}, &n)
 	return n

@@ -168,7 +168,8 @@ SELECT p.name, p.last_seq, p.holes + p.trimmed
  WHERE q.name = $1 AND q.deleted_at IS NULL
  ORDER BY p.name COLLATE "C"`
 	readCursors = `
-SELECT p.name || ' for ' || g.name, c.committed, c.skip, c.failures, c.attempts, c.consumed, c.lease_id,
+SELECT p.name || ' for ' || g.name, c.committed,
+       ARRAY (SELECT generate_series(lower(s), upper(s) - 1) FROM unnest(c.skip) AS s), c.failures, c.attempts, c.consumed, c.lease_id,
        coalesce(c.lease_until > clock_timestamp(), false), coalesce(c.lease_end, 0), c.lease_until, coalesce(c.redrives, 0),
        c.expired, coalesce(c.alone_until, 0), coalesce(c.retry_at > clock_timestamp(), false),
        CASE WHEN c.ready_at IS NULL THEN 'asleep' WHEN c.ready_at <= clock_timestamp() THEN 'due'

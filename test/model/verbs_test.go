@@ -130,7 +130,7 @@ func (w *world) claim(names []string, req *queue.PopRequest, lease queue.ID, las
 			w.recomputeReady(p, c)
 			moved = true
 		default:
-			taken := rest[:min(len(rest), most)]
+			taken := c.neighbours(rest[:min(len(rest), most)])
 			w.take(p, c, req.AutoAck, lease, taken)
 			d.claimed++
 			for _, m := range taken {
@@ -139,6 +139,16 @@ func (w *world) claim(names []string, req *queue.PopRequest, lease queue.ID, las
 		}
 	}
 	return d, moved
+}
+
+// neighbours returns the first messages: those before the first message that c skips behind one of them.
+func (c *cursor) neighbours(rest []message) []message {
+	for _, seq := range c.skip {
+		if seq > rest[0].seq {
+			return slices.DeleteFunc(slices.Clone(rest), func(m message) bool { return m.seq > seq })
+		}
+	}
+	return rest
 }
 
 // take leases messages, or consumes them.

@@ -34,7 +34,7 @@ BEGIN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The HTTP API gave it out; acknowledge it there.';
     END IF;
-    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end, c.committed, coalesce(c.skip, '{}') AS skip
+    SELECT c.partition_id, c.group_id, c.lease_until > clock_timestamp() AS live, c.lease_end, c.committed, c.skip
       INTO k
       FROM belfry.cursor c
      WHERE c.lease_id = ack.lease
@@ -45,7 +45,7 @@ BEGIN
     END IF;
     SELECT array_agg(h.seq ORDER BY h.seq) INTO v_held
       FROM (SELECT m.seq, m.id FROM belfry.message m
-             WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND m.seq <> ALL (k.skip)
+             WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= k.lease_end AND (k.skip IS NULL OR NOT m.seq <@ k.skip)
             UNION ALL
             SELECT d.seq, (SELECT m.id FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq = d.seq)
               FROM belfry.redrive d

@@ -51,7 +51,7 @@ DECLARE
     -- The state of the cursor.
     v_lease uuid; -- the live lease
     v_committed bigint;
-    v_skip bigint[];
+    v_skip int8multirange;
     v_failures integer;
     v_attempts integer;
     v_retry_at timestamptz;
@@ -59,13 +59,15 @@ DECLARE
     v_changed boolean;
     v_released boolean;
     v_ended_by integer;
-    v_settled bigint[]; -- redriven messages
+    v_settled int8multirange; -- redriven messages
+    v_settled_count integer;
     v_settled_of_lease integer;
     v_redeliver boolean; -- a redriven message failed
     -- The call.
     v_call integer;
     v_committed_before bigint;
-    v_skip_before bigint[];
+    v_parked bigint[]; -- messages to skip from now on
+    v_settling bigint[];
     v_touched boolean; -- it changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- a failed ack counts
@@ -102,14 +104,15 @@ BEGIN
         v_now := clock_timestamp();
         v_lease := CASE WHEN k.lease_until > v_now THEN k.lease_id END;
         v_committed := k.committed;
-        v_skip := k.skip;
+        v_skip := k.skip + '{}'; -- the union is unpacked once, and not at each use
         v_failures := k.failures;
         v_attempts := k.attempts;
         v_retry_at := k.retry_at;
         v_changed := false;
         v_released := false;
         v_ended_by := CASE WHEN v_lease IS NULL THEN 0 END;
-        v_settled := NULL;
+        v_settled := '{}';
+        v_settled_count := 0;
         v_settled_of_lease := 0;
         v_redeliver := false;
         v_call := 0;
@@ -118,7 +121,8 @@ BEGIN
             IF p_calls[i] <> v_call THEN
                 v_call := p_calls[i];
                 v_committed_before := v_committed;
-                v_skip_before := v_skip;
+                v_parked := NULL;
+                v_settling := NULL;
                 v_touched := false;
                 v_stopped := false;
                 v_failed := false;
@@ -136,13 +140,14 @@ BEGIN
             END IF;
             IF p_leases[i] <> c_unfenced AND p_leases[i] IS DISTINCT FROM v_lease THEN
                 v_verdict := 1; -- rule 1
-            ELSIF v_status = 0 OR v_seq = ANY (v_settled) AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
+            ELSIF v_status = 0 OR (v_seq <@ v_settled OR v_seq = v_settling[cardinality(v_settling)])
+                AND (k.lease_end < 0 OR p_leases[i] = c_unfenced) THEN
                 NULL; -- no effect, or settled before
             ELSIF v_redelivered OR v_redelivered IS NOT NULL AND p_leases[i] = c_unfenced
-                AND (v_seq <= v_committed_before OR v_seq = ANY (v_skip_before)) THEN
+                AND (v_seq <= v_committed_before OR v_seq <@ v_skip) THEN
                 -- A redriven message (rule 6).
                 IF v_status IN (c_completed, c_dlq) OR v_status = c_failed AND v_redrive_failures >= k.retry_limit THEN
-                    v_settled := array_append(v_settled, v_seq);
+                    v_settling := array_append(v_settling, v_seq);
                     v_settled_of_lease := v_settled_of_lease + v_redelivered::integer;
                     DELETE FROM belfry.redrive x WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
                     IF v_status <> c_completed THEN
@@ -164,10 +169,10 @@ BEGIN
             ELSIF v_status = c_dlq OR v_status = c_failed AND v_seq > v_committed AND NOT v_stopped AND v_failures >= k.retry_limit THEN
                 v_verdict := 4; -- rule 4
                 v_touched := true;
-                IF v_skip IS NULL OR v_seq <> ALL (v_skip) THEN
+                IF (v_seq <@ v_skip) IS NOT TRUE THEN
                     PERFORM belfry.park(k.partition_id, k.group_id, v_seq, v_failures, p_errors[i]);
                     IF v_seq > v_committed THEN
-                        v_skip := array_append(v_skip, v_seq);
+                        v_parked := array_append(v_parked, v_seq);
                     END IF;
                 END IF;
             ELSIF v_seq <= v_committed THEN
@@ -193,11 +198,12 @@ BEGIN
             CONTINUE WHEN i < p_last_entries[k.ord] AND p_calls[i + 1] = v_call;
             IF v_touched THEN
                 v_changed := true;
+                IF v_parked IS NOT NULL THEN
+                    v_skip := coalesce(v_skip, '{}') + (SELECT range_agg(int8range(s.seq, s.seq + 1)) FROM unnest(v_parked) AS s(seq));
+                END IF;
                 IF v_skip IS NOT NULL THEN
-                    WHILE v_committed + 1 = ANY (v_skip) LOOP
-                        v_committed := v_committed + 1;
-                    END LOOP;
-                    v_skip := ARRAY (SELECT s.seq FROM unnest(v_skip) AS s(seq) WHERE s.seq > v_committed ORDER BY s.seq);
+                    v_committed := belfry.passed(v_committed, v_skip);
+                    v_skip := belfry.skip_beyond(v_skip, v_committed);
                 END IF;
                 IF v_committed > v_committed_before THEN
                     v_failures := 0;
@@ -213,8 +219,12 @@ BEGIN
                     END IF;
                 END IF;
             END IF;
+            IF v_settling IS NOT NULL THEN
+                v_settled := v_settled + (SELECT range_agg(int8range(s.seq, s.seq + 1)) FROM unnest(v_settling) AS s(seq));
+                v_settled_count := v_settled_count + cardinality(v_settling);
+            END IF;
             IF v_touched AND (v_stopped OR v_lease IS NULL OR k.lease_end >= 0 AND v_committed >= k.lease_end)
-               OR v_redeliver OR v_settled IS NOT NULL AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
+               OR v_redeliver OR v_settled_count > 0 AND (v_lease IS NULL OR k.lease_end < 0 AND v_settled_of_lease >= -k.lease_end)
             THEN
                 v_released := true;
                 IF v_lease IS NOT NULL THEN
@@ -224,9 +234,9 @@ BEGIN
             END IF;
         END LOOP;
 
-        IF v_changed OR v_redeliver OR v_settled IS NOT NULL THEN
+        IF v_changed OR v_redeliver OR v_settled_count > 0 THEN
             v_changes := array_append(v_changes, ROW(k.ctid, k.ord, k.partition_id, k.group_id, CASE WHEN k.lease_until > v_now THEN k.lease_id END,
-                v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, cardinality(v_settled), v_settled_of_lease,
+                v_ended_by, v_released, v_committed, v_skip, v_failures, v_attempts, v_retry_at, v_settled_count, v_settled_of_lease,
                 v_now)::belfry.ack_change);
         ELSE
             RETURN NEXT ROW(2, NULL, NULL, k.ord, k.partition_id, k.group_id, v_lease, v_ended_by, NULL, NULL, NULL)::belfry.ack_row;
@@ -239,7 +249,7 @@ BEGIN
     -- One statement for all cursors: its cost per cursor is less than half that of a statement each.
     RETURN QUERY
     UPDATE belfry.cursor c
-       SET committed = d.committed, skip = nullif(d.skip, '{}'), failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
+       SET committed = d.committed, skip = d.skip, failures = d.failures, attempts = d.attempts, retry_at = d.retry_at,
            consumed = c.consumed + d.committed - c.committed,
            consumed_at = CASE WHEN d.committed > c.committed OR d.settled > 0 THEN d.judged_at ELSE c.consumed_at END,
            redrives = CASE WHEN d.settled > 0 THEN nullif(c.redrives - d.settled, 0) ELSE c.redrives END,

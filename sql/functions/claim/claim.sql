@@ -11,6 +11,9 @@
 --                 message is delivered at any size. NULL: no limit.
 --   p_alone       The transaction makes no other claim; see hold_drained.
 --
+-- A delivery ends before a message that the cursor skips, so its messages are neighbours in the log,
+-- and a million skipped messages cost as much as one.
+--
 -- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
 -- p_partition, if p_look is set or the call locked no cursor.
 --
@@ -36,7 +39,9 @@ DECLARE
     v_limit bigint;
     v_more boolean;
     v_moved boolean; -- a statement wrote the cursor after its lock
-    v_hidden_from bigint;
+    v_gap int8range; -- the seqs that the delivery takes messages from
+    v_first bigint;
+    v_end bigint;
     v_redrives_ready timestamptz;
     v_any_locked boolean := false;
     v_attempt integer;
@@ -61,8 +66,7 @@ DECLARE
     sizes CURSOR (upto bigint) FOR
         SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, true) AS bytes
           FROM belfry.message m
-         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= upto
-           AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+         WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= upto
          ORDER BY m.seq;
     f record;
     next record;
@@ -178,20 +182,28 @@ BEGIN
             CONTINUE;
         END IF;
 
-        v_hidden_from := 9223372036854775807;
+        v_first := k.committed + 1;
+        v_end := 9223372036854775807;
+        IF k.skip IS NOT NULL THEN
+            FOR v_gap IN SELECT unnest(int8multirange(int8range(v_first, v_end)) - k.skip) LOOP
+                v_first := lower(v_gap);
+                v_end := upper(v_gap);
+                EXIT WHEN EXISTS (
+                    SELECT FROM belfry.message m WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end);
+            END LOOP;
+        END IF;
         IF NOT f.all_visible THEN
-            SELECT coalesce(min(v.seq), v_hidden_from) INTO v_hidden_from
+            SELECT coalesce(min(v.seq), v_end) INTO v_end
               FROM (SELECT m.seq, m.created_at, m.visible_at
                       FROM belfry.message m
-                     WHERE m.partition_id = k.partition_id AND m.seq > k.committed
+                     WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end
                      ORDER BY m.seq LIMIT v_limit) AS v
              WHERE v.visible_at > v_now OR v.created_at > v_now - make_interval(secs => f.delayed_processing);
         END IF;
         SELECT count(*), max(s.seq), sum(s.bytes) INTO v_taken, v_upto, v_bytes
           FROM (SELECT m.seq, belfry.delivery_bytes(m.payload, m.transaction_id, m.producer_sub, false) AS bytes
                   FROM belfry.message m
-                 WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq < v_hidden_from
-                   AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+                 WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq < v_end
                  ORDER BY m.seq
                  LIMIT least(f.last_seq - k.committed, v_limit)) AS s;
         IF v_taken = 0 THEN
@@ -235,7 +247,7 @@ BEGIN
                    committed = v_upto,
                    ready_at = least(v_redrives_ready, belfry.ready_at(k.partition_id, v_upto, f.last_seq, f.last_push_at, f.visible_until,
                                                             f.delayed_processing, f.window_buffer, NULL, NULL)),
-                   skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > v_upto),
+                   skip = belfry.skip_beyond(c.skip, v_upto),
                    consumed = c.consumed + v_taken, consumed_at = v_now
              WHERE c.ctid = k.ctid
             RETURNING c.ready_at, c.attempts INTO r.ready_at, v_attempt;
@@ -255,8 +267,7 @@ BEGIN
                m.seq, m.id, m.transaction_id, m.trace_id, m.payload, m.created_at, m.producer_sub, m.encrypted, v_attempt,
                NULL::boolean, NULL::boolean, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz
           FROM belfry.message m
-         WHERE m.partition_id = k.partition_id AND m.seq > k.committed AND m.seq <= v_upto
-           AND (k.skip IS NULL OR m.seq <> ALL (k.skip))
+         WHERE m.partition_id = k.partition_id AND m.seq >= v_first AND m.seq <= v_upto
          ORDER BY m.seq;
     END LOOP;
     CLOSE due;

@@ -15,7 +15,7 @@
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
-) RETURNS TABLE (moved boolean, committed bigint, skip bigint[], expired bigint, given_up integer, more boolean, alone boolean)
+) RETURNS TABLE (moved boolean, committed bigint, skip int8multirange, expired bigint, given_up integer, more boolean, alone boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -23,7 +23,7 @@ DECLARE
     v_head bigint;
     c record;
 BEGIN
-    SELECT k.committed, coalesce(k.skip, '{}') AS skip, k.attempts, k.lease_end, coalesce(k.alone_until, 0) AS alone_until INTO c
+    SELECT k.committed, k.skip, k.attempts, k.lease_end, coalesce(k.alone_until, 0) AS alone_until INTO c
       FROM belfry.cursor k
      WHERE k.partition_id = p_partition AND k.group_id = p_group;
     committed := c.committed;
@@ -44,18 +44,18 @@ BEGIN
             SELECT p_partition, m.seq, p_group, CASE WHEN m.seq = c.committed + 1 THEN c.attempts ELSE 0 END,
                    'expired after ' || p_expire_after || ' s'
               FROM belfry.message m
-             WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto AND m.seq <> ALL (c.skip)
+             WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
              ORDER BY m.seq
             ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
             GET DIAGNOSTICS expired = ROW_COUNT;
         ELSE
-            expired := v_upto - c.committed - (SELECT count(*) FROM unnest(c.skip) AS s(seq) WHERE s.seq <= v_upto);
+            expired := v_upto - c.committed - coalesce(belfry.skipped_after(c.skip, 0) - belfry.skipped_after(c.skip, v_upto), 0);
         END IF;
         committed := v_upto;
     ELSIF p_max_deliveries > 0 AND c.attempts >= p_max_deliveries THEN
         SELECT m.seq INTO v_head
           FROM belfry.message m
-         WHERE m.partition_id = p_partition AND m.seq > c.committed AND m.seq <> ALL (c.skip)
+         WHERE m.partition_id = p_partition AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq LIMIT 1;
         IF v_head IS NOT NULL THEN
             PERFORM belfry.park(p_partition, p_group, v_head, c.attempts,
@@ -68,9 +68,9 @@ BEGIN
     moved := committed > c.committed;
     IF moved THEN
         c.attempts := 0;
-        c.skip := ARRAY (SELECT s.seq FROM unnest(c.skip) AS s(seq) WHERE s.seq > committed ORDER BY s.seq);
+        c.skip := belfry.skip_beyond(c.skip, committed);
         UPDATE belfry.cursor k
-           SET committed = skip_undeliverable.committed, skip = nullif(c.skip, '{}'), attempts = 0, failures = 0, retry_at = NULL,
+           SET committed = skip_undeliverable.committed, skip = c.skip, attempts = 0, failures = 0, retry_at = NULL,
                expired = k.expired + skip_undeliverable.expired
          WHERE k.partition_id = p_partition AND k.group_id = p_group;
     ELSIF c.attempts > 0 AND c.attempts = p_max_deliveries - 1 AND c.lease_end > greatest(c.alone_until, c.committed + 1) THEN
@@ -79,7 +79,7 @@ BEGIN
            SET alone_until = c.lease_end
          WHERE k.partition_id = p_partition AND k.group_id = p_group;
     END IF;
-    skip := nullif(c.skip, '{}');
+    skip := c.skip;
     alone := p_max_deliveries > 0 AND (c.attempts >= p_max_deliveries - 1 OR c.alone_until > committed);
     RETURN NEXT;
 END $$;

@@ -10,7 +10,7 @@ BEGIN
     UPDATE belfry.cursor c
        SET committed = p_upto, attempts = 0, failures = 0,
            lease_id = NULL, lease_until = NULL, lease_end = NULL,
-           skip = (SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > p_upto),
+           skip = belfry.skip_beyond(c.skip, p_upto),
            retry_at = NULL,
            ready_at = CASE WHEN c.start_at IS NULL OR c.redrives > 0
                THEN belfry.ready_at(p_partition, p_upto, CASE WHEN c.start_at IS NULL THEN p.last_seq ELSE 0 END, p.last_push_at, p.visible_until,

@@ -33,8 +33,7 @@ BEGIN
                      ELSE belfry.seq_at(v_id, p_instant) END;
         UPDATE belfry.cursor c
            SET committed = v_to,
-               skip = CASE WHEN v_to > k.committed THEN (
-                    SELECT array_agg(s.seq ORDER BY s.seq) FROM unnest(k.skip) AS s(seq) WHERE s.seq > v_to) END,
+               skip = CASE WHEN v_to > k.committed THEN belfry.skip_beyond(k.skip, v_to) END,
                attempts = 0, failures = 0, retry_at = NULL, alone_until = NULL, start_at = NULL,
                lease_id = NULL, lease_until = NULL, lease_end = NULL,
                ready_at = belfry.ready_at(v_id, v_to, f.last_seq, f.last_push_at, f.visible_until,

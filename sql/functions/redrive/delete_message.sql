@@ -10,8 +10,7 @@ RETURNS TABLE (group_id bigint, lease_id uuid, ready_in float8) LANGUAGE plpgsql
 DECLARE
     v_seq bigint;
     v_committed bigint;
-    v_skip bigint[];
-    v_one bigint;
+    v_skip int8multirange;
     v_redriven bigint;
     v_ends boolean;
     k record;
@@ -49,17 +48,9 @@ BEGIN
         CONTINUE WHEN v_redriven = 0 AND k.committed >= v_seq;
         group_id := k.group_id;
         lease_id := k.lease_id;
-        v_committed := k.committed;
-        v_skip := NULL;
-        FOR v_one IN
-            SELECT DISTINCT s.seq FROM unnest(array_append(k.skip, v_seq)) AS s(seq) WHERE s.seq > k.committed ORDER BY s.seq
-        LOOP
-            IF v_one = v_committed + 1 THEN
-                v_committed := v_one;
-            ELSE
-                v_skip := array_append(v_skip, v_one);
-            END IF;
-        END LOOP;
+        v_skip := coalesce(k.skip, '{}') + int8multirange(int8range(v_seq, v_seq + 1));
+        v_committed := belfry.passed(k.committed, v_skip);
+        v_skip := belfry.skip_beyond(v_skip, v_committed);
         v_ends := k.lease_id IS NOT NULL
               AND CASE WHEN k.lease_end < 0 THEN v_redriven = 2 AND k.lease_end = -1
                        ELSE v_committed >= k.lease_end END;

@@ -20,9 +20,9 @@ LANGUAGE sql STABLE AS $$
            s.total - s.alive,
            coalesce(c.done, p_trimmed)
       FROM (SELECT d.seqs, p_last_seq - p_trimmed - p_holes AS total,
-                   greatest(p_last_seq - p_trimmed - p_holes - cardinality(d.seqs), 0) AS alive
-              FROM (SELECT ARRAY (SELECT DISTINCT l.seq FROM belfry.dead_letter l
-                                   WHERE l.partition_id = p_partition AND l.seq > p_trimmed) AS seqs
+                   greatest(p_last_seq - p_trimmed - p_holes - coalesce(belfry.skipped_after(d.seqs, p_trimmed), 0), 0) AS alive
+              FROM (SELECT range_agg(int8range(l.seq, l.seq + 1)) AS seqs FROM belfry.dead_letter l
+                     WHERE l.partition_id = p_partition AND l.seq > p_trimmed
                     OFFSET 0) AS d
             OFFSET 0) AS s
      CROSS JOIN LATERAL (
@@ -35,11 +35,11 @@ LANGUAGE sql STABLE AS $$
                                  ORDER BY r.seq LIMIT 1)) ELSE k.place END AS done,
                            p_last_seq - k.place + k.redriven
                            - CASE WHEN k.nothing_gone THEN 0 ELSE
-                             (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.place) END AS remaining,
+                             belfry.skipped_after(coalesce(k.skip + s.seqs, k.skip, s.seqs), k.place) END AS remaining,
                            p_last_seq - k.leased + k.redriven
                            - CASE WHEN k.nothing_gone THEN 0 ELSE
-                             (SELECT count(DISTINCT g.seq) FROM unnest(k.skip || s.seqs) AS g(seq) WHERE g.seq > k.leased) END AS waiting
-                      FROM (SELECT c.group_id, c.skip, coalesce(c.redrives, 0) AS redriven, c.skip IS NULL AND s.seqs = '{}' AS nothing_gone,
+                             belfry.skipped_after(coalesce(k.skip + s.seqs, k.skip, s.seqs), k.leased) END AS waiting
+                      FROM (SELECT c.group_id, c.skip, coalesce(c.redrives, 0) AS redriven, c.skip IS NULL AND s.seqs IS NULL AS nothing_gone,
                                    greatest(c.committed, p_trimmed) AS place,
                                    greatest(c.committed, p_trimmed,
                                             CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_end END) AS leased

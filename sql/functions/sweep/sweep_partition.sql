@@ -148,7 +148,7 @@ BEGIN
                   JOIN belfry.consumer_group g ON g.id = c.group_id
                   JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
                  WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                  ORDER BY c.group_id, m.seq
                 ON CONFLICT (partition_id, group_id, seq) DO NOTHING;
             END IF;
@@ -198,7 +198,7 @@ BEGIN
                   FROM belfry.cursor c
                   JOIN belfry.message m ON m.partition_id = p_partition AND m.seq > c.committed AND m.seq <= v_upto
                  WHERE c.partition_id = p_partition AND coalesce(c.lease_until <= v_now, true)
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip));
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip);
                 IF rule.name = 'expired' THEN
                     expired := expired + v_n;
                 ELSE

@@ -29,7 +29,7 @@ BEGIN
             AND (v_paused OR NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))))
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip)))
             FOR NO KEY UPDATE OF c SKIP LOCKED;
         CONTINUE WHEN NOT FOUND;
         -- These statements have newer snapshots than the lock.
@@ -56,7 +56,7 @@ BEGIN
            AND NOT EXISTS (
                 SELECT 1 FROM belfry.message m
                  WHERE m.partition_id = k.partition_id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip)));
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip));
         IF FOUND THEN
             v_settled := v_settled + 1;
         END IF;

@@ -1,10 +1,10 @@
 -- Reads the state of the message at seq $2 for each group that reads partition $1: consumed, leased
 -- until, or dead-lettered with attempts and error. In the order of the names.
 SELECT g.name,
-       r.seq IS NULL AND (c.committed >= $2::bigint OR coalesce($2::bigint = ANY (c.skip), false)) AS consumed,
+       r.seq IS NULL AND (c.committed >= $2::bigint OR coalesce($2::bigint <@ c.skip, false)) AS consumed,
        CASE WHEN c.lease_until > statement_timestamp()
              AND CASE WHEN c.lease_end < 0 THEN r.lease_id = c.lease_id
-                      ELSE c.committed < $2::bigint AND $2::bigint <= c.lease_end AND NOT coalesce($2::bigint = ANY (c.skip), false) END
+                      ELSE c.committed < $2::bigint AND $2::bigint <= c.lease_end AND NOT coalesce($2::bigint <@ c.skip, false) END
             THEN c.lease_until END AS leased_until,
        d.attempts, d.error, d.failed_at
   FROM belfry.cursor c

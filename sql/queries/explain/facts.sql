@@ -11,12 +11,12 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
        g.paused AS group_paused, q.delayed_processing, q.expire_after_seconds, q.max_deliveries, q.retention_seconds,
        q.completed_retention_seconds, q.max_wait_time_seconds, p.last_push_at + make_interval(secs => nullif(q.window_buffer, 0)) AS window_end,
        g.start_at AS group_start, c.start_at, c.ready_at, c.retry_at, c.lease_until, c.lease_end, c.attempts, c.failures, c.committed, c.expired,
-       p.last_seq - c.committed - coalesce(cardinality(c.skip), 0) + coalesce(c.redrives, 0) AS lag,
+       p.last_seq - c.committed - coalesce(belfry.skipped_after(c.skip, 0), 0) + coalesce(c.redrives, 0) AS lag,
        front.seq AS front_seq, front.transaction_id AS front_transaction, front.created_at AS front_created, front.visible_at AS front_visible,
        head.seq AS head_seq, head.transaction_id AS head_transaction, head.created_at AS head_created, head.visible_at AS head_visible,
        second.seq AS second_seq, second.transaction_id AS second_transaction, second.created_at AS second_created, second.visible_at AS second_visible,
        again.seq AS again_seq, again.transaction_id AS again_transaction, again.retry_at AS again_retry, again.failures AS again_failures,
-       m.seq, m.transaction_id, m.created_at, m.visible_at, m.seq = ANY (c.skip) AS skipped, d.failed_at, d.error,
+       m.seq, m.transaction_id, m.created_at, m.visible_at, m.seq <@ c.skip AS skipped, d.failed_at, d.error,
        own.seq IS NOT NULL AS redriven, own.lease_id = c.lease_id AS own_lease, own.failures AS own_failures, own.attempts AS own_attempts,
        own.retry_at AS own_retry, own.redriven_at, c.consumed_at
   FROM (SELECT $1::text AS queue) AS asked
@@ -48,14 +48,14 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
   LEFT JOIN LATERAL (
         SELECT m.seq, m.transaction_id, m.created_at, m.visible_at
           FROM belfry.message m
-         WHERE m.partition_id = p.id AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+         WHERE m.partition_id = p.id AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
            AND m.seq > CASE WHEN front.created_at <= q.expired_before THEN belfry.seq_at(p.id, q.expired_before) ELSE c.committed END
          ORDER BY m.seq
          LIMIT 1) AS head ON true
   LEFT JOIN LATERAL (
         SELECT m.seq, m.transaction_id, m.created_at, m.visible_at
           FROM belfry.message m
-         WHERE c.attempts >= nullif(q.max_deliveries, 0) AND m.partition_id = p.id AND m.seq > head.seq AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+         WHERE c.attempts >= nullif(q.max_deliveries, 0) AND m.partition_id = p.id AND m.seq > head.seq AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq
          LIMIT 1) AS second ON true
   LEFT JOIN LATERAL (

@@ -20,7 +20,7 @@ WITH figure AS MATERIALIZED (
                              LIMIT 10) AS c
                      CROSS JOIN LATERAL (
                             SELECT m.created_at FROM belfry.message m
-                             WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                             WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                              ORDER BY m.seq
                              LIMIT 1) AS head) AS s) AS oldest
      CROSS JOIN LATERAL (

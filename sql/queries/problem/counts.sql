@@ -16,7 +16,7 @@ SELECT k.ord, coalesce(p.name, '') AS partition_name, coalesce(dead.n, due.n, re
   LEFT JOIN LATERAL (
         SELECT count(*) AS n FROM (SELECT 1 FROM belfry.dead_letter d WHERE d.group_id = k.group_id ORDER BY d.failed_at LIMIT $5::bigint) AS d) AS dead ON k.kind = 'dead_letters'
   LEFT JOIN LATERAL (
-        SELECT count(*) AS partitions, coalesce(sum(greatest(p.last_seq - greatest(c.committed, p.trimmed) - coalesce(cardinality(c.skip), 0), 0)), 0)::bigint AS n
+        SELECT count(*) AS partitions, coalesce(sum(greatest(p.last_seq - greatest(c.committed, p.trimmed) - coalesce(belfry.skipped_after(c.skip, 0), 0), 0)), 0)::bigint AS n
           FROM (SELECT c.partition_id, c.committed, c.skip FROM belfry.cursor c
                  WHERE c.group_id = k.group_id AND c.ready_at IS NOT NULL
                  ORDER BY c.ready_at
@@ -37,7 +37,7 @@ SELECT k.ord, coalesce(p.name, '') AS partition_name, coalesce(dead.n, due.n, re
                          ORDER BY o.name
                          LIMIT 100) AS f) AS t
          CROSS JOIN LATERAL (
-                SELECT max(greatest(t.last_seq - greatest(c.committed, t.trimmed) - coalesce(cardinality(c.skip), 0), 0)) AS behind
+                SELECT max(greatest(t.last_seq - greatest(c.committed, t.trimmed) - coalesce(belfry.skipped_after(c.skip, 0), 0), 0)) AS behind
                   FROM (SELECT c.committed, c.skip FROM belfry.cursor c
                          WHERE c.partition_id = t.id AND (k.group_id = 0 OR c.group_id = k.group_id)
                          LIMIT 100) AS c) AS c) AS rest ON k.kind NOT IN ('lag', 'dead_letters')

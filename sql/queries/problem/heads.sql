@@ -24,7 +24,7 @@ SELECT k.group_id, c.partition_id, head.age, c.due AND head.age >= $2::float8 AS
                          LIMIT 3) AS l) AS o) AS c
  CROSS JOIN LATERAL (
         SELECT extract(epoch FROM statement_timestamp() - m.created_at)::float8 AS age FROM belfry.message m
-         WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+         WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq
          LIMIT 1) AS head
  WHERE c.stuck OR c.due AND head.age >= $2::float8

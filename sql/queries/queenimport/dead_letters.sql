@@ -12,8 +12,7 @@ WITH stored AS (
     RETURNING partition_id, group_id, seq
 )
 UPDATE belfry.cursor c
-   SET skip = (SELECT array_agg(k.seq ORDER BY k.seq)
-                 FROM (SELECT s.seq FROM stored s WHERE s.partition_id = c.partition_id AND s.group_id = c.group_id AND s.seq > c.committed
-                       UNION
-                       SELECT u.seq FROM unnest(c.skip) AS u(seq)) AS k(seq))
+   SET skip = coalesce(c.skip, '{}') + (
+            SELECT range_agg(int8range(s.seq, s.seq + 1)) FROM stored s
+             WHERE s.partition_id = c.partition_id AND s.group_id = c.group_id AND s.seq > c.committed)
  WHERE (c.partition_id, c.group_id) IN (SELECT s.partition_id, s.group_id FROM stored s WHERE s.seq > c.committed)

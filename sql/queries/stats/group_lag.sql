@@ -13,7 +13,7 @@ SELECT (SELECT max(page.id) FROM page) AS upto, s.group_id, count(s.group_id) AS
        coalesce(sum(s.lag), 0)::bigint AS lag, coalesce(max(s.age), 0)::float8 AS age, max(s.consumed_at) AS consumed_at
   FROM (SELECT c.group_id, c.consumed_at,
                nullif(coalesce(p.last_seq - head.seq + 1
-                               - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
+                               - coalesce(belfry.skipped_after(c.skip, head.seq), 0), 0)
                       + coalesce(c.redrives, 0), 0) AS lag,
                extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)) AS age
           FROM page p
@@ -23,7 +23,7 @@ SELECT (SELECT max(page.id) FROM page) AS upto, s.group_id, count(s.group_id) AS
           LEFT JOIN LATERAL (
                 SELECT m.seq, m.created_at FROM belfry.message m
                  WHERE c.committed < p.last_seq AND m.partition_id = p.id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                  ORDER BY m.seq
                  LIMIT 1) AS head ON true
           LEFT JOIN LATERAL (

@@ -2,7 +2,7 @@
 -- Redriven messages that are not settled count as lag. It reads the first unconsumed message and
 -- the first redriven one of each lagging cursor.
 SELECT p.id, p.name, c.consumed, c.consumed_at, CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_id END AS lease_id,
-       coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
+       coalesce(p.last_seq - head.seq + 1 - coalesce(belfry.skipped_after(c.skip, head.seq), 0), 0)
        + coalesce(c.redrives, 0) AS lag,
        coalesce(extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)), 0)::float8 AS age, c.expired
   FROM (SELECT p.id, p.name, p.last_seq
@@ -15,7 +15,7 @@ SELECT p.id, p.name, c.consumed, c.consumed_at, CASE WHEN c.lease_until > statem
   LEFT JOIN LATERAL (
         SELECT m.seq, m.created_at FROM belfry.message m
          WHERE c.committed < p.last_seq AND m.partition_id = p.id AND m.seq > c.committed
-           AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+           AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq
          LIMIT 1) AS head ON true
   LEFT JOIN LATERAL (

@@ -29,7 +29,7 @@ SELECT f.examined, f.last_at, f.last_tie, l.ready_at, l.tie, l.name, l.uid, l.pa
         SELECT c.ord, c.ready_at, c.tie, p.name, p.uid, p.paused, c.lease_id, c.lease_until, c.attempts, c.failures, c.consumed, c.consumed_at,
                c.expired,
                CASE WHEN c.lease_end < 0 THEN -c.lease_end ELSE greatest(c.lease_end - c.committed, 0) END AS held,
-               coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
+               coalesce(p.last_seq - head.seq + 1 - coalesce(belfry.skipped_after(c.skip, head.seq), 0), 0)
                + coalesce(c.redrives, 0) AS lag,
                coalesce(extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)), 0)::float8 AS age,
                CASE WHEN $2::text <> 'resting' THEN NULL
@@ -54,7 +54,7 @@ SELECT f.examined, f.last_at, f.last_tie, l.ready_at, l.tie, l.name, l.uid, l.pa
                 SELECT q.window_buffer, q.delayed_processing FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
           LEFT JOIN LATERAL (
                 SELECT m.seq, m.created_at, m.visible_at FROM belfry.message m
-                 WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                 WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                  ORDER BY m.seq
                  LIMIT 1) AS head ON true
           LEFT JOIN LATERAL (

@@ -19,13 +19,13 @@ SELECT c.ready_at, p.name, p.uid, p.paused, s.lag, s.age, c.lease_id, c.lease_un
          ORDER BY c.group_id DESC
          LIMIT 1) AS c ON true
   LEFT JOIN LATERAL (
-        SELECT coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
+        SELECT coalesce(p.last_seq - head.seq + 1 - coalesce(belfry.skipped_after(c.skip, head.seq), 0), 0)
                + coalesce(c.redrives, 0) AS lag,
                coalesce(extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)), 0)::float8 AS age
           FROM (SELECT 1 WHERE c.partition_id IS NOT NULL) AS one
           LEFT JOIN LATERAL (
                 SELECT m.seq, m.created_at FROM belfry.message m
-                 WHERE c.committed < p.last_seq AND m.partition_id = p.id AND m.seq > c.committed AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                 WHERE c.committed < p.last_seq AND m.partition_id = p.id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                  ORDER BY m.seq
                  LIMIT 1) AS head ON true
           LEFT JOIN LATERAL (

@@ -14,7 +14,7 @@ SELECT u.upto, l.queue_name, l.group_name, l.partition_name, l.uid, l.lease_id, 
   LEFT JOIN LATERAL (
         SELECT q.name AS queue_name, g.name AS group_name, p.name AS partition_name, p.uid,
                CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_id END AS lease_id,
-               coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
+               coalesce(p.last_seq - head.seq + 1 - coalesce(belfry.skipped_after(c.skip, head.seq), 0), 0)
                + coalesce(c.redrives, 0) AS lag,
                extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at))::float8 AS age,
                least(head.created_at, put.created_at) AS created_at, c.consumed_at
@@ -25,7 +25,7 @@ SELECT u.upto, l.queue_name, l.group_name, l.partition_name, l.uid, l.lease_id, 
           LEFT JOIN LATERAL (
                 SELECT m.seq, m.created_at FROM belfry.message m
                  WHERE c.committed < p.last_seq AND m.partition_id = p.id AND m.seq > c.committed
-                   AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                   AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                  ORDER BY m.seq
                  LIMIT 1) AS head ON true
           LEFT JOIN LATERAL (

@@ -74,9 +74,9 @@ SELECT k.ord, m.seq, m.created_at, m.id, m.transaction_id, m.trace_id, m.produce
                count(*) FILTER (WHERE c.group_id IS DISTINCT FROM p.queue_group) AS groups,
                count(*) FILTER (WHERE c.group_id IS DISTINCT FROM p.queue_group AND c.done) AS done_by
           FROM (SELECT c.group_id, c.lease_until,
-                       put.seq IS NULL AND (m.seq <= c.committed OR coalesce(m.seq = ANY (c.skip), false)) AS done,
+                       put.seq IS NULL AND (m.seq <= c.committed OR coalesce(m.seq <@ c.skip, false)) AS done,
                        CASE WHEN c.lease_end < 0 THEN put.lease_id = c.lease_id
-                            ELSE c.committed < m.seq AND m.seq <= c.lease_end AND NOT coalesce(m.seq = ANY (c.skip), false)
+                            ELSE c.committed < m.seq AND m.seq <= c.lease_end AND NOT coalesce(m.seq <@ c.skip, false)
                             END AS leased
                   FROM belfry.cursor c
                   LEFT JOIN LATERAL (

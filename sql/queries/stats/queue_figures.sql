@@ -29,8 +29,8 @@ SELECT k.ord, g.n AS groups, s.partitions, s.seen <= s.partitions AND g.n < $3::
          CROSS JOIN LATERAL (
                 SELECT max(u.remaining) AS remaining, max(u.waiting) AS waiting, max(head.age) AS age
                   FROM (SELECT c.committed, c.skip,
-                               least(p.last_seq - c.place + c.redriven - (SELECT count(*) FROM unnest(c.skip) AS s(seq) WHERE s.seq > c.place), p.total) AS remaining,
-                               least(p.last_seq - c.leased + c.redriven - (SELECT count(*) FROM unnest(c.skip) AS s(seq) WHERE s.seq > c.leased), p.total) AS waiting
+                               least(p.last_seq - c.place + c.redriven - coalesce(belfry.skipped_after(c.skip, c.place), 0), p.total) AS remaining,
+                               least(p.last_seq - c.leased + c.redriven - coalesce(belfry.skipped_after(c.skip, c.leased), 0), p.total) AS waiting
                           FROM (SELECT c.committed, c.skip, coalesce(c.redrives, 0) AS redriven, greatest(c.committed, p.trimmed) AS place,
                                        greatest(c.committed, p.trimmed, CASE WHEN c.lease_until > statement_timestamp() THEN c.lease_end END) AS leased
                                   FROM belfry.cursor c
@@ -38,7 +38,7 @@ SELECT k.ord, g.n AS groups, s.partitions, s.seen <= s.partitions AND g.n < $3::
                                  LIMIT $3::bigint) AS c) AS u
                   LEFT JOIN LATERAL (
                         SELECT extract(epoch FROM statement_timestamp() - m.created_at)::float8 AS age FROM belfry.message m
-                         WHERE u.remaining > 0 AND m.partition_id = p.id AND m.seq > u.committed AND (u.skip IS NULL OR m.seq <> ALL (u.skip))
+                         WHERE u.remaining > 0 AND m.partition_id = p.id AND m.seq > u.committed AND (u.skip IS NULL OR NOT m.seq <@ u.skip)
                          ORDER BY m.seq
                          LIMIT 1) AS head ON true) AS c
           LEFT JOIN LATERAL ( -- without a group, every message is unfinished
@@ -56,7 +56,7 @@ SELECT k.ord, g.n AS groups, s.partitions, s.seen <= s.partitions AND g.n < $3::
                  LIMIT 10) AS c
          CROSS JOIN LATERAL (
                 SELECT m.created_at FROM belfry.message m
-                 WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                 WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                  ORDER BY m.seq
                  LIMIT 1) AS head
          WHERE s.seen > s.partitions) AS late

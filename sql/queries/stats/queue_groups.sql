@@ -45,7 +45,7 @@ SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joining,
                           FROM belfry.cursor c
                          WHERE c.partition_id = p.id AND c.group_id = g.id AND c.ready_at IS NULL AND c.start_at IS NULL OFFSET 0) AS c) AS c
           LEFT JOIN LATERAL (
-                SELECT coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
+                SELECT coalesce(p.last_seq - head.seq + 1 - coalesce(belfry.skipped_after(c.skip, head.seq), 0), 0)
                        + coalesce(c.redrives, 0) AS lag,
                        extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)) AS age
                   FROM (SELECT p.last_seq FROM belfry.partition p
@@ -54,7 +54,7 @@ SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joining,
                          LIMIT 1) AS p
                   LEFT JOIN LATERAL (
                         SELECT m.seq, m.created_at FROM belfry.message m
-                         WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                         WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                          ORDER BY m.seq
                          LIMIT 1) AS head ON true
                   LEFT JOIN LATERAL (

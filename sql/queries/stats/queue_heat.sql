@@ -54,7 +54,7 @@ SELECT p.name, p.uid, p.paused, p.last_push_at, p.last_seq - p.trimmed - p.holes
                bool_or(NOT s.live AND s.ready_at > statement_timestamp()) AS resting,
                (array_agg(s.name ORDER BY s.age DESC NULLS LAST, s.lag DESC))[1] AS group_name
           FROM (SELECT g.name, c.failures, c.live, c.ready_at,
-                       coalesce(p.last_seq - head.seq + 1 - (SELECT count(s.seq) FROM unnest(c.skip) AS s(seq) WHERE s.seq > head.seq), 0)
+                       coalesce(p.last_seq - head.seq + 1 - coalesce(belfry.skipped_after(c.skip, head.seq), 0), 0)
                        + coalesce(c.redrives, 0) AS lag,
                        extract(epoch FROM statement_timestamp() - least(head.created_at, put.created_at)) AS age
                   FROM reader g
@@ -67,7 +67,7 @@ SELECT p.name, p.uid, p.paused, p.last_push_at, p.last_seq - p.trimmed - p.holes
                   LEFT JOIN LATERAL (
                         SELECT m.seq, m.created_at FROM belfry.message m
                          WHERE c.committed < p.last_seq AND m.partition_id = p.id AND m.seq > c.committed
-                           AND (c.skip IS NULL OR m.seq <> ALL (c.skip))
+                           AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
                          ORDER BY m.seq
                          LIMIT 1) AS head ON true
                   LEFT JOIN LATERAL (

@@ -32,7 +32,7 @@ SELECT count(*) AS cursors, coalesce(sum(CASE WHEN s.back THEN s.stored + s.park
                     SELECT count(*) FROM (SELECT 1 FROM belfry.message m
                                            WHERE m.partition_id = k.id AND m.seq > t.low AND m.seq <= t.high
                                            LIMIT $6::bigint) AS m) END AS stored,
-               (SELECT count(*) FROM unnest(c.skip) AS s(seq) WHERE t.target <= c.committed OR s.seq <= t.target) AS parked
+               coalesce(belfry.skipped_after(c.skip, 0) - CASE WHEN t.target > c.committed THEN belfry.skipped_after(c.skip, t.target) ELSE 0 END, 0) AS parked
           FROM chosen k
          CROSS JOIN LATERAL (
                 SELECT p.last_seq, p.trimmed, p.holes, p.last_push_at

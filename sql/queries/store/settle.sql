@@ -10,5 +10,5 @@ UPDATE belfry.cursor c
    AND NOT EXISTS (
         SELECT 1 FROM belfry.message m
          WHERE m.partition_id = $1::bigint AND m.seq > c.committed
-           AND (c.skip IS NULL OR m.seq <> ALL (c.skip)))
+           AND (c.skip IS NULL OR NOT m.seq <@ c.skip))
 RETURNING c.committed

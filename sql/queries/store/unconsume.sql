@@ -1,7 +1,7 @@
 -- Undoes what an autoAck pop of group $1 consumed and could not deliver. By array: $2 partition
 -- ids, $3 first and $4 last consumed seq, $5 number of messages, $6 failures and attempts of the
 -- first message before, as claim returned them ('' for none). A cursor that has moved since stays.
--- Dead-lettered messages in the range are skipped again. The cursors are ready at once.
+-- The cursors are ready at once. (claim delivers neighbours, so no skipped message is between them.)
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, k.first_seq, k.n, nullif(k.head, '')::json AS head
       FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[])
@@ -13,12 +13,7 @@ WITH held AS MATERIALIZED (
 )
 UPDATE belfry.cursor c
    SET committed = h.first_seq - 1, consumed = c.consumed - h.n, ready_at = statement_timestamp(),
-       failures = coalesce((h.head ->> 'failures')::integer, 0), attempts = coalesce((h.head ->> 'attempts')::integer, 0),
-       skip = (SELECT array_agg(s.seq ORDER BY s.seq)
-                 FROM (SELECT k.seq FROM unnest(c.skip) AS k(seq)
-                       UNION
-                       SELECT d.seq FROM belfry.dead_letter d
-                        WHERE d.partition_id = c.partition_id AND d.group_id = c.group_id AND d.seq > h.first_seq) AS s)
+       failures = coalesce((h.head ->> 'failures')::integer, 0), attempts = coalesce((h.head ->> 'attempts')::integer, 0)
   FROM held h
  WHERE c.partition_id = ANY ($2::bigint[]) AND c.partition_id = h.partition_id AND c.group_id = $1::bigint
 RETURNING c.group_id, c.partition_id, extract(epoch FROM c.ready_at - statement_timestamp())::float8 AS ready_in, c.ready_at

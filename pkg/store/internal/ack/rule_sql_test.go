@@ -98,7 +98,7 @@ func (b *table) set(ctx context.Context, t require.TestingT, tx pgx.Tx, state cu
 		require.NoError(t, err)
 		lease = pgtype.UUID{Bytes: id, Valid: true}
 	}
-	_, err := tx.Exec(ctx, `UPDATE belfry.cursor SET committed = $1, skip = nullif($2::bigint[], '{}'), failures = $3, attempts = $4, lease_id = $5,
+	_, err := tx.Exec(ctx, `UPDATE belfry.cursor SET committed = $1, skip = (SELECT range_agg(int8range(s, s + 1)) FROM unnest($2::bigint[]) AS s), failures = $3, attempts = $4, lease_id = $5,
 		lease_until = CASE WHEN $5::uuid IS NOT NULL THEN now() + CASE WHEN $6 THEN interval '1 hour' ELSE interval '-1 hour' END END,
 		lease_end = CASE WHEN $5::uuid IS NOT NULL THEN $7::bigint END, ready_at = now(), consumed = 0, retry_at = NULL`,
 		state.committed, append([]int64{}, state.skip...), state.failures, state.attempts, lease, state.leaseLive, state.leaseEnd)
@@ -145,7 +145,7 @@ func TestTheRulesInSQLAreTheModel(t *testing.T) {
 		var got cursorState
 		var retryIn pgtype.Float8
 		var consumed int64
-		require.NoError(t, tx.QueryRow(ctx, `SELECT committed, skip, failures, attempts, lease_id IS NOT NULL AND lease_until > now(), consumed,
+		require.NoError(t, tx.QueryRow(ctx, `SELECT committed, ARRAY (SELECT generate_series(lower(s), upper(s) - 1) FROM unnest(skip) AS s), failures, attempts, lease_id IS NOT NULL AND lease_until > now(), consumed,
 			extract(epoch FROM retry_at - clock_timestamp())::float8 FROM belfry.cursor`).
 			Scan(&got.committed, &got.skip, &got.failures, &got.attempts, &got.leaseLive, &consumed, &retryIn))
 		final := expected.cursor
