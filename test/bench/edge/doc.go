@@ -20,4 +20,6 @@
 //	poison    200 pops wait for 200 messages, one of which cannot be read: time of the others
 //	million   1,000,000 partitions: first pop of a new group, pushes to new partitions meanwhile,
 //	          heal after a restart, pushes with maxSize
+//	skips     a group skips 10 or 1,000,000 dead letters behind an unfinished message: times of a pop
+//	          and an ack; 9,999 dead letters in one call: times of acks of others
 package main

@@ -17,8 +17,8 @@ import (
 
 // settings are the flags.
 type settings struct {
-	connections, pushes, messages, partitions int
-	quiet                                     time.Duration
+	connections, pushes, messages, partitions, skips int
+	quiet                                            time.Duration
 }
 
 // measure adds its figures to the report.
@@ -30,6 +30,7 @@ type measure struct {
 // measures has all measures in the order they run.
 var measures = []measure{
 	{"trickle", measureTrickle}, {"inflight", measureInflight}, {"bigpop", measureBigPop}, {"poison", measurePoison}, {"million", measureMillion},
+	{"skips", measureSkips},
 }
 
 func main() {
@@ -41,6 +42,7 @@ func main() {
 	flag.IntVar(&s.pushes, "pushes", 500, "concurrent pushes of inflight")
 	flag.IntVar(&s.messages, "messages", 1000, "messages of bigpop")
 	flag.IntVar(&s.partitions, "partitions", 1_000_000, "partitions of million")
+	flag.IntVar(&s.skips, "skips", 1_000_000, "skipped messages of skips")
 	flag.DurationVar(&s.quiet, "quiet", 15*time.Second, "length of a phase in which pushes are timed")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -58,7 +60,7 @@ func main() {
 func run(ctx context.Context, s settings, names []string) (ok bool, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(measures, func(m measure) bool { return m.name == name }) {
-			return false, fmt.Errorf("there is no measure %q: there are trickle, inflight, bigpop, poison and million", name)
+			return false, fmt.Errorf("there is no measure %q: there are trickle, inflight, bigpop, poison, million and skips", name)
 		}
 	}
 	r, err := newSuite(ctx, s)
