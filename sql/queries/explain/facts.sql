@@ -55,7 +55,7 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
   LEFT JOIN LATERAL (
         SELECT m.seq, m.transaction_id, m.created_at, m.visible_at
           FROM belfry.message m
-         WHERE c.attempts >= nullif(q.max_deliveries, 0) AND m.partition_id = p.id AND m.seq > head.seq AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
+         WHERE c.attempts >= nullif(q.max_deliveries, 0) AND m.partition_id = p.id AND m.seq > coalesce(belfry.passed(head.seq, c.skip), head.seq)
          ORDER BY m.seq
          LIMIT 1) AS second ON true
   LEFT JOIN LATERAL (
