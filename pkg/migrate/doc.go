@@ -8,6 +8,10 @@
 //   - One at a time. A run holds an advisory lock of the database. Other
 //     instances wait for the lock, find nothing to do and succeed. The lock and
 //     the migrations use one connection, so a run that loses its lock has ended.
+//   - A current schema needs no lock. Each role that may connect can take the lock,
+//     also before the schema exists. So Up takes it only if there is something to
+//     migrate, and looks again under it. A holder that may not migrate is named as
+//     a stranger.
 //   - All or nothing. A migration and the record of its version commit together.
 //     After any failure the schema is at the version before or at the version
 //     after. So a migration cannot contain BEGIN, COMMIT or CREATE INDEX

@@ -86,8 +86,11 @@ func (e *OlderError) Error() string {
 // Holder is the session that holds the migration lock.
 type Holder struct {
 	PID int32
-	// Application and Address are empty if the role may not read them.
-	Application, Address string
+	// Role is the role that logged in. Application and Address are empty if this role may not read them.
+	Role, Application, Address string
+	// Stranger: the role may not create tables in the schema, so the session is not migrating. Each role that
+	// may connect can take the lock.
+	Stranger bool
 }
 
 // String describes the session for a message. A nil Holder was not found.
@@ -96,6 +99,9 @@ func (h *Holder) String() string {
 		return "its session is gone"
 	}
 	parts := []string{fmt.Sprintf("pid %d", h.PID)}
+	if h.Role != "" {
+		parts = append(parts, fmt.Sprintf("role %q", h.Role))
+	}
 	if h.Application != "" {
 		parts = append(parts, fmt.Sprintf("application %q", h.Application))
 	}
@@ -105,7 +111,7 @@ func (h *Holder) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// LockedError says that another instance is migrating.
+// LockedError says that another instance is migrating, or that a stranger holds the lock.
 type LockedError struct {
 	// Waited is the time this instance has waited; 0 if it did not wait.
 	Waited time.Duration
@@ -115,6 +121,11 @@ type LockedError struct {
 
 // Error names the other session and the way out.
 func (e *LockedError) Error() string {
+	if e.Holder != nil && e.Holder.Stranger {
+		return fmt.Sprintf("a session that may not migrate has held the migration lock for at least %s (%s): end it with "+
+			"\"SELECT pg_terminate_backend(%d)\" and start again; to keep the role out, run \"REVOKE CONNECT ON DATABASE\" for it and for PUBLIC",
+			e.Waited.Round(time.Millisecond), e.Holder, e.Holder.PID)
+	}
 	if e.Waited == 0 {
 		return fmt.Sprintf("another instance is migrating the schema right now (%s): wait until it has finished", e.Holder)
 	}

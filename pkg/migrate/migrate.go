@@ -59,23 +59,33 @@ func New(cfg Config, log *zap.Logger) *Migrator {
 }
 
 // Up runs every migration that the schema lacks. If none is pending, it returns
-// nil and needs only the right to read the record. It blocks while another
-// instance migrates, until that instance is done, LockTimeout has passed
-// (LockedError) or ctx ends.
+// nil at once, without the lock, and needs only the right to read the record.
+// It blocks while another instance migrates, or a stranger holds the lock, until
+// the lock is free, LockTimeout has passed (LockedError) or ctx ends.
 //
 // Errors: UnreleasedError, DirtyError, NewerError, LockedError, the
 // error of the failed statement, or the reason why the database is unreachable.
 func (m *Migrator) Up(ctx context.Context) error {
-	return m.withLock(ctx, func(s *session, v *versions, r record) error {
-		if err := v.refusal(r); err != nil {
+	return m.withSession(ctx, func(s *session, v *versions) error {
+		up := func(r record) error {
+			if err := v.refusal(r); err != nil {
+				return err
+			}
+			pending := v.after(r.version)
+			if len(pending) == 0 {
+				m.log.Debug("the schema is up to date", zap.Uint("version", r.version))
+				return nil
+			}
+			return m.runSteps(ctx, s, v, pending, 1)
+		}
+		r, err := s.record(ctx)
+		if err != nil {
 			return err
 		}
-		pending := v.after(r.version)
-		if len(pending) == 0 {
-			m.log.Debug("the schema is up to date", zap.Uint("version", r.version))
-			return nil
+		if !r.dirty && len(v.after(r.version)) == 0 {
+			return up(r)
 		}
-		return m.runSteps(ctx, s, v, pending, 1)
+		return m.locked(ctx, s, up)
 	})
 }
 
@@ -141,9 +151,16 @@ func (m *Migrator) Force(ctx context.Context, version int) error {
 	})
 }
 
-// withLock runs work while it holds the migration lock. It reads the record under
-// that lock.
+// withLock runs work while it holds the migration lock, with the record as it is
+// under that lock.
 func (m *Migrator) withLock(ctx context.Context, work func(*session, *versions, record) error) error {
+	return m.withSession(ctx, func(s *session, v *versions) error {
+		return m.locked(ctx, s, func(r record) error { return work(s, v, r) })
+	})
+}
+
+// withSession runs work with a connection and the migrations.
+func (m *Migrator) withSession(ctx context.Context, work func(*session, *versions) error) error {
 	v, err := load(m.cfg.Source)
 	if err != nil {
 		return err
@@ -153,6 +170,11 @@ func (m *Migrator) withLock(ctx context.Context, work func(*session, *versions, 
 		return err
 	}
 	defer s.close(ctx)
+	return work(s, v)
+}
+
+// locked runs work while s holds the migration lock. It reads the record under that lock.
+func (m *Migrator) locked(ctx context.Context, s *session, work func(record) error) error {
 	if err := s.lock(ctx, m.cfg.LockTimeout, m.log); err != nil {
 		return err
 	}
@@ -161,7 +183,7 @@ func (m *Migrator) withLock(ctx context.Context, work func(*session, *versions, 
 	if err != nil {
 		return err
 	}
-	return work(s, v, r)
+	return work(r)
 }
 
 // runSteps runs steps in the given direction, with one call of golang-migrate for

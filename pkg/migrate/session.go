@@ -27,10 +27,14 @@ const (
 	firstLockDelay = 20 * time.Millisecond
 	maxLockDelay   = time.Second
 
-	tryLock    = `SELECT pg_try_advisory_lock($1)`
-	unlock     = `SELECT pg_advisory_unlock($1)`
+	tryLock = `SELECT pg_try_advisory_lock($1)`
+	unlock  = `SELECT pg_advisory_unlock($1)`
+	// lockHolder finds the session with the lock. A role that may not create tables in the schema, or not the
+	// schema before it exists, cannot be migrating.
 	lockHolder = `
-SELECT l.pid, coalesce(a.application_name, ''), coalesce(host(a.client_addr), '')
+SELECT l.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
+       NOT coalesce(has_schema_privilege(a.usesysid, to_regnamespace('belfry'), 'CREATE'),
+                    has_database_privilege(a.usesysid, d.oid, 'CREATE'), true)
   FROM pg_locks l
   JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
   LEFT JOIN pg_stat_activity a ON a.pid = l.pid
@@ -151,8 +155,11 @@ func (s *session) lock(ctx context.Context, timeout time.Duration, log *zap.Logg
 			if waited >= timeout {
 				return &LockedError{Waited: waited, Holder: holder}
 			}
-			log.Info("waiting for another instance that is migrating",
-				zap.Stringer("holder", holder), zap.Duration("giving_up_after", timeout))
+			message := "waiting for another instance that is migrating"
+			if holder != nil && holder.Stranger {
+				message = "waiting for the migration lock, which a session holds that may not migrate"
+			}
+			log.Info(message, zap.Stringer("holder", holder), zap.Duration("giving_up_after", timeout))
 		}
 		timer := time.NewTimer(min(delay, timeout-waited))
 		select {
@@ -175,7 +182,7 @@ func (s *session) unlock(ctx context.Context) {
 // holder returns the session that holds the lock, or nil.
 func (s *session) holder(ctx context.Context) (*Holder, error) {
 	var h Holder
-	err := s.conn.QueryRow(ctx, lockHolder, lockKey).Scan(&h.PID, &h.Application, &h.Address)
+	err := s.conn.QueryRow(ctx, lockHolder, lockKey).Scan(&h.PID, &h.Role, &h.Application, &h.Address, &h.Stranger)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

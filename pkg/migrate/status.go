@@ -53,7 +53,7 @@ func (m *Migrator) Status(ctx context.Context) (Status, error) {
 
 // Plan returns the steps that Up would run now, none if the schema is up to date.
 // It changes nothing, and fails where Up would refuse or wait: UnreleasedError,
-// DirtyError, NewerError, LockedError.
+// DirtyError, NewerError, LockedError. A stranger with the lock is not noticed.
 func (m *Migrator) Plan(ctx context.Context) ([]Step, error) {
 	status, err := m.Status(ctx)
 	if err != nil {
@@ -96,6 +96,9 @@ func (m *Migrator) readState(ctx context.Context) (record, *Holder, error) {
 		holder, err := s.holder(ctx)
 		if err != nil {
 			return record{}, nil, err
+		}
+		if holder != nil && holder.Stranger {
+			holder = nil
 		}
 		r, err := s.record(ctx)
 		if err != nil {
