@@ -319,6 +319,13 @@ CREATE TABLE belfry.stream_state (
 CREATE INDEX stream_state_ripe ON belfry.stream_state (stream_id, partition_id, window_end) WHERE window_end IS NOT NULL;
 CREATE INDEX stream_state_partition ON belfry.stream_state (partition_id);
 
+-- From sql/schema/stream_cycle.sql.
+
+-- Rows that cycles of streams lock. The cycles of a stream in a partition lock the same row.
+CREATE TABLE belfry.stream_cycle (
+    stripe integer PRIMARY KEY -- A hash of the stream and the partition. Cycles insert what is missing.
+);
+
 -- From sql/schema/audit.sql.
 
 -- What operators changed through HTTP: one row for each request. See pkg/audit.
@@ -4346,4 +4353,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'f5fdb0c519380106b3ad108c1e4d8b48504a5cd0bcc0b8d36ba9836ad2c7cfd9';
+COMMENT ON FUNCTION belfry.baseline() IS '332e058761e120b13aaefc4414b8a68d4dcd8b00aaf6462e6df6ab9d5cb70ce2';

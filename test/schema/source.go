@@ -29,6 +29,7 @@ var first = []string{
 	"schema/queue_sweep.sql",
 	"schema/stream.sql",
 	"schema/stream_state.sql",
+	"schema/stream_cycle.sql",
 	"schema/audit.sql",
 	"schema/revoked_token.sql",
 	"schema/setting.sql",

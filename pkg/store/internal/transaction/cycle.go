@@ -22,9 +22,9 @@ var (
 	sqlStreamRedrives = sql.Query("store/stream_redrives")
 )
 
-// lockClass is the first number of the advisory locks of cycles. The second one is a hash of the query
-// and the partition.
-const lockClass = 1111837767
+// cycleStripes is how many rows of belfry.stream_cycle the cycles share. Cycles that share one only wait
+// for each other.
+const cycleStripes = 1024
 
 // errPartitionNotFound is the refusal of a cycle in a partition that does not exist.
 const errPartitionNotFound = "Partition not found"
@@ -84,7 +84,7 @@ func (c *cycle) queueLock(b *pgx.Batch) {
 	h := fnv.New32a()
 	h.Write(c.Query[:]) // a hash never returns an error
 	h.Write(c.partition.ID[:])
-	b.Queue(sqlStreamLock, [16]byte(c.Query), int32(lockClass), int32(h.Sum32()))
+	b.Queue(sqlStreamLock, [16]byte(c.Query), int32(h.Sum32()%cycleStripes))
 }
 
 // readLock reads the result of queueLock. Without the query, t is refused.
@@ -93,9 +93,8 @@ func (t *call) readLock(results pgx.BatchResults) error {
 		return nil
 	}
 	var id int64
-	var locked string
 	found := false
-	err := pipeline.ForEach(results, "beginning a cycle", []any{&id, &locked}, func() error {
+	err := pipeline.ForEach(results, "beginning a cycle", []any{&id}, func() error {
 		found = true
 		return nil
 	})
