@@ -37,7 +37,7 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	consuming := []string{"ack", "await", "extend", "pop", "subscribe"}
 	tables, functions := p.rights("belfry_producer")
 	require.Equal(t, []string{
-		"attachment: DELETE INSERT SELECT", "attachment_failure: DELETE INSERT SELECT", "attachments: SELECT", "grants: SELECT", "inbox: INSERT SELECT",
+		"attachment: INSERT SELECT UPDATE", "attachment_failure: INSERT SELECT", "attachments: SELECT", "grants: SELECT", "inbox: INSERT SELECT",
 	}, tables)
 	require.Equal(t, everybody, functions)
 	tables, functions = p.rights("belfry_consumer")

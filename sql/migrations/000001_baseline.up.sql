@@ -553,26 +553,23 @@ SET search_path = pg_catalog, pg_temp AS $$
         OR EXISTS (SELECT 1 FROM pg_catalog.pg_class c WHERE c.oid = p_target AND pg_catalog.pg_has_role(p_role, c.relowner, 'USAGE'))
 $$;
 
--- From sql/functions/attach/forget_dropped_tables.sql.
+-- From sql/functions/attach/forget_attachments.sql.
 
--- The trigger on belfry.attachment: deletes the rows of dropped tables at each attach and detach.
--- It runs with the rights of the schema's owner, because nobody owns those rows.
-CREATE FUNCTION belfry.forget_dropped_tables() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
+-- The trigger on belfry.attachment: deletes the attachments that are marked by events = '{}' or whose table was
+-- dropped, and failures without an attachment. It runs with the rights of the schema's owner: members may
+-- delete no row, and nobody owns the rows of dropped tables.
+CREATE FUNCTION belfry.forget_attachments() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    DELETE FROM belfry.attachment_failure f
-     WHERE f.id IN (
-            SELECT g.id FROM belfry.attachment_failure g
-             WHERE NOT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = g.target)
-               FOR UPDATE SKIP LOCKED);
-    DELETE FROM belfry.attachment a
-     WHERE a.id IN (
-            SELECT g.id FROM belfry.attachment g
-             WHERE NOT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = g.target)
-               FOR UPDATE SKIP LOCKED);
+    DELETE FROM belfry.attachment a WHERE a.id IN (
+        SELECT g.id FROM belfry.attachment g
+         WHERE g.events = '{}' OR NOT EXISTS (SELECT 1 FROM pg_class c WHERE c.oid = g.target) FOR UPDATE SKIP LOCKED);
+    DELETE FROM belfry.attachment_failure f WHERE f.id IN (
+        SELECT g.id FROM belfry.attachment_failure g
+         WHERE NOT EXISTS (SELECT 1 FROM belfry.attachment a WHERE a.target = g.target AND a.queue = g.queue) FOR UPDATE SKIP LOCKED);
     RETURN NULL;
 END $$;
-REVOKE ALL ON FUNCTION belfry.forget_dropped_tables() FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.forget_attachments() FROM PUBLIC;
 
 -- From sql/functions/attach/trim_attachment_failures.sql.
 
@@ -586,15 +583,12 @@ BEGIN
         NEW.message := left(NEW.message, n);
         EXIT WHEN belfry.is_utf8(NEW.message);
     END LOOP;
-    DELETE FROM belfry.attachment_failure f
-     WHERE f.id IN (
-            SELECT h.id FROM belfry.attachment_failure h
-             WHERE h.id IN (
-                    SELECT o.id FROM belfry.attachment_failure o
-                     WHERE o.target = NEW.target AND o.queue = NEW.queue
-                     ORDER BY o.failed_at DESC, o.id DESC
-                    OFFSET 99)
-               FOR UPDATE SKIP LOCKED);
+    DELETE FROM belfry.attachment_failure f WHERE f.id IN (
+        SELECT h.id FROM belfry.attachment_failure h
+         WHERE h.id IN (
+                SELECT o.id FROM belfry.attachment_failure o
+                 WHERE o.target = NEW.target AND o.queue = NEW.queue ORDER BY o.failed_at DESC, o.id DESC OFFSET 99)
+           FOR UPDATE SKIP LOCKED);
     RETURN NEW;
 EXCEPTION WHEN serialization_failure THEN -- another transaction deleted the row after the snapshot
     RETURN NEW;
@@ -609,7 +603,7 @@ CREATE TABLE belfry.attachment (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target      regclass NOT NULL,
     queue       text NOT NULL,
-    events      text[] NOT NULL,
+    events      text[] NOT NULL, -- Empty: the attachment is being deleted.
     -- The columns whose values form the partition name; empty: one partition for all rows.
     key         text[] NOT NULL,
     condition   text,
@@ -622,8 +616,8 @@ CREATE TABLE belfry.attachment (
 );
 ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
 CREATE POLICY attachment_owner ON belfry.attachment USING (belfry.owns_table(target, current_user));
-CREATE TRIGGER forget_dropped_tables AFTER INSERT OR DELETE ON belfry.attachment
-    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.forget_dropped_tables();
+CREATE TRIGGER forget_attachments AFTER UPDATE ON belfry.attachment
+    FOR EACH STATEMENT EXECUTE FUNCTION belfry.forget_attachments();
 
 -- From sql/schema/attachment_failure.sql.
 
@@ -1396,7 +1390,7 @@ BEGIN
             v_base || 'rows_' || target::oid, target, v_function);
     END IF;
     RETURN v_sql
-        || format(E'DELETE FROM belfry.attachment WHERE target = %L::regclass AND queue = %L;\n', target, queue)
+        || format(E'UPDATE belfry.attachment SET events = ''{}'' WHERE target = %L::regclass AND queue = %L;\n', target, queue)
         || format(E'INSERT INTO belfry.attachment (target, queue, events, key, condition, payload, columns, strict)\n'
                   'VALUES (%L::regclass, %L, %L, %L, %L, %L, %L, %L);' || E'\n', target, queue, v_events, key, condition, payload, columns, strict);
 END $$;
@@ -1405,9 +1399,9 @@ END $$;
 
 -- Called by the function of a trigger if the messages of a statement could not be written. Raises a
 -- warning, and stores a row for the operator, at most one a second for each attachment. It never
--- raises an error.
+-- raises an error, and does not wait for a session that locks the table.
 CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
 BEGIN
     IF NOT belfry.is_utf8(p_message) THEN
         p_message := 'an error that cannot be read as UTF-8';
@@ -1674,8 +1668,7 @@ BEGIN
         UNION
         SELECT s.queue FROM unnest(v_queues) AS s(queue)
         ORDER BY 1;
-    DELETE FROM belfry.attachment_failure f WHERE f.target = target AND f.queue = coalesce(queue, f.queue);
-    DELETE FROM belfry.attachment k WHERE k.target = target AND k.queue = coalesce(queue, k.queue);
+    UPDATE belfry.attachment k SET events = '{}' WHERE k.target = target AND k.queue = coalesce(queue, k.queue);
 END $$;
 
 -- From sql/functions/attach/key_text.sql.
@@ -3719,8 +3712,10 @@ BEGIN
     RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
         ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox TO %I'),
-        ('producer admin', 'GRANT SELECT, INSERT, DELETE ON belfry.attachment, belfry.attachment_failure TO %I'),
-        ('producer admin', 'GRANT SELECT ON belfry.attachments TO %I'),
+        -- Rights on columns: who may UPDATE or DELETE in a whole table may also lock it against everybody.
+        ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, strict), UPDATE (events) ON belfry.attachment TO %I'),
+        ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
+        ('producer admin', 'GRANT SELECT ON belfry.attachment, belfry.attachment_failure, belfry.attachments TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
             WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%')),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
@@ -4353,4 +4348,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '332e058761e120b13aaefc4414b8a68d4dcd8b00aaf6462e6df6ab9d5cb70ce2';
+COMMENT ON FUNCTION belfry.baseline() IS '89f26db924a9c5335c42cc5d5d174034de7ba765d6f4220fcb4aff9926e9f11f';

@@ -4,7 +4,7 @@ CREATE TABLE belfry.attachment (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     target      regclass NOT NULL,
     queue       text NOT NULL,
-    events      text[] NOT NULL,
+    events      text[] NOT NULL, -- Empty: the attachment is being deleted.
     -- The columns whose values form the partition name; empty: one partition for all rows.
     key         text[] NOT NULL,
     condition   text,
@@ -17,5 +17,5 @@ CREATE TABLE belfry.attachment (
 );
 ALTER TABLE belfry.attachment ENABLE ROW LEVEL SECURITY;
 CREATE POLICY attachment_owner ON belfry.attachment USING (belfry.owns_table(target, current_user));
-CREATE TRIGGER forget_dropped_tables AFTER INSERT OR DELETE ON belfry.attachment
-    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION belfry.forget_dropped_tables();
+CREATE TRIGGER forget_attachments AFTER UPDATE ON belfry.attachment
+    FOR EACH STATEMENT EXECUTE FUNCTION belfry.forget_attachments();

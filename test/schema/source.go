@@ -41,7 +41,7 @@ var first = []string{
 	"schema/inbox_rejected.sql",
 	"functions/attach/is_utf8.sql",
 	"functions/attach/owns_table.sql",
-	"functions/attach/forget_dropped_tables.sql",
+	"functions/attach/forget_attachments.sql",
 	"functions/attach/trim_attachment_failures.sql",
 	"schema/attachment.sql",
 	"schema/attachment_failure.sql",

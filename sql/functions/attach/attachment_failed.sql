@@ -1,8 +1,8 @@
 -- Called by the function of a trigger if the messages of a statement could not be written. Raises a
 -- warning, and stores a row for the operator, at most one a second for each attachment. It never
--- raises an error.
+-- raises an error, and does not wait for a session that locks the table.
 CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms' AS $$
 BEGIN
     IF NOT belfry.is_utf8(p_message) THEN
         p_message := 'an error that cannot be read as UTF-8';

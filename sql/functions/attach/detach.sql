@@ -30,6 +30,5 @@ BEGIN
         UNION
         SELECT s.queue FROM unnest(v_queues) AS s(queue)
         ORDER BY 1;
-    DELETE FROM belfry.attachment_failure f WHERE f.target = target AND f.queue = coalesce(queue, f.queue);
-    DELETE FROM belfry.attachment k WHERE k.target = target AND k.queue = coalesce(queue, k.queue);
+    UPDATE belfry.attachment k SET events = '{}' WHERE k.target = target AND k.queue = coalesce(queue, k.queue);
 END $$;

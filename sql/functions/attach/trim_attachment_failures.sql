@@ -8,15 +8,12 @@ BEGIN
         NEW.message := left(NEW.message, n);
         EXIT WHEN belfry.is_utf8(NEW.message);
     END LOOP;
-    DELETE FROM belfry.attachment_failure f
-     WHERE f.id IN (
-            SELECT h.id FROM belfry.attachment_failure h
-             WHERE h.id IN (
-                    SELECT o.id FROM belfry.attachment_failure o
-                     WHERE o.target = NEW.target AND o.queue = NEW.queue
-                     ORDER BY o.failed_at DESC, o.id DESC
-                    OFFSET 99)
-               FOR UPDATE SKIP LOCKED);
+    DELETE FROM belfry.attachment_failure f WHERE f.id IN (
+        SELECT h.id FROM belfry.attachment_failure h
+         WHERE h.id IN (
+                SELECT o.id FROM belfry.attachment_failure o
+                 WHERE o.target = NEW.target AND o.queue = NEW.queue ORDER BY o.failed_at DESC, o.id DESC OFFSET 99)
+           FOR UPDATE SKIP LOCKED);
     RETURN NEW;
 EXCEPTION WHEN serialization_failure THEN -- another transaction deleted the row after the snapshot
     RETURN NEW;
