@@ -1,0 +1,243 @@
+package integration_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
+	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// strongestLocks are the strongest locks that LOCK TABLE gives to each role, by table or view. A new table, view or role
+// must enter. An admin has the rights of the server. Of the others, none may have more than ACCESS SHARE, which each
+// reader holds.
+const strongestLocks = `
+attachment: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
+attachment_failure: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
+attachments: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
+audit: belfry_admin ACCESS EXCLUSIVE
+consumer_group: belfry_admin ACCESS EXCLUSIVE
+cursor: belfry_admin ACCESS EXCLUSIVE
+dead_letter: belfry_admin ACCESS EXCLUSIVE
+grants: belfry_admin ACCESS EXCLUSIVE, belfry_consumer ACCESS SHARE, belfry_producer ACCESS SHARE
+group_deleted: belfry_admin ACCESS EXCLUSIVE
+history: belfry_admin ACCESS EXCLUSIVE
+history_instance: belfry_admin ACCESS EXCLUSIVE
+inbox: belfry_admin ACCESS EXCLUSIVE
+inbox_rejected: belfry_admin ACCESS EXCLUSIVE
+message: belfry_admin ACCESS EXCLUSIVE
+partition: belfry_admin ACCESS EXCLUSIVE
+queue: belfry_admin ACCESS EXCLUSIVE
+queue_grant: belfry_admin ACCESS EXCLUSIVE
+queue_sweep: belfry_admin ACCESS EXCLUSIVE
+redrive: belfry_admin ACCESS EXCLUSIVE
+revoked_token: belfry_admin ACCESS EXCLUSIVE
+schema_migrations: belfry_admin ACCESS SHARE
+setting: belfry_admin ACCESS EXCLUSIVE
+spool: belfry_admin ACCESS EXCLUSIVE
+stream: belfry_admin ACCESS EXCLUSIVE
+stream_cycle: belfry_admin ACCESS EXCLUSIVE
+stream_state: belfry_admin ACCESS EXCLUSIVE
+sweep: belfry_admin ACCESS EXCLUSIVE
+trace: belfry_admin ACCESS EXCLUSIVE
+trace_name: belfry_admin ACCESS EXCLUSIVE
+`
+
+// heldUp are the statements that wait for a role which holds all that it may lock, and has a transaction open with what it
+// may change. "stranger" is a role that may only connect. A new role must enter. The first grant to push gives up after 5
+// seconds: see change_grant.
+var heldUp = map[string][]string{
+	"nobody":          {},
+	"stranger":        {},
+	"belfry_consumer": {},
+	"belfry_producer": {"the first grant to push"},
+}
+
+// sqlStrongestLocks tries each mode of LOCK TABLE on each relation of the schema as each role, the strongest first.
+const sqlStrongestLocks = `CREATE FUNCTION pg_temp.strongest_locks() RETURNS TABLE (relation text, role name, mode text) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR relation, role IN
+        SELECT c.relname, r.rolname FROM pg_class c, pg_roles r
+         WHERE c.relnamespace = 'belfry'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+           AND (r.rolname LIKE 'belfry\_%' OR r.rolname = 'stranger_of_' || current_database())
+         ORDER BY c.relname COLLATE "C", r.rolname COLLATE "C"
+    LOOP
+        FOREACH mode IN ARRAY ARRAY['ACCESS EXCLUSIVE', 'EXCLUSIVE', 'SHARE ROW EXCLUSIVE', 'SHARE', 'SHARE UPDATE EXCLUSIVE',
+                                    'ROW EXCLUSIVE', 'ROW SHARE', 'ACCESS SHARE'] LOOP
+            BEGIN
+                EXECUTE format('SET LOCAL ROLE %I', role);
+                EXECUTE format('LOCK TABLE belfry.%I IN %s MODE NOWAIT', relation, mode);
+                RESET ROLE;
+                RETURN NEXT;
+                EXIT;
+            EXCEPTION WHEN insufficient_privilege THEN
+                RESET ROLE;
+            END;
+        END LOOP;
+    END LOOP;
+END $$`
+
+// lock is a lock that a role may take.
+type lock struct{ Relation, Role, Mode string }
+
+func TestLocksOfMembersHoldNobodyUp(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	admin := producer(t, dsn)
+	database := admin.Config().Database
+	stranger, owner := "stranger_of_"+database, "owner_of_"+database
+	for _, role := range []string{stranger, owner} { // roles belong to the whole cluster
+		execute(t, admin, `CREATE ROLE `+role)
+		t.Cleanup(func() {
+			conn, err := pgx.Connect(context.Background(), dsn)
+			require.NoError(t, err)
+			_, err = conn.Exec(context.Background(), `DROP OWNED BY `+role+` CASCADE; DROP ROLE `+role)
+			require.NoError(t, err)
+			require.NoError(t, conn.Close(context.Background()))
+		})
+	}
+	execute(t, admin, sqlStrongestLocks)
+	rows, err := admin.Query(t.Context(), `SELECT relation, role, mode FROM pg_temp.strongest_locks()`)
+	require.NoError(t, err)
+	locks, err := pgx.CollectRows(rows, pgx.RowToStructByPos[lock])
+	require.NoError(t, err)
+	found := map[string][]string{}
+	for _, l := range locks {
+		found[l.Relation] = append(found[l.Relation], l.Role+" "+l.Mode)
+	}
+	var text strings.Builder
+	for _, relation := range slices.Sorted(maps.Keys(found)) {
+		fmt.Fprintf(&text, "%s: %s\n", relation, strings.Join(found[relation], ", "))
+	}
+	require.Equal(t, strings.TrimPrefix(strongestLocks, "\n"), text.String())
+
+	s := tenancy{startOn(t, dsn, func(cfg *config.Config) { cfg.Database.RequestTimeout = 2 * time.Second }).client(t), ""}
+	execute(t, admin, fmt.Sprintf(`GRANT belfry_producer, belfry_consumer TO %[1]s; CREATE SCHEMA theirs AUTHORIZATION %[1]s; SET ROLE %[1]s;
+		CREATE TABLE theirs.t (id int PRIMARY KEY, n int); SELECT belfry.attach('theirs.t', 'q', condition => '1 / new.n > 0'); RESET ROLE`, owner))
+	roles := []string{"nobody", "stranger"}
+	for _, l := range locks {
+		if l.Role != "belfry_admin" && !slices.Contains(roles, l.Role) {
+			roles = append(roles, l.Role)
+		}
+	}
+	waiting := map[string][]string{}
+	for i, role := range roles {
+		w := walk{tenancy: s, owner: owner, place: place{
+			queue: fmt.Sprintf("walk%d", i), namespace: fmt.Sprintf("ns%d", i), group: fmt.Sprintf("g%d", i), trace: fmt.Sprintf("trace%d", i), message: "m",
+		}}
+		w.fill(&w.place)
+		holder := producer(t, dsn)
+		execute(t, holder, `BEGIN`)
+		if role != "nobody" {
+			execute(t, holder, `SET LOCAL ROLE `+strings.Replace(role, "stranger", stranger, 1))
+		}
+		for _, l := range locks {
+			if l.Role == role {
+				execute(t, holder, fmt.Sprintf(`LOCK TABLE belfry.%s IN %s MODE`, l.Relation, l.Mode))
+			}
+		}
+		switch role {
+		case "belfry_producer":
+			execute(t, holder, `CREATE TEMP TABLE mine (id int); INSERT INTO belfry.inbox (queue, payload) VALUES ('held', '1')`)
+		case "belfry_consumer":
+			execute(t, holder, `SELECT belfry.pop('held', 'held')`)
+		}
+		waiting[role] = w.waiting(holder)
+		execute(t, holder, `ROLLBACK`)
+		execute(t, admin, `DROP TRIGGER IF EXISTS check_grants ON belfry.inbox; DELETE FROM belfry.queue_grant`)
+	}
+	require.Equal(t, heldUp, waiting)
+}
+
+// walk is one round of everything that the product does.
+type walk struct {
+	tenancy
+	owner string
+	place place
+}
+
+// waiting does everything while holder has its transaction open, and returns what failed for it.
+func (w *walk) waiting(holder *pgx.Conn) []string {
+	w.t.Helper()
+	failed := []string{}
+	try := func(what string, do func(ctx context.Context) error) {
+		ctx, cancel := context.WithTimeout(w.t.Context(), 8*time.Second)
+		defer cancel()
+		if err := do(ctx); err != nil {
+			w.t.Logf("%s: %v", what, err)
+			failed = append(failed, what)
+		}
+	}
+	probes := probesOf(w.place)
+	last := func(route string) bool {
+		return strings.HasPrefix(route, "DELETE") || strings.Contains(route, "/maintenance")
+	}
+	routes := slices.SortedFunc(maps.Keys(probes), func(a, b string) int {
+		if last(a) != last(b) {
+			return map[bool]int{true: 1, false: -1}[last(a)]
+		}
+		return strings.Compare(a, b)
+	})
+	for _, page := range pages.List() {
+		try("page "+page.Path, func(ctx context.Context) error {
+			_, err := w.readPage(ctx, page.Path+"?q="+w.place.queue+"&g="+w.place.group+"&partition="+w.place.partition+"&t="+w.place.message, "")
+			return err
+		})
+	}
+	member := producer(w.t, w.dsn)
+	for what, statement := range map[string]string{
+		"change an attached table":                  `INSERT INTO theirs.t VALUES (1, 1); UPDATE theirs.t SET id = 2; DELETE FROM theirs.t`,
+		"change an attached table without messages": `INSERT INTO theirs.t VALUES (1, 0); DELETE FROM theirs.t`,
+		"attach and detach":                         `CREATE TABLE theirs.u (id int); SELECT belfry.attach('theirs.u', 'q'); SELECT belfry.detach('theirs.u'); DROP TABLE theirs.u`,
+		"push, pop and ack in SQL":                  `SELECT belfry.push('q', '1'); SELECT belfry.ack(lease) FROM belfry.pop('q', 'in SQL')`,
+	} {
+		try(what, func(ctx context.Context) error {
+			_, err := member.Exec(ctx, `SET ROLE `+w.owner+`; `+statement)
+			return err
+		})
+	}
+	try("a message pushed in SQL", func(ctx context.Context) error {
+		if _, err := member.Exec(ctx, `SELECT belfry.push($1, '1')`, "from SQL "+w.place.queue); err != nil {
+			return err
+		}
+		got, err := w.send(ctx, get("/api/v1/pop/queue/from%20SQL%20"+w.place.queue+"?wait=true&timeout=6000"))
+		if err == nil && got.Status != http.StatusOK {
+			err = fmt.Errorf("status %d", got.Status)
+		}
+		return err
+	})
+	try("a start", func(ctx context.Context) error { return migrate.New(migrate.Config{URL: w.dsn}, nil).Up(ctx) })
+	for _, route := range routes {
+		for _, probe := range probes[route] {
+			try(route, func(ctx context.Context) error {
+				got, err := w.send(ctx, probe)
+				if err == nil && got.Status >= http.StatusInternalServerError {
+					err = fmt.Errorf("status %d: %s", got.Status, got.Raw)
+				}
+				return err
+			})
+		}
+	}
+	for _, kind := range []string{"", "/pop"} {
+		w.do(post("/api/v1/system/maintenance"+kind, `{"enabled":false}`))
+	}
+	try("the first grant to push", func(ctx context.Context) error {
+		_, err := member.Exec(ctx, `RESET ROLE; SELECT belfry.grant_push('belfry_producer', '*')`)
+		return err
+	})
+	var waits int
+	w.scan(w.t, `SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, []any{holder.PgConn().PID()}, &waits)
+	require.Zero(w.t, waits, "sessions wait in the background")
+	return failed
+}
