@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -23,11 +24,13 @@ var (
 	sqlSnapshots = sql.Query("doctor/snapshots")
 	sqlSlots     = sql.Query("doctor/slots")
 	sqlStandbys  = sql.Query("doctor/standbys")
+	sqlLocks     = sql.Query("doctor/locks")
 )
 
 // sessionChecks examine what other sessions, standbys and slots do to the database.
 var sessionChecks = []check{
 	{"held_snapshot", "A long transaction keeps Postgres from removing old row versions, so the tables of Belfry grow and slow down. It may also hold locks.", checkSnapshots},
+	{"foreign_locks", "Each role that may connect can take the advisory locks of Belfry. Who holds one keeps Belfry from part of its work.", checkLocks},
 	{"connection_budget", "Without a free connection an instance cannot start, and requests are refused with 503.", judged(judgeConnections)},
 	{"replication_slots", "A slot that nobody reads keeps WAL until the disk is full, and may keep old row versions.", checkSlots},
 	{"replication_lag", "A failover to a standby that is behind loses acknowledged messages. A missing synchronous standby stops commits.", checkStandbys},
@@ -84,6 +87,40 @@ func checkSnapshots(ctx context.Context, e *exam) outcome {
 		o = o.advise(open[i].end())
 	}
 	return o.advise("Set idle_in_transaction_session_timeout for the role of that program.")
+}
+
+// foreignLock is an advisory lock of Belfry that a stranger holds, and what that costs. stops: Belfry cannot do part of
+// its work.
+type foreignLock struct {
+	holder     inbox.Holder
+	name, cost string
+	stops      bool
+}
+
+func readForeignLock(row pgx.CollectableRow) (l foreignLock, err error) {
+	return l, row.Scan(&l.holder.PID, &l.holder.User, &l.holder.Application, &l.name, &l.stops, &l.cost)
+}
+
+func checkLocks(ctx context.Context, e *exam) outcome {
+	locks, err := collect(ctx, e, sqlLocks, readForeignLock)
+	if err != nil {
+		return failed(err)
+	}
+	if len(locks) == 0 {
+		return fine("No role without the rights of a server holds an advisory lock of Belfry.")
+	}
+	o := outcome{result: Warning}
+	for i := range locks {
+		l := &locks[i]
+		if l.stops {
+			o.result = Wrong
+		}
+		o.found += fmt.Sprintf("%s holds %s: %s. ", &l.holder, l.name, l.cost)
+		o = o.advise(l.holder.EndStatement() + ";")
+	}
+	o.found = strings.TrimSpace(o.found)
+	database := pgx.Identifier{e.facts.database}.Sanitize()
+	return o.advise("REVOKE CONNECT ON DATABASE " + database + " FROM PUBLIC; -- and from that role; GRANT CONNECT to the roles that need it")
 }
 
 // judgeConnections compares what the instances may take with max_connections.

@@ -85,11 +85,12 @@ func (e *OlderError) Error() string {
 
 // Holder is the session that holds the migration lock.
 type Holder struct {
+	// PID is 0 for a prepared transaction.
 	PID int32
 	// Role is the role that logged in. Application and Address are empty if this role may not read them.
 	Role, Application, Address string
-	// Stranger: the role may not create tables in the schema, so the session is not migrating. Each role that
-	// may connect can take the lock.
+	// Stranger: the role may not create tables in the schema, or there is no session. So the holder is not
+	// migrating. Each role that may connect can take the lock.
 	Stranger bool
 }
 
@@ -97,6 +98,9 @@ type Holder struct {
 func (h *Holder) String() string {
 	if h == nil {
 		return "its session is gone"
+	}
+	if h.PID == 0 {
+		return "a prepared transaction, see pg_prepared_xacts"
 	}
 	parts := []string{fmt.Sprintf("pid %d", h.PID)}
 	if h.Role != "" {
@@ -122,9 +126,13 @@ type LockedError struct {
 // Error names the other session and the way out.
 func (e *LockedError) Error() string {
 	if e.Holder != nil && e.Holder.Stranger {
-		return fmt.Sprintf("a session that may not migrate has held the migration lock for at least %s (%s): end it with "+
-			"\"SELECT pg_terminate_backend(%d)\" and start again; to keep the role out, run \"REVOKE CONNECT ON DATABASE\" for it and for PUBLIC",
-			e.Waited.Round(time.Millisecond), e.Holder, e.Holder.PID)
+		end := fmt.Sprintf("SELECT pg_terminate_backend(%d)", e.Holder.PID)
+		if e.Holder.PID == 0 {
+			end = "ROLLBACK PREPARED"
+		}
+		return fmt.Sprintf("a session that may not migrate has held the migration lock for at least %s (%s): end it with %q "+
+			"and start again; to keep the role out, run \"REVOKE CONNECT ON DATABASE\" for it and for PUBLIC",
+			e.Waited.Round(time.Millisecond), e.Holder, end)
 	}
 	if e.Waited == 0 {
 		return fmt.Sprintf("another instance is migrating the schema right now (%s): wait until it has finished", e.Holder)

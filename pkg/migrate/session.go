@@ -32,8 +32,8 @@ const (
 	// lockHolder finds the session with the lock. A role that may not create tables in the schema, or not the
 	// schema before it exists, cannot be migrating.
 	lockHolder = `
-SELECT l.pid, coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
-       NOT coalesce(has_schema_privilege(a.usesysid, to_regnamespace('belfry'), 'CREATE'),
+SELECT coalesce(l.pid, 0), coalesce(a.usename, ''), coalesce(a.application_name, ''), coalesce(host(a.client_addr), ''),
+       l.pid IS NULL OR NOT coalesce(has_schema_privilege(a.usesysid, to_regnamespace('belfry'), 'CREATE'),
                     has_database_privilege(a.usesysid, d.oid, 'CREATE'), true)
   FROM pg_locks l
   JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()

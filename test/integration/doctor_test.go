@@ -273,6 +273,27 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		exec(`SELECT pg_reload_conf()`)
 		until(r.t, "no standby is needed", func() bool { return r.setting("synchronous_standby_names") == "" })
 	})
+	plant("locks of a stranger", func(t *testing.T) {
+		exec(`CREATE ROLE nobody LOGIN`)
+		stranger := producer(t, strings.Replace(r.dsn, "postgres@", "nobody@", 1))
+		execute(t, stranger, `SELECT pg_advisory_lock_shared(1111837766, 8), pg_advisory_lock_shared(1111837766, 10)`)
+		r.requireProblems(r.examine())
+		execute(t, stranger, `SELECT pg_advisory_lock(1111837766, 8), pg_advisory_lock(27696063967295745)`)
+		got := r.examine()
+		r.requireProblems(got, "foreign_locks")
+		require.True(t, got.Healthy, "the server does its work")
+		execute(t, stranger, `SELECT pg_advisory_lock(1111837766, 7)`)
+		got = r.examine()
+		r.requireProblems(got, "foreign_locks")
+		require.False(t, got.Healthy)
+		_, found := problems(got)
+		holds := fmt.Sprintf("session %d of user \"nobody\", application \"\" holds ", stranger.PgConn().PID())
+		for _, lock := range []string{"lock 7 of the inbox: messages", "lock 8 of the inbox: the", "the migration lock: no instance"} {
+			require.Contains(t, found, holds+lock)
+		}
+		execute(t, stranger, `SELECT pg_advisory_unlock_all()`)
+		r.requireProblems(r.examine())
+	})
 	plant("stuck sequencer", func(t *testing.T) {
 		held := producer(t, r.dsn)
 		execute(t, held, `SELECT pg_advisory_lock(1111837766, 7)`)
