@@ -1,0 +1,156 @@
+package arch_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lockPage lists the advisory locks, with what holding them costs: each role that may connect can take them.
+const lockPage = "docs/security.md"
+
+// lockFiles are the files that take an advisory lock, with the locks. A file whose statement has the numbers as
+// parameters is followed by the file with the numbers.
+var lockFiles = map[string][]string{
+	"pkg/migrate/session.go":               {"27696063967295745"},
+	"sql/functions/inbox/inbox_notify.sql": {"(1111837766, 8)", "(1111837766, 10)"},
+	"sql/queries/inbox/lock.sql":           {"(1111837766, 7)", "(1111837766, 10)"},
+	"sql/queries/inbox/mark.sql":           {"(1111837766, 9)"},
+	"sql/queries/inbox/sleep.sql":          {"(1111837766, 8)"},
+}
+
+// lockNumbers are the files that have the numbers of locks.
+var lockNumbers = []string{"pkg/migrate/session.go", "pkg/inbox/leader.go", "sql/functions/inbox/inbox_notify.sql", "sql/queries/doctor/locks.sql"}
+
+var (
+	takesLock = regexp.MustCompile(`advisory_(?:xact_)?lock`)
+	lockRow   = regexp.MustCompile("(?m)^\\| `(\\d+|\\(\\d+, \\d+\\))` \\|")
+	// How the numbers are written: a pair in SQL, a row of the doctor, a constant.
+	lockPair  = regexp.MustCompile(`advisory\w*\((\d+), (\d+)\)`)
+	lockKnown = regexp.MustCompile(`(?m)^ *(?:WITH .*VALUES)?\s*\((\d+), (\d+), ([12]), '`)
+	lockConst = regexp.MustCompile(`(?m)^\s*(\w+Class|\w+Lock|lockKey)\s+int(?:32|64)\s*= (0x[0-9a-f]+|\d+)`)
+)
+
+// locksIn returns the locks whose numbers a file has.
+func locksIn(text string) (locks []string) {
+	pair := func(class, id string) string { return "(" + class + ", " + id + ")" }
+	for _, m := range lockPair.FindAllStringSubmatch(text, -1) {
+		locks = append(locks, pair(m[1], m[2]))
+	}
+	for _, m := range lockKnown.FindAllStringSubmatch(text, -1) {
+		if m[3] == "1" { // one number of 64 bits
+			high, _ := strconv.ParseInt(m[1], 10, 64)
+			low, _ := strconv.ParseInt(m[2], 10, 64)
+			locks = append(locks, strconv.FormatInt(high<<32|low, 10))
+		} else {
+			locks = append(locks, pair(m[1], m[2]))
+		}
+	}
+	class := ""
+	for _, m := range lockConst.FindAllStringSubmatch(text, -1) {
+		number, _ := strconv.ParseInt(m[2], 0, 64)
+		switch value := strconv.FormatInt(number, 10); {
+		case strings.HasSuffix(m[1], "Class"):
+			class = value
+		case m[1] == "lockKey":
+			locks = append(locks, value)
+		default:
+			locks = append(locks, pair(class, value))
+		}
+	}
+	slices.Sort(locks)
+	return slices.Compact(locks)
+}
+
+// lockBreaches complains about files (path to text) that take a lock and are not in takers, about files of takers that take
+// none, and about locks that are not on the page or only there.
+func lockBreaches(files map[string]string, takers map[string][]string, numbers []string, page string) (complaints []string) {
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if takesLock.MatchString(files[path]) && takers[path] == nil {
+			complaints = append(complaints, path+" takes an advisory lock: enter it here, and the lock in "+lockPage)
+		}
+	}
+	taken := map[string]bool{}
+	for _, path := range slices.Sorted(maps.Keys(takers)) {
+		if !takesLock.MatchString(files[path]) {
+			complaints = append(complaints, path+" takes no advisory lock")
+		}
+		for _, lock := range takers[path] {
+			taken[lock] = true
+		}
+	}
+	listed := map[string]bool{}
+	for _, m := range lockRow.FindAllStringSubmatch(page, -1) {
+		listed[m[1]] = true
+		if !taken[m[1]] {
+			complaints = append(complaints, fmt.Sprintf("%s lists the lock %s, which nothing takes", lockPage, m[1]))
+		}
+	}
+	for _, path := range numbers {
+		for _, lock := range locksIn(files[path]) {
+			taken[lock] = true
+		}
+	}
+	for _, lock := range slices.Sorted(maps.Keys(taken)) {
+		if !listed[lock] {
+			complaints = append(complaints, fmt.Sprintf("%s does not list the lock %s", lockPage, lock))
+		}
+	}
+	return complaints
+}
+
+func TestTheSecurityPageListsEachAdvisoryLock(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{}
+	for _, dir := range []string{"sql/schema", "sql/functions", "sql/queries", "pkg", "cmd", "config"} {
+		require.NoError(t, filepath.WalkDir(filepath.Join(root, filepath.FromSlash(dir)), func(path string, entry fs.DirEntry, err error) error {
+			if ext := filepath.Ext(path); err != nil || entry.IsDir() || ext != ".go" && ext != ".sql" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			name, _ := filepath.Rel(root, path)
+			files[filepath.ToSlash(name)] = string(text)
+			return err
+		}))
+	}
+	page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(lockPage)))
+	require.NoError(t, err)
+	holds(t, lockBreaches(files, lockFiles, lockNumbers, string(page)))
+	all := locksIn(files["sql/queries/doctor/locks.sql"])
+	require.Len(t, all, 5)
+	require.Equal(t, all, slices.Sorted(slices.Values(slices.Concat(locksIn(files["pkg/migrate/session.go"]), locksIn(files["pkg/inbox/leader.go"])))),
+		"the doctor looks for each lock")
+}
+
+func TestAdvisoryLockBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	files := map[string]string{"a.sql": "SELECT pg_try_advisory_xact_lock_shared(1, 2)", "b.go": "const (\n\tlockKey int64 = 0x10\n\tx = `pg_advisory_lock($1)`\n)"}
+	takers := map[string][]string{"a.sql": {"(1, 2)"}, "b.go": {"16"}}
+	const page = "| lock |\n| `(1, 2)` | a |\n| `16` | b |\n"
+	numbers := []string{"a.sql", "b.go"}
+	require.Empty(t, lockBreaches(files, takers, numbers, page))
+	breach := func(want string, files map[string]string, takers map[string][]string, page string) {
+		complaints := lockBreaches(files, takers, numbers, page)
+		require.Len(t, complaints, 1, want)
+		require.Contains(t, complaints[0], want)
+	}
+	breach("does not list the lock 16", files, takers, "| `(1, 2)` | a |\n")
+	breach("lists the lock (1, 3)", files, takers, page+"| `(1, 3)` | c |\n")
+	more := maps.Clone(files)
+	more["c.go"] = "pg_advisory_lock(7)"
+	breach("c.go takes an advisory lock", more, takers, page)
+	more = maps.Clone(files)
+	more["a.sql"] = "SELECT pg_advisory_lock(1, 2), pg_advisory_lock(1, 4)"
+	breach("does not list the lock (1, 4)", more, takers, page)
+	more["a.sql"] = "SELECT 1"
+	breach("a.sql takes no advisory lock", more, takers, page)
+}
