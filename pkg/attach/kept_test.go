@@ -87,6 +87,27 @@ func TestRecordingFailuresBlocksNoTransaction(t *testing.T) {
 	require.Equal(t, 3, p.count(`SELECT count(*) FROM mine.t`))
 }
 
+// A maintenance of the table of failures (VACUUM FULL, REINDEX) holds up no statement on an attached table.
+func TestRecordingAFailureDoesNotWaitForItsTable(t *testing.T) {
+	t.Parallel()
+	p := newFixture(t)
+	p.exec(`CREATE TABLE t (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (false)`)
+	p.attach(attach.Request{Table: "t", Queue: "q"})
+	other, err := pgx.ConnectConfig(t.Context(), p.conn.Config())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, other.Close(context.Background())) }()
+	_, err = other.Exec(t.Context(), `BEGIN; LOCK TABLE belfry.attachment_failure`)
+	require.NoError(t, err)
+	p.exec(`SET statement_timeout = '5s'; INSERT INTO t VALUES (1)`)
+	_, err = other.Exec(t.Context(), `ROLLBACK`)
+	require.NoError(t, err)
+	p.exec(`INSERT INTO t VALUES (2)`)
+	require.EqualValues(t, 1, p.list()[0].Failures)
+	p.attach(attach.Request{Table: "t", Queue: "q"})
+	require.Zero(t, p.list()[0].Failures, "they were of the attachment that was replaced")
+	require.Zero(t, p.count(sqlCountFailures, "q"))
+}
+
 // Only the owner of the table, its members and an admin see an attachment.
 func TestAnAttachmentIsShownToTheOwnerAndAdmins(t *testing.T) {
 	t.Parallel()
