@@ -128,7 +128,7 @@
 //     second, the sequencer is frozen. They end its session. A slow database does not look frozen.
 //  4. A sequencer that stops notifies them.
 //
-// Any session that may connect can take these locks. No row is lost:
+// Any session that may connect can take these locks. The doctor names such a session (foreign_locks). No row is lost:
 //
 //   - With the leader lock or WATCH, it keeps every instance from being the sequencer. An idle
 //     session is ended as a frozen one is, if Belfry has the right to. If the first row has waited for
