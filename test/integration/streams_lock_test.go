@@ -19,7 +19,7 @@ func TestACycleWaitsForAnotherOneOfItsPartition(t *testing.T) {
 	other := producer(t, c.dsn)
 	execute(t, other, `BEGIN`)
 	execute(t, other, `SELECT FROM belfry.stream_cycle FOR UPDATE`)
-	done := make(chan cycled)
+	done := make(chan cycled, 1)
 	go func() { done <- c.cycle(body) }()
 	until(t, "the cycle waits", func() (waits bool) {
 		c.scan(t, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid)))`, []any{other.PgConn().PID()}, &waits)
