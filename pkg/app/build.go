@@ -143,7 +143,11 @@ func (b builder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.buildWaiters(intents, dispatchMetrics, switches.PopPaused)
+	auth, err := b.authenticator(ctx)
+	if err != nil {
+		return err
+	}
+	b.buildWaiters(intents, dispatchMetrics, switches.PopPaused, auth)
 	b.buildHistory()
 	if err := b.buildSequencer(ctx); err != nil {
 		return err
@@ -162,10 +166,6 @@ func (b builder) build(ctx context.Context) error {
 	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg, counters{b.counts, b.hub}), b.log)
 	registerGauges(b.reg, b.pool, b.parts, b.log)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
-	auth, err := b.authenticator(ctx)
-	if err != nil {
-		return err
-	}
 	b.api = httpapi.Deps{
 		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
@@ -220,12 +220,16 @@ func (b builder) buildListener() (err error) {
 }
 
 // buildWaiters constructs what serves waiting requests and SQL waiters.
-func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metrics, paused func() <-chan struct{}) {
+func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metrics, paused func() <-chan struct{}, auth httpapi.Authenticator) {
 	tracker := readiness.New(b.cfg.Dispatch.FallbackInterval)
 	b.closers = append(b.closers, tracker.Close)
-	b.dispatcher = dispatch.New(dispatch.Deps{
+	deps := dispatch.Deps{
 		Store: b.verbs, Intents: intents, Readiness: tracker, Events: b.bus, Proven: b.listener.Proven, Paused: paused, Metrics: metrics, Log: b.log,
-	}, b.cfg.Dispatch, b.cfg.SmartPoll)
+	}
+	if auth != nil {
+		deps.NextRevocation = auth.NextRevocation
+	}
+	b.dispatcher = dispatch.New(deps, b.cfg.Dispatch, b.cfg.SmartPoll)
 	b.sqlWaiters = sqlwait.New(sqlwait.Deps{
 		Store: b.verbs, Readiness: tracker, Events: b.bus, Proven: b.listener.Proven, Registerer: b.reg, Log: b.log,
 	}, sqlwait.Config{Fallback: b.cfg.Dispatch.Fallback(), Backoff: b.cfg.Dispatch.Backoff()})

@@ -34,6 +34,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 type Authenticator interface {
 	// Verify returns the principal of a token, or an error that says why it is not valid.
 	Verify(ctx context.Context, token string) (*identity.Principal, error)
+	// NextRevocation returns a channel that is closed when another token is known to be revoked.
+	NextRevocation() <-chan struct{}
 }
 
 // Deps are what the dashboard uses.

@@ -177,16 +177,20 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 		d.announced(d.deps.Changes.Count())
 	}
 	var ends <-chan time.Time
-	if p := caller.Principal; p != nil && !p.ExpiresAt.IsZero() {
-		ends = time.After(time.Until(p.ExpiresAt))
+	if p := caller.Principal; p != nil && !p.EndsAt.IsZero() {
+		ends = time.After(time.Until(p.EndsAt))
 	}
 	for {
+		var revocation <-chan struct{}
+		if d.deps.Auth != nil {
+			revocation = d.deps.Auth.NextRevocation()
+		}
+		if _, err := d.caller(r); err != nil {
+			send("event: ended\ndata:\n\n")
+			return
+		}
 		latest, next := d.announcement()
 		if latest > count || !known {
-			if _, err := d.caller(r); err != nil { // revoked
-				send("event: ended\ndata:\n\n")
-				return
-			}
 			if count, known = latest, true; !send("event: change\nid: " + d.since(count) + "\ndata:\n\n") {
 				return
 			}
@@ -197,12 +201,9 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 			if !send(":\n\n") {
 				return
 			}
+		case <-revocation:
 		case <-ends:
-			if _, err := d.caller(r); err != nil {
-				send("event: ended\ndata:\n\n")
-				return
-			}
-			ends = time.After(time.Second) // the verifier allows for clocks that differ
+			ends = time.After(time.Second) // if this clock was set back
 		case <-r.Context().Done():
 			return
 		case <-d.closed:

@@ -33,7 +33,7 @@ var errNoToken = errors.New("sign in to see this page")
 func (d *Dashboard) caller(r *http.Request) (*source.Caller, error) {
 	c := &source.Caller{Request: r, Principal: identity.From(r.Context())}
 	if d.deps.Auth == nil {
-		return c, nil
+		return c, identity.Valid(r.Context())
 	}
 	cookie, err := r.Cookie(tokenCookie)
 	switch {
@@ -44,7 +44,7 @@ func (d *Dashboard) caller(r *http.Request) (*source.Caller, error) {
 	case c.Principal == nil:
 		return nil, errNoToken
 	}
-	return c, nil
+	return c, identity.Valid(r.Context())
 }
 
 // toSignIn sends a browser without a session to the sign-in page.

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -41,8 +42,11 @@ type Deps struct {
 	// Proven reports whether the notifications of other instances arrive.
 	Proven func() bool
 	// Paused returns nil, or during pop maintenance a channel that is closed when it ends.
-	Paused  func() <-chan struct{}
-	Metrics *Metrics
+	Paused func() <-chan struct{}
+	// NextRevocation returns a channel that is closed when the rights of some waiting requests may have ended
+	// before their RightsEnd. Nil: they never do.
+	NextRevocation func() <-chan struct{}
+	Metrics        *Metrics
 	Log     *zap.Logger
 }
 
@@ -88,9 +92,13 @@ func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	return d
 }
 
-// Run makes the rounds until ctx ends, then returns nil. Call Stop before ctx ends.
+// Run makes the rounds, and ends the waits of requests whose rights were revoked, until ctx ends. Then it returns
+// nil. Call Stop before ctx ends.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	rounds, ctx := errgroup.WithContext(ctx)
+	if d.NextRevocation != nil {
+		rounds.Go(func() error { return d.endRevoked(ctx) })
+	}
 	for _, w := range d.workers {
 		rounds.Go(func() error { return w.run(ctx) })
 	}
@@ -105,14 +113,15 @@ func (d *Dispatcher) Waiting() int { return d.Intents.count() }
 func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 
 // Pop claims once. With req.Wait it waits and probes again until it has claimed something, the time
-// is up, ctx ends (the client left) or Stop was called. A Delivery without messages means that
+// is up, ctx ends (the client left), the rights of the sender end, or Stop was called. A Delivery without messages means that
 // nothing was poppable.
 //
 // During pop maintenance it does not probe: it answers without messages, with req.Wait when the wait is
 // over. If maintenance ends before that, it goes on.
 //
 // Errors: every error of the Store; CodeOverloaded beyond the bound or a share of it, about a second later
-// (see refuse); ctx.Err() if the client left. In the last case a claimed lease is released.
+// (see refuse); that of req.Valid if the rights have ended; ctx.Err() if the client left. In the last two cases
+// what was claimed is given back.
 func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	if req.Wait <= 0 {
 		if d.Paused() != nil {
@@ -125,10 +134,14 @@ func (d *Dispatcher) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Del
 		return nil, d.refuse(ctx, req, why)
 	}
 	defer d.end(in)
-	if over, err := d.hold(in); over || err != nil {
-		return &in.delivery, err
+	over, err := d.hold(in)
+	if !over && err == nil {
+		err = d.wait(in)
 	}
-	if err := d.wait(in); err != nil {
+	if err == nil && len(in.delivery.Messages) == 0 {
+		err = cmp.Or(in.delivery.Lost, req.Valid())
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &in.delivery, nil

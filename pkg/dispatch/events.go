@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"context"
+
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/events"
@@ -39,6 +41,19 @@ func (d *Dispatcher) OnCreated(queueName, partition string, from events.Origin) 
 	}
 	woken := d.Readiness.CreatedUnnamed(wakeNotify)
 	d.Metrics.woken.WithLabelValues(wakeNotify).Add(float64(woken))
+}
+
+// endRevoked ends the waits of requests whose rights were revoked, until ctx ends. It returns nil.
+func (d *Dispatcher) endRevoked(ctx context.Context) error {
+	for {
+		revocation := d.NextRevocation()
+		d.Intents.endRevoked()
+		select {
+		case <-revocation:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 // OnResync forgets which targets are empty and makes every waiting request probe.

@@ -19,7 +19,7 @@ const (
 	stateAwake    intentState = iota // it probes, or is about to
 	stateSleeping                    // it waits to be woken
 	stateOffered                     // it sleeps, and a push claims for it
-	stateEnded                       // a push gave it its delivery, or it was displaced
+	stateEnded                       // a push gave it its delivery, it was displaced, or its rights have ended
 )
 
 // Handoffs returns the claims that a push to the partition makes right after its commit. One
@@ -91,8 +91,7 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 	}
 	defer close(in.offerEnded)
 	if delivery.Lost != nil {
-		in.state, in.delivery = stateEnded, delivery
-		close(in.handedOver)
+		in.end(delivery)
 		return false
 	}
 	if len(delivery.Messages) == 0 {
@@ -102,14 +101,35 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 		r.markSleepingLocked(in)
 		return false
 	}
-	in.state, in.delivery = stateEnded, delivery
 	if o != nil {
 		r.readiness.SetTaken(in.registered, o, partitionsOf(&delivery))
 	}
-	close(in.handedOver)
+	in.end(delivery)
 	r.metrics.viable.Inc()
 	r.metrics.assignments.Add(float64(delivery.Partitions))
 	return true
+}
+
+// end ends the wait of an intent that is not in the heap of the sleeping ones. The Intents are locked.
+func (in *intent) end(with queue.Delivery) {
+	in.state, in.delivery = stateEnded, with
+	close(in.handedOver)
+}
+
+// endRevoked ends the waits of the sleeping intents whose rights have ended. Another one notices that before it
+// sleeps, or when it is given messages.
+func (r *Intents) endRevoked() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for in := range r.all {
+		if in.state != stateSleeping {
+			continue
+		}
+		if err := in.req.Valid(); err != nil {
+			r.unmarkSleepingLocked(in)
+			in.end(queue.Delivery{Lost: err})
+		}
+	}
 }
 
 // markSleeping marks that the intent does nothing until it is woken. Meanwhile a push can claim for it, and
@@ -120,7 +140,12 @@ func (r *Intents) markSleeping(in *intent) {
 	r.markSleepingLocked(in)
 }
 
+// markSleepingLocked ends the wait at once if the rights of the intent have ended.
 func (r *Intents) markSleepingLocked(in *intent) {
+	if err := in.req.Valid(); err != nil {
+		in.end(queue.Delivery{Lost: err})
+		return
+	}
 	in.state = stateSleeping
 	in.canBeDisplaced()
 	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
@@ -137,7 +162,7 @@ func (r *Intents) unmarkSleepingLocked(in *intent) {
 }
 
 // markAwake marks that the intent is about to probe. It returns true and changes nothing if a push
-// has given the intent its delivery, or the intent was displaced. With AutoAck it blocks until the end of an offer, which comes with
+// has given the intent its delivery, the intent was displaced, or its rights have ended. With AutoAck it blocks until the end of an offer, which comes with
 // the end of the push.
 func (r *Intents) markAwake(in *intent) (ended bool) {
 	r.mu.Lock()

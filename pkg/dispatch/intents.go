@@ -64,8 +64,7 @@ func (r *Intents) enter(in *intent) refusal {
 func (r *Intents) displaceLocked(in *intent) {
 	r.unmarkSleepingLocked(in)
 	delete(r.all, in)
-	in.state, in.delivery.Displaced = stateEnded, true
-	close(in.handedOver)
+	in.end(queue.Delivery{Queue: in.req.Queue, Group: in.req.Group, Displaced: true})
 	r.metrics.displaced.Inc()
 }
 

@@ -22,11 +22,11 @@ func (d *Dispatcher) end(in *intent) {
 	}
 }
 
-// retryAfter is how long a wake rests after a probe that failed. If the client has left, another request
-// probes at once.
+// retryAfter is how long a wake rests after a probe that failed. If the client has left, or its rights have
+// ended, another request probes at once.
 func (d *Dispatcher) retryAfter(err error) time.Duration {
 	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), queue.CodeOf(err) == queue.CodeUnauthenticated:
 		return 0
 	case hasCulprit(err):
 		return culpritRetry

@@ -60,9 +60,12 @@ type intent struct {
 func newIntent(ctx context.Context, req *queue.PopRequest) *intent {
 	now := time.Now()
 	req.WaitingSince = now
-	early := min(time.Duration(float64(req.Wait)*answerEarly), answerEarlyMax)
+	wait := req.Wait - min(time.Duration(float64(req.Wait)*answerEarly), answerEarlyMax)
+	if !req.RightsEnd.IsZero() {
+		wait = min(wait, time.Until(req.RightsEnd))
+	}
 	return &intent{
-		ctx: ctx, req: req, since: now, deadline: now.Add(req.Wait - early), handedOver: make(chan struct{}),
+		ctx: ctx, req: req, since: now, deadline: now.Add(wait), handedOver: make(chan struct{}),
 		delivery: queue.Delivery{Queue: req.Queue, Group: req.Group},
 	}
 }
@@ -147,7 +150,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 }
 
 // acceptHandoff accepts the delivery of a push, or releases it if the client has left. If the intent was
-// displaced, there is none.
+// displaced, or its rights have ended, there is none.
 func (d *Dispatcher) acceptHandoff(in *intent) error {
 	if in.delivery.Displaced {
 		return nil
@@ -249,7 +252,8 @@ func (d *Dispatcher) waitIsOver(in *intent) (bool, error) {
 	case <-d.stopping:
 		return true, nil
 	default:
-		return !time.Now().Before(in.deadline), nil
+		err := in.req.Valid()
+		return err != nil || !time.Now().Before(in.deadline), err
 	}
 }
 

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -46,9 +45,8 @@ var roles = map[Right]identity.Role{AnyRole: identity.NoRole, Read: identity.Rea
 type Authenticator interface {
 	// Verify returns the principal of a token, or an error with CodeUnauthenticated or CodeUnavailable.
 	Verify(ctx context.Context, token string) (*identity.Principal, error)
-	// Valid returns an error with CodeUnauthenticated if a principal that Verify returned has been revoked.
-	// It does not block.
-	Valid(p *identity.Principal) error
+	// NextRevocation returns a channel that is closed when another token is known to be revoked.
+	NextRevocation() <-chan struct{}
 	// Skips reports whether a route is public by the configuration.
 	Skips(route string) bool
 }
@@ -79,21 +77,6 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 		c.SetRequest(c.Request().WithContext(identity.With(c.Request().Context(), p)))
 		return next(c)
 	}
-}
-
-// stillValid returns an error if the principal of the context of a stream has lost its right since the start
-// of the stream.
-func (s *Server) stillValid(ctx context.Context) error {
-	p := identity.From(ctx)
-	switch {
-	case p == nil:
-		return nil
-	case !p.ExpiresAt.IsZero() && !time.Now().Before(p.ExpiresAt):
-		return &queue.Error{Code: queue.CodeUnauthenticated, Message: "Token has expired"}
-	case s.deps.Auth == nil:
-		return nil
-	}
-	return s.deps.Auth.Valid(p)
 }
 
 // seesAudit reports whether the sender may read the audit: it needs what GET /api/v1/audit needs.

@@ -62,7 +62,11 @@ func (s *Server) streamRoutes(data *dataplane.Handlers) []Route {
 
 // streams are what all streams share.
 func (s *Server) streams() wire.Streams {
-	return wire.Streams{Ending: s.ending, Valid: s.stillValid, WriteTimeout: s.cfg.WriteTimeout}
+	shared := wire.Streams{Ending: s.ending, NextRevocation: func() <-chan struct{} { return nil }, WriteTimeout: s.cfg.WriteTimeout}
+	if s.deps.Auth != nil {
+		shared.NextRevocation = s.deps.Auth.NextRevocation
+	}
+	return shared
 }
 
 // clientRoutes are the routes of producers and consumers.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/certificate"
 	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // The values of http.tls_client_auth.
@@ -69,7 +70,8 @@ func (s *Server) openTLS() error {
 
 // identify gives a request with a client certificate its principal: the common name of the
 // certificate, or its whole subject if it has no common name. The handshake has verified the
-// certificate. A subject that cannot be stored is ignored. A token replaces this principal.
+// certificate. A subject that cannot be stored is ignored, and so is a certificate
+// that has expired since. A token replaces this principal.
 func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	role, _ := roleNamed(s.cfg.TLSClientRole)
 	return func(c echo.Context) error {
@@ -84,9 +86,15 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 // request that waits.
 func identifyByCertificate(c echo.Context, role identity.Role) {
 	r := c.Request()
-	subject := r.TLS.VerifiedChains[0][0].Subject
-	who := &identity.Principal{Subject: cmp.Or(subject.CommonName, subject.String()), Role: role}
-	if identity.Printable(who.Subject) {
+	leaf := r.TLS.VerifiedChains[0][0]
+	who := &identity.Principal{Subject: cmp.Or(leaf.Subject.CommonName, leaf.Subject.String()), Role: role, EndsAt: leaf.NotAfter}
+	who.Check = func() error {
+		if time.Now().After(who.EndsAt) {
+			return &queue.Error{Code: queue.CodeUnauthenticated, Message: "Client certificate has expired"}
+		}
+		return nil
+	}
+	if identity.Printable(who.Subject) && who.Check() == nil {
 		c.SetRequest(r.WithContext(identity.With(r.Context(), who)))
 	}
 }

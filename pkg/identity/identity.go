@@ -49,6 +49,11 @@ type Principal struct {
 	Grants *Grants
 	// ExpiresAt is when the token ends; zero: it does not.
 	ExpiresAt time.Time
+	// EndsAt is when the rights end, if nothing ends them earlier; zero: they do not. It may be later than
+	// ExpiresAt, because the clocks of servers differ.
+	EndsAt time.Time
+	// Check returns an error if the rights have ended. It does not block. Nil: they do not end.
+	Check func() error
 }
 
 type key struct{}
@@ -60,6 +65,15 @@ func With(ctx context.Context, p *Principal) context.Context { return context.Wi
 func From(ctx context.Context) *Principal {
 	p, _ := ctx.Value(key{}).(*Principal)
 	return p
+}
+
+// Valid returns an error if the rights of the principal of a context have ended. Without a principal they do
+// not end. It does not block.
+func Valid(ctx context.Context) error {
+	if p := From(ctx); p != nil && p.Check != nil {
+		return p.Check()
+	}
+	return nil
 }
 
 // Subject returns the subject of the principal of a context, or an empty string.

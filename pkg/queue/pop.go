@@ -24,6 +24,11 @@ type PopRequest struct {
 	Batch, Partitions int
 	// AutoAck consumes the messages on delivery: without a lease, at most once.
 	AutoAck bool
+	// RightsEnd is when the rights of the sender end, if nothing ends them earlier; zero: they do not.
+	RightsEnd time.Time
+	// Check returns an error if the rights of the sender have ended. Any goroutine may call it, and it does
+	// not block. Nil: they do not end.
+	Check func() error
 	// Memory bounds the messages that are delivered. Nil does not.
 	Memory AnswerMemory
 	// Subscription says where the group starts if the pop registers it.
@@ -38,6 +43,14 @@ type PopRequest struct {
 	// group is registered again, messages stored before that instant are not new
 	// to it, unless the queue is new as well. Zero: the group was not deleted.
 	RefreshSince time.Time
+}
+
+// Valid returns an error if the rights of the sender have ended: nothing may be delivered to it.
+func (r *PopRequest) Valid() error {
+	if r.Check == nil {
+		return nil
+	}
+	return r.Check()
 }
 
 // AnswerMemory is the memory for the messages of one pop. Its methods may be called by any goroutine.

@@ -4,7 +4,7 @@
 // A Watcher reads it again on each notification, and each time its LISTEN takes effect, because
 // notifications before that were not heard. So an instance with a working LISTEN connection refuses a
 // token as soon as it has read the set, and another one after its reconnect. Nothing is read without a
-// notification.
+// notification. Requests that wait under a token are woken when the set has grown.
 //
 // Every role of the database can notify. So the set is read at most once in each reloadInterval. While
 // it cannot be read, the last one is in force. Importable from floor 3 upwards.
@@ -97,7 +97,19 @@ type Watcher struct {
 	log  *zap.Logger
 	// changed has an element if the set must be read.
 	changed chan struct{}
-	revoked atomic.Pointer[map[string]struct{}]
+	revoked atomic.Pointer[revokedSet]
+}
+
+// revokedSet is what one read found.
+type revokedSet struct {
+	ids map[string]struct{}
+	// grown is closed when another read has found a token that is not in the set.
+	grown chan struct{}
+}
+
+func (s *revokedSet) has(id string) bool {
+	_, revoked := s.ids[id]
+	return revoked
 }
 
 // NewWatcher returns a Watcher. Load the set, subscribe the Watcher to the events, and run it.
@@ -107,9 +119,12 @@ func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
 
 // Revoked reports whether the token with an id is revoked. The set must have been loaded.
 func (w *Watcher) Revoked(id string) bool {
-	_, revoked := (*w.revoked.Load())[id]
-	return revoked
+	return w.revoked.Load().has(id)
 }
+
+// NextRevocation returns a channel that is closed when another token is known to be revoked. A caller that must
+// not miss one calls it before Revoked. The set must have been loaded.
+func (w *Watcher) NextRevocation() <-chan struct{} { return w.revoked.Load().grown }
 
 // OnRevocation implements events.Handler.
 func (w *Watcher) OnRevocation() {
@@ -146,10 +161,18 @@ func (w *Watcher) Load(ctx context.Context) error {
 	if err != nil {
 		return postgres.Wrapf(err, "reading the revoked tokens")
 	}
-	set := make(map[string]struct{}, len(found))
+	before := w.revoked.Load()
+	set, grown := &revokedSet{ids: make(map[string]struct{}, len(found)), grown: make(chan struct{})}, false
 	for _, t := range found {
-		set[t.ID] = struct{}{}
+		set.ids[t.ID] = struct{}{}
+		grown = grown || before != nil && !before.has(t.ID)
 	}
-	w.revoked.Store(&set)
+	if before != nil && !grown {
+		set.grown = before.grown
+	}
+	w.revoked.Store(set)
+	if grown {
+		close(before.grown)
+	}
 	return nil
 }

@@ -95,23 +95,20 @@ func (v *Verifier) Verify(ctx context.Context, token string) (*identity.Principa
 	known, ok := v.remembered[hash]
 	v.mu.Unlock()
 	if ok && now.Before(known.until) {
-		return v.unlessRevoked(known.principal)
+		return unlessEnded(known.principal)
 	}
 	principal, err := v.verify(ctx, token)
 	if err != nil {
 		return nil, err
 	}
 	until := now.Add(min(maxRememberedFor, v.cfg.RefreshInterval/2))
-	if end := principal.ExpiresAt.Add(v.cfg.ClockSkew); !principal.ExpiresAt.IsZero() && end.Before(until) {
-		until = end
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.remembered) >= maxRemembered {
 		clear(v.remembered)
 	}
 	v.remembered[hash] = remembered{principal, until}
-	return v.unlessRevoked(principal)
+	return unlessEnded(principal)
 }
 
 // verify verifies a token that is not remembered.
@@ -189,6 +186,7 @@ func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) 
 	if end, err := claims.GetExpirationTime(); err == nil && end != nil {
 		p.ExpiresAt = end.Time
 	}
+	v.limit(p)
 	return p, nil
 }
 

@@ -46,7 +46,7 @@ func (h *Handlers) PopRequest(c echo.Context) (*queue.PopRequest, error) {
 
 // FinishBeforeAKeepAlive finishes a stream. Then a keep-alive runs that had been due, and had waited for the end.
 func FinishBeforeAKeepAlive() error {
-	s := &queueStream{ctx: context.Background(), cancel: func(error) {}, sent: (&InFlight{}).stream()}
+	s := &queueStream{ctx: context.Background(), sent: (&InFlight{}).stream()}
 	err := s.finish(streamEnd(wire.EndShutdown))
 	s.keepAlive()
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -99,6 +100,9 @@ func (h *Handlers) popRequest(p *wire.Params) *queue.PopRequest {
 	if wire.IsTrue(query.Get("wait")) {
 		millis := wire.LeadingInt(query.Get("timeout"), int(h.Defaults.PopTimeout/time.Millisecond))
 		req.Wait = time.Duration(wire.Clamp(0, millis, int(maxWait/time.Millisecond))) * time.Millisecond
+	}
+	if who := identity.From(p.Ctx()); who != nil {
+		req.RightsEnd, req.Check = who.EndsAt, who.Check
 	}
 	var err error
 	mode := cmp.Or(query.Get("subscriptionMode"), h.Defaults.SubscriptionMode)

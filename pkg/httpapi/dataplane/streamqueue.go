@@ -44,9 +44,8 @@ type queueStream struct {
 	next   *queue.PopRequest     // the current or the next pop
 	memory *inflight.Reservation // of its messages
 
-	// ctx ends with the request, or when a keep-alive finds that the principal has lost its right.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	// ctx is that of the request. net/http ends it when the client leaves, or a write fails.
+	ctx context.Context
 	// writing guards the stream, which is nil until the answer begins.
 	writing sync.Mutex
 	stream  *wire.EventStream
@@ -93,16 +92,12 @@ func (h *Handlers) newQueueStream(p *wire.Params) (*queueStream, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	s.ctx, s.cancel = p.Ctx(), func(error) {} // net/http ends it when a write fails
-	if identity.From(s.ctx) != nil {
-		s.ctx, s.cancel = context.WithCancelCause(s.ctx)
-	}
+	s.ctx = p.Ctx()
 	return s, mayPop(p.Ctx(), s.next)
 }
 
 // finish ends the stream. why is not nil.
 func (s *queueStream) finish(why error) error {
-	s.cancel(nil)
 	if s.beat != nil {
 		s.beat.Stop()
 	}
@@ -152,7 +147,7 @@ func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
 	defer s.memory.End()
 	switch {
 	case err != nil && s.ctx.Err() != nil: // the pop has released what it claimed
-		return s.over()
+		return errLeft
 	case errors.Is(err, queue.ErrJoining):
 		delivery = &queue.Delivery{} // the next pop goes on
 	case err != nil:
@@ -160,9 +155,13 @@ func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
 	case s.stream == nil && delivery.Displaced:
 		return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: time.Second, Message: "another request was admitted instead; send the request again"}
 	}
-	s.sent.add(delivery)
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	if err := identity.Valid(s.ctx); err != nil { // perhaps a keep-alive took long
+		s.Popper.Release(s.ctx, delivery)
+		return err
+	}
+	s.sent.add(delivery)
 	if s.stream == nil {
 		if s.stream, err = s.Streams.Start(s.c); err != nil {
 			return errLeft
@@ -176,17 +175,11 @@ func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
 	return s.send(delivery)
 }
 
-// keepAlive runs after a time without messages. It ends the stream of a client that has left, or has lost its right.
+// keepAlive runs after a time without messages. If it fails, net/http ends ctx.
 func (s *queueStream) keepAlive() {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	switch {
-	case s.finished, s.ctx.Err() != nil:
-	case s.Streams.Valid(s.ctx) != nil:
-		s.cancel(streamEnd(wire.EndUnauthorized))
-	case s.stream.KeepAlive() != nil:
-		s.cancel(errLeft)
-	default:
+	if !s.finished && s.ctx.Err() == nil && s.stream.KeepAlive() == nil {
 		s.beat.Reset(wire.KeepAlive)
 	}
 }
@@ -210,22 +203,15 @@ func (s *queueStream) send(d *queue.Delivery) error {
 func (s *queueStream) over() error {
 	select {
 	case <-s.ctx.Done():
-		var end streamEnd
-		if errors.As(context.Cause(s.ctx), &end) {
-			return end
-		}
 		return errLeft
 	case <-s.Streams.Ending:
 		return streamEnd(wire.EndShutdown)
 	default:
 	}
 	if !time.Now().Before(s.ends) {
-		return streamEnd(s.Streams.ReasonOf(s.ctx))
+		return streamEnd(wire.ReasonOf(s.ctx))
 	}
-	if s.Streams.Valid(s.ctx) != nil {
-		return streamEnd(wire.EndUnauthorized)
-	}
-	return nil
+	return identity.Valid(s.ctx)
 }
 
 // waitForPlace blocks while max_in_flight messages are not acknowledged. Acknowledgments at this instance
@@ -235,11 +221,16 @@ func (s *queueStream) waitForPlace() error {
 	timer, end := time.NewTimer(check), time.NewTimer(time.Until(s.ends))
 	defer timer.Stop()
 	defer end.Stop()
-	for s.sent.count() >= s.most {
+	for {
+		revocation := s.Streams.NextRevocation()
+		if err := s.over(); err != nil || s.sent.count() < s.most {
+			return err
+		}
 		select {
 		case <-s.ctx.Done():
 		case <-s.Streams.Ending:
 		case <-end.C:
+		case <-revocation:
 		case <-s.sent.freed:
 		case <-timer.C:
 			check = min(2*check, maxCheck)
@@ -248,11 +239,7 @@ func (s *queueStream) waitForPlace() error {
 				s.sent.update(positions)
 			}
 		}
-		if err := s.over(); err != nil {
-			return err
-		}
 	}
-	return nil
 }
 
 // close sends the last event.
@@ -263,6 +250,8 @@ func (s *queueStream) close(why error) error {
 	switch {
 	case errors.As(why, &end):
 		last = wire.Fields{"reason", string(end)}
+	case queue.CodeOf(why) == queue.CodeUnauthenticated:
+		last = wire.Fields{"reason", wire.EndUnauthorized}
 	case errors.As(why, &coded) && coded.Code == queue.CodeOverloaded:
 		last = wire.Fields{"reason", wire.EndOverloaded, "retryAfter", wire.RetryAfter(coded), "error", s.Report(s.c, why)}
 	default:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -42,7 +43,7 @@ func (h *Handlers) StreamRedrive(p *wire.Params) error {
 		switch {
 		case h.Streams.IsEnding():
 			return ended(wire.EndShutdown)
-		case h.Streams.Valid(ctx) != nil:
+		case identity.Valid(ctx) != nil:
 			return ended(wire.EndUnauthorized)
 		case time.Since(last) < progressInterval:
 			return nil
@@ -58,7 +59,7 @@ func (h *Handlers) StreamRedrive(p *wire.Params) error {
 	case errors.As(err, &early):
 		reason, err = string(early), nil
 	case ctx.Err() != nil:
-		reason, err = h.Streams.ReasonOf(ctx), nil
+		reason, err = wire.ReasonOf(ctx), nil
 	case err != nil:
 		reason, closing = wire.EndError, append(closing, "error", h.Report(p, err))
 	}

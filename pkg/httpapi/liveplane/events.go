@@ -7,6 +7,7 @@ package liveplane
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -49,26 +50,22 @@ func (h *Handlers) Watch(c echo.Context) error {
 	end := time.NewTimer(time.Until(wire.End(c)))
 	defer end.Stop()
 	for {
+		revocation := h.Streams.NextRevocation()
+		if open, err := send(ctx, stream, watcher); err != nil || !open {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-h.Streams.Ending:
-			_, err := send(stream, watcher)
+			_, err := send(ctx, stream, watcher)
 			return err
 		case <-end.C:
-			return sendClosing(stream, h.Streams.ReasonOf(ctx))
+			return sendClosing(stream, wire.ReasonOf(ctx))
+		case <-revocation:
 		case <-watcher.Ready():
-			if h.Streams.Valid(ctx) != nil {
-				return sendClosing(stream, wire.EndUnauthorized)
-			}
-			if open, err := send(stream, watcher); err != nil || !open {
-				return err
-			}
 			beat.Reset(wire.KeepAlive)
 		case <-beat.C:
-			if h.Streams.Valid(ctx) != nil {
-				return sendClosing(stream, wire.EndUnauthorized)
-			}
 			if err := stream.KeepAlive(); err != nil {
 				return err
 			}
@@ -76,8 +73,11 @@ func (h *Handlers) Watch(c echo.Context) error {
 	}
 }
 
-// send sends the events that a watcher has.
-func send(stream *wire.EventStream, watcher *live.Watcher) (open bool, err error) {
+// send sends the events that a watcher has. If the rights of the stream have ended, it sends only that.
+func send(ctx context.Context, stream *wire.EventStream, watcher *live.Watcher) (open bool, err error) {
+	if identity.Valid(ctx) != nil {
+		return false, sendClosing(stream, wire.EndUnauthorized)
+	}
 	events, open := watcher.Take()
 	for i := range events {
 		if err := stream.AppendJSON(string(events[i].Type), events[i].ID, fields(&events[i])); err != nil {

@@ -25,9 +25,9 @@ const (
 type Streams struct {
 	// Ending is closed when the server stops. Each stream then ends at once.
 	Ending <-chan struct{}
-	// Valid returns an error when the principal of a context has lost its right: its token has expired or
-	// was revoked. It does not block.
-	Valid func(ctx context.Context) error
+	// NextRevocation returns a channel that is closed when another token is known to be revoked. A stream calls
+	// it before identity.Valid.
+	NextRevocation func() <-chan struct{}
 	// WriteTimeout bounds one write. A client that does not read is dropped.
 	WriteTimeout time.Duration
 }
@@ -43,14 +43,14 @@ func (s Streams) IsEnding() bool {
 }
 
 // End returns when a stream must end by itself: after its parameter timeout in milliseconds, or when its
-// token expires.
+// rights end.
 func End(c echo.Context) time.Time {
 	end := maxStream
 	if millis := LeadingInt(c.QueryParam("timeout"), 0); millis > 0 {
 		end = min(end, time.Duration(min(millis, int(maxStream/time.Millisecond)))*time.Millisecond)
 	}
-	if p := identity.From(c.Request().Context()); p != nil && !p.ExpiresAt.IsZero() {
-		end = max(0, min(end, time.Until(p.ExpiresAt)))
+	if p := identity.From(c.Request().Context()); p != nil && !p.EndsAt.IsZero() {
+		end = max(0, min(end, time.Until(p.EndsAt)))
 	}
 	return time.Now().Add(end)
 }
@@ -68,8 +68,8 @@ const (
 )
 
 // ReasonOf returns why a stream ends at the instant of End.
-func (s Streams) ReasonOf(ctx context.Context) string {
-	if s.Valid(ctx) != nil {
+func ReasonOf(ctx context.Context) string {
+	if identity.Valid(ctx) != nil {
 		return EndUnauthorized
 	}
 	return EndTimeout

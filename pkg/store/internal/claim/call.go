@@ -28,6 +28,8 @@ type call struct {
 
 	result
 	memory memory
+	// ended is why the rights of the sender have ended; nil: they have not.
+	ended error
 	// scan is where the claim looked. released is what the lease of an earlier try held.
 	scan     scanfloor.Scan
 	released []queue.Ready
@@ -51,14 +53,25 @@ func (one *call) reset() {
 	}
 }
 
-// reserve reserves the memory for the messages of a call, and returns false if it is not left. The call
-// is not made then.
+// reserve reserves the memory for the messages of a call. It returns false if that is not left, or the rights of the
+// sender have ended. The call is not made then.
 func (c *Claimer) reserve(one *call) bool {
+	if one.ended = one.req.Valid(); one.ended != nil {
+		return false
+	}
 	if one.memory.reserve(one.req.Batch, c.sizes.estimate(one.req.Queue)) {
 		return true
 	}
 	c.Metrics.noMemory.Inc()
 	return false
+}
+
+// refusal returns why the messages of a call are not delivered although they can be opened, or nil.
+func (one *call) refusal() error {
+	if one.memory.full {
+		return queue.MemoryFull()
+	}
+	return one.ended
 }
 
 // queue adds the claim to b. A claim of one partition needs no scan floors. alone: the transaction makes no

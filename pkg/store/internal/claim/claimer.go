@@ -124,7 +124,7 @@ func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.T
 func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
 	one := newCall(req, target)
 	if !c.reserve(one) {
-		return nil, queue.MemoryFull()
+		return nil, one.refusal()
 	}
 	manager := c.leased
 	if req.AutoAck {
@@ -149,8 +149,8 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 		c.orphan(err, true, one)
 		return nil, err
 	}
-	if one.memory.full {
-		return nil, queue.MemoryFull()
+	if err := one.refusal(); err != nil {
+		return nil, err
 	}
 	return one, one.delivery.Unopened
 }
@@ -233,7 +233,8 @@ func (c *Claimer) complete(ctx context.Context, calls []*call) error {
 		}
 		if one.memory.full {
 			if one.sent {
-				c.giveBackUnread(ctx, one)
+				c.Metrics.noMemory.Inc()
+				c.giveBackUndelivered(ctx, one)
 			}
 			continue
 		}
@@ -242,6 +243,14 @@ func (c *Claimer) complete(ctx context.Context, calls []*call) error {
 		}
 		if one.delivery.Unopened != nil {
 			c.giveBackUnopened(ctx, one)
+		}
+	}
+	for _, one := range calls { // after everything that blocks
+		if len(one.delivery.Messages) == 0 {
+			continue
+		}
+		if one.ended = one.req.Valid(); one.ended != nil {
+			c.giveBackUndelivered(ctx, one)
 			continue
 		}
 		c.Delivered.Remember(&one.delivery, one.logPartitionOf())
@@ -273,11 +282,11 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 	return needWake
 }
 
-// giveBackUnread gives back a claim for whose messages no memory was left.
-func (c *Claimer) giveBackUnread(ctx context.Context, one *call) {
-	c.Metrics.noMemory.Inc()
+// giveBackUndelivered gives back a claim for whose messages no memory was left, or whose sender has no right any more.
+func (c *Claimer) giveBackUndelivered(ctx context.Context, one *call) {
 	if err := c.giveBack(ctx, one); err != nil {
-		c.Log.Warn("Messages without memory for them were not given back.", zap.String("queue", one.req.Queue), zap.Error(err))
+		c.Log.Warn("Messages that could not be delivered were not given back.",
+			zap.String("queue", one.req.Queue), zap.NamedError("reason", one.refusal()), zap.Error(err))
 	}
 	one.delivery.Messages, one.delivery.Contested = nil, true
 }
@@ -301,15 +310,15 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 	if c.open(one, named); one.delivery.Unopened != nil {
 		return nil
 	}
-	kept := d.Messages[:0]
+	kept, partitionOf := d.Messages[:0], keys[:0]
 	for i := range d.Messages {
 		// A partition without a name was deleted during the claim.
 		if p := named[keys[i]]; p != nil {
 			d.Messages[i].Partition = p
-			kept = append(kept, d.Messages[i])
+			kept, partitionOf = append(kept, d.Messages[i]), append(partitionOf, keys[i])
 		}
 	}
-	d.Messages = kept
+	d.Messages, one.partitionOf = kept, partitionOf
 	return nil
 }
 

@@ -96,10 +96,13 @@ func (one *call) updateReady(ready []queue.Ready) []queue.Ready {
 	return ready
 }
 
-// lost returns the error of an autoAck claim whose messages are perhaps consumed, although they cannot be
-// delivered. failed is the error of all claims. It is nil if nothing is consumed.
+// lost returns the error with which the wait of a request ends without messages; nil: it waits on. Its rights have
+// ended, or its autoAck claim has perhaps consumed messages that cannot be delivered. failed is the error of all
+// claims.
 func (h *Handoff) lost(one *call, failed error) error {
 	switch {
+	case one.ended != nil:
+		return one.ended
 	case !one.req.AutoAck || !one.sent:
 		return nil
 	case failed != nil && (h.answered || postgres.ConnectionLost(failed)):
