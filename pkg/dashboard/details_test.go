@@ -22,37 +22,48 @@ import (
 	"github.com/belfry-mq/belfry/pkg/identity"
 )
 
-// until accepts each token before an instant.
+// until accepts each token before EndsAt of its principal, and before a revocation.
 type until struct {
-	time.Time
 	*identity.Principal
+	revocation chan struct{}
 }
 
+func (u until) NextRevocation() <-chan struct{} { return u.revocation }
+
 func (u until) Verify(ctx context.Context, token string) (*identity.Principal, error) {
-	if time.Now().Before(u.Time) {
-		return u.Principal, nil
+	select {
+	case <-u.revocation:
+	default:
+		if time.Now().Before(u.EndsAt) {
+			return u.Principal, nil
+		}
 	}
 	return tokens{}.Verify(ctx, token)
 }
 
-// The stream of a page ends the session when the verifier refuses the token. That is later than the end in the
-// token, because the verifier allows for clocks that differ.
+// The stream of a page ends the session when the verifier refuses the token: at a revocation, or at the end of the
+// rights, which may be later than the end in the token.
 func TestASessionEndsWhenItsTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ends := time.Now().Add(10 * time.Second)
-		refused := ends.Add(30 * time.Second)
-		d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{
-			API: &api{}, Auth: until{refused, &identity.Principal{Role: identity.Admin, ExpiresAt: ends}}, Changes: &source.Changes{}, Log: zap.NewNop(),
-		})
-		require.NoError(t, err)
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ui/live", http.NoBody)
-		with("some")(r)
-		w := httptest.NewRecorder()
-		d.ServeHTTP(w, r)
-		require.Contains(t, w.Body.String(), "event: ended")
-		require.WithinDuration(t, refused, time.Now(), time.Second)
-		d.Close()
+		for _, revoked := range []time.Duration{0, 20 * time.Second} {
+			ends := time.Now().Add(10 * time.Second)
+			auth := until{&identity.Principal{Role: identity.Admin, ExpiresAt: ends, EndsAt: ends.Add(30 * time.Second)}, make(chan struct{})}
+			refused := auth.EndsAt
+			if revoked > 0 {
+				refused = time.Now().Add(revoked)
+				time.AfterFunc(revoked, func() { close(auth.revocation) })
+			}
+			d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: &api{}, Auth: auth, Changes: &source.Changes{}, Log: zap.NewNop()})
+			require.NoError(t, err)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ui/live", http.NoBody)
+			with("some")(r)
+			w := httptest.NewRecorder()
+			d.ServeHTTP(w, r)
+			require.Contains(t, w.Body.String(), "event: ended")
+			require.Equal(t, refused, time.Now())
+			d.Close()
+		}
 	})
 }
 

@@ -67,7 +67,7 @@ func TestMetricsOfQueues(t *testing.T) {
 // oneToken is an Authenticator with one principal.
 type oneToken struct{ *identity.Principal }
 
-func (oneToken) Valid(*identity.Principal) error { return nil }
+func (oneToken) NextRevocation() <-chan struct{} { return nil }
 
 func (o oneToken) Verify(context.Context, string) (*identity.Principal, error) {
 	return o.Principal, nil

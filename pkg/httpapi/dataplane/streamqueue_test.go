@@ -64,8 +64,10 @@ type streaming struct {
 	failing  atomic.Bool
 	refused  atomic.Bool
 	stopped  atomic.Bool
-	leave    context.CancelFunc
-	ended    chan struct{}
+	// delivering, if not nil, is called before a pop returns messages.
+	delivering func()
+	leave      context.CancelFunc
+	ended      chan struct{}
 }
 
 // partitionOf returns the partition of a message: the first letter of its id.
@@ -74,24 +76,26 @@ func partitionOf(id string) *queue.Partition {
 }
 
 // auth knows one token, which may be revoked.
-type auth struct{ revoked atomic.Bool }
+type auth struct{ revoked chan struct{} }
 
-func (*auth) Verify(context.Context, string) (*identity.Principal, error) {
-	return &identity.Principal{Role: identity.ReadWrite}, nil
+func (a auth) Verify(context.Context, string) (*identity.Principal, error) {
+	return &identity.Principal{Role: identity.ReadWrite, Check: func() error {
+		select {
+		case <-a.revoked:
+			return &queue.Error{Code: queue.CodeUnauthenticated, Message: "revoked"}
+		default:
+			return nil
+		}
+	}}, nil
 }
 
-func (*auth) Skips(string) bool { return false }
+func (auth) Skips(string) bool { return false }
 
-func (a *auth) Valid(*identity.Principal) error {
-	if a.revoked.Load() {
-		return &queue.Error{Code: queue.CodeUnauthenticated}
-	}
-	return nil
-}
+func (a auth) NextRevocation() <-chan struct{} { return a.revoked }
 
 // openStream starts a stream. A pop delivers the next messages of one partition, up to its batch, with a lease of its own.
 func openStream(query string) *streaming {
-	s := &streaming{answer: &answer{ResponseRecorder: *httptest.NewRecorder()}, arrived: make(chan struct{}, 1), ended: make(chan struct{})}
+	s := &streaming{answer: &answer{ResponseRecorder: *httptest.NewRecorder()}, auth: auth{make(chan struct{})}, arrived: make(chan struct{}, 1), ended: make(chan struct{})}
 	s.fakes = &apitest.Fakes{Streaming: true, Pop: func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 		s.mu.Lock()
 		s.pops = append(s.pops, *req)
@@ -114,10 +118,15 @@ func openStream(query string) *streaming {
 			s.mu.Unlock()
 			if len(d.Messages) > 0 {
 				d.LeaseID = queue.NewID()
+				if s.delivering != nil {
+					s.delivering()
+				}
 				break
 			}
 			select {
 			case <-s.arrived:
+			case <-s.auth.revoked:
+				return d, req.Valid()
 			case <-wait:
 				return d, nil
 			case <-ctx.Done():
@@ -126,7 +135,7 @@ func openStream(query string) *streaming {
 		}
 		return d, nil
 	}}
-	s.server, _ = apitest.Server(s.fakes, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Auth = &s.auth })
+	s.server, _ = apitest.Server(s.fakes, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Auth = s.auth })
 	ctx, cancel := context.WithCancel(context.Background())
 	s.leave = cancel
 	request := apitest.Request("GET", "/api/v1/sse/queue/q?"+query, "").WithContext(ctx)
@@ -281,10 +290,16 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 			s.stopped.Store(true) // the dispatcher ends the wait
 			s.push()
 		}, 0, "event: closing\ndata: {\"reason\":\"shutdown\"}\n\n"},
-		"the token is revoked": {func(s *streaming) {
-			s.auth.revoked.Store(true)
-			<-time.After(16 * time.Second) // long before the end of the time
+		"the token is revoked": {func(s *streaming) { close(s.auth.revoked) }, 0, "event: closing\ndata: {\"reason\":\"unauthorized\"}\n\n"},
+		"the token of a full stream is revoked": {func(s *streaming) {
+			s.push("4a", "5a", "6a", "7a", "8a", "9a")
+			s.take()
+			close(s.auth.revoked)
 		}, 0, "event: closing\ndata: {\"reason\":\"unauthorized\"}\n\n"},
+		"the token is revoked when a message comes": {func(s *streaming) {
+			s.delivering = func() { close(s.auth.revoked) }
+			s.push("9z")
+		}, 1, "event: closing\ndata: {\"reason\":\"unauthorized\"}\n\n"},
 		"the time is over": {func(*streaming) { <-time.After(time.Minute) }, 0, "event: closing\ndata: {\"reason\":\"timeout\"}\n\n"},
 		"the database fails": {func(s *streaming) {
 			s.failing.Store(true)
@@ -298,17 +313,18 @@ func TestLeasesAreReleasedWhenTheClientGoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := openStream("consumerGroup=g&batch=9&timeout=60000")
+				s := openStream("consumerGroup=g&batch=9&timeout=60000&max_in_flight=9")
 				s.push("1a", "2a", "3a", "3b")
 				require.Equal(t, []string{"1a", "2a", "3a", "3b"}, s.ids())
 				s.ack("3b", "completed", queue.AckResult{Success: true, Resolved: true, LeaseReleased: true})
 				began := time.Now()
 				c.end(s)
 				<-s.ended
-				if name == "the token is revoked" {
-					require.Less(t, time.Since(began), 20*time.Second)
+				if strings.Contains(name, "revoked") {
+					require.Equal(t, began, time.Now())
 				}
 				got := s.take()
+				require.NotContains(t, got, "9z")
 				require.True(t, strings.HasSuffix(got, c.last), got)
 				require.Len(t, s.fakes.Released, c.released)
 			})

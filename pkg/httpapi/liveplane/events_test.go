@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,21 +65,27 @@ func (a *answer) take() string {
 // tokens know one token, which may be revoked.
 type tokens struct {
 	principal identity.Principal
-	revoked   *atomic.Bool
+	revoked   chan struct{}
 }
 
 func (a tokens) Verify(context.Context, string) (*identity.Principal, error) {
+	a.principal.Check = func() error {
+		select {
+		case <-a.revoked:
+			return &queue.Error{Code: queue.CodeUnauthenticated}
+		default:
+			if ends := a.principal.EndsAt; !ends.IsZero() && !time.Now().Before(ends) {
+				return &queue.Error{Code: queue.CodeUnauthenticated}
+			}
+			return nil
+		}
+	}
 	return &a.principal, nil
 }
 
 func (tokens) Skips(string) bool { return false }
 
-func (a tokens) Valid(*identity.Principal) error {
-	if a.revoked.Load() {
-		return &queue.Error{Code: queue.CodeUnauthenticated}
-	}
-	return nil
-}
+func (a tokens) NextRevocation() <-chan struct{} { return a.revoked }
 
 // open starts a hub and a stream of a principal, in a bubble of synctest. ended is closed at the end of the stream.
 func open(t *testing.T, target string, who tokens) (*answer, *live.Hub, *httpapi.Server, chan struct{}) {
@@ -143,31 +148,28 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	for name, c := range map[string]struct {
 		target    string
 		principal identity.Principal
-		end       func(hub *live.Hub, revoked *atomic.Bool)
+		end       func(hub *live.Hub, revoked chan struct{})
 		reason    string
 	}{
-		"the token expires": {"/api/v1/events", identity.Principal{Role: identity.Admin}, func(*live.Hub, *atomic.Bool) { <-time.After(time.Minute) }, "unauthorized"},
-		"the token is revoked and an event comes": {"/api/v1/events", identity.Principal{Role: identity.Admin}, func(hub *live.Hub, revoked *atomic.Bool) {
-			revoked.Store(true)
+		"the token expires": {"/api/v1/events", identity.Principal{Role: identity.Admin}, func(*live.Hub, chan struct{}) { <-time.After(time.Minute) }, "unauthorized"},
+		"the token is revoked and an event comes": {"/api/v1/events", identity.Principal{Role: identity.Admin}, func(hub *live.Hub, revoked chan struct{}) {
+			close(revoked)
 			hub.OnCreated("secret", "", events.Here)
 		}, "unauthorized"},
-		"the token is revoked": {"/api/v1/events", identity.Principal{Role: identity.Admin}, func(_ *live.Hub, revoked *atomic.Bool) {
-			revoked.Store(true)
-			<-time.After(16 * time.Second)
-		}, "unauthorized"},
-		"the time is over": {"/api/v1/events?timeout=20000", identity.Principal{Role: identity.Admin}, func(*live.Hub, *atomic.Bool) { <-time.After(20 * time.Second) }, "timeout"},
+		"the token is revoked": {"/api/v1/events", identity.Principal{Role: identity.Admin}, func(_ *live.Hub, revoked chan struct{}) { close(revoked) }, "unauthorized"},
+		"the time is over": {"/api/v1/events?timeout=20000", identity.Principal{Role: identity.Admin}, func(*live.Hub, chan struct{}) { <-time.After(20 * time.Second) }, "timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				revoked := &atomic.Bool{}
-				c.principal.ExpiresAt = time.Now().Add(time.Minute)
+				revoked := make(chan struct{})
+				c.principal.EndsAt = time.Now().Add(time.Minute)
 				began := time.Now()
 				a, hub, _, ended := open(t, c.target, tokens{c.principal, revoked})
 				a.take()
 				c.end(hub, revoked)
 				<-ended
-				require.Equal(t, name == "the token expires", time.Since(began) == time.Minute)
+				require.Equal(t, map[string]time.Duration{"the token expires": time.Minute, "the time is over": 20 * time.Second}[name], time.Since(began))
 				text := a.take()
 				require.Contains(t, text, `"reason":"`+c.reason+`"`)
 				require.NotContains(t, text, "secret")
@@ -184,14 +186,17 @@ func TestWhoSeesTheAudit(t *testing.T) {
 		sees bool
 	}{
 		"without tokens":           {tokens{}, true},
-		"an admin":                 {tokens{identity.Principal{Role: identity.Admin}, &atomic.Bool{}}, true},
-		"read-write":               {tokens{identity.Principal{Role: identity.ReadWrite}, &atomic.Bool{}}, false},
-		"an admin of other queues": {tokens{identity.Principal{Role: identity.Admin, Grants: &identity.Grants{Read: []string{"a.*"}}}, &atomic.Bool{}}, false},
-		"an admin of the queue":    {tokens{identity.Principal{Role: identity.Admin, Grants: &identity.Grants{Admin: []string{"a.*"}}}, &atomic.Bool{}}, true},
+		"an admin":                 {tokens{identity.Principal{Role: identity.Admin}, make(chan struct{})}, true},
+		"read-write":               {tokens{identity.Principal{Role: identity.ReadWrite}, make(chan struct{})}, false},
+		"an admin of other queues": {tokens{identity.Principal{Role: identity.Admin, Grants: &identity.Grants{Read: []string{"a.*"}}}, make(chan struct{})}, false},
+		"an admin of the queue":    {tokens{identity.Principal{Role: identity.Admin, Grants: &identity.Grants{Admin: []string{"a.*"}}}, make(chan struct{})}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
+				if c.who.revoked != nil {
+					c.who.revoked = make(chan struct{}) // of this bubble
+				}
 				a, hub, server, ended := open(t, "/api/v1/events", c.who)
 				hub.Audited()
 				<-time.After(2 * time.Second)
