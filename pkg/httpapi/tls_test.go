@@ -206,7 +206,9 @@ func TestClientCertificateNamesThePrincipal(t *testing.T) {
 		}
 		got, err := pop(named)
 		require.NoError(t, err)
-		require.Equal(t, &identity.Principal{Subject: "billing", Role: identity.ReadWrite}, got)
+		require.NoError(t, got.Check())
+		got.Check = nil
+		require.Equal(t, &identity.Principal{Subject: "billing", Role: identity.ReadWrite, EndsAt: inAnHour.UTC().Truncate(time.Second)}, got)
 		got, err = pop(unnamed)
 		require.NoError(t, err)
 		require.Equal(t, "O=acme", got.Subject)
@@ -222,6 +224,27 @@ func TestClientCertificateNamesThePrincipal(t *testing.T) {
 		require.NoError(t, err)
 		require.Nil(t, got)
 	}
+}
+
+// A connection outlives the certificate of its client. The rights do not.
+func TestRightsEndWithTheClientCertificate(t *testing.T) {
+	t.Parallel()
+	f := newSecure(t)
+	clientCA := testcert.Write(t, f.dir, "clients.crt", f.ca.PEM)
+	brief := f.ca.Pair(t, 2, pkix.Name{CommonName: "billing"}, time.Now().Add(5*time.Second))
+	waits := make(chan *queue.PopRequest, 1)
+	s, _ := apitest.Server(&apitest.Fakes{Pop: func(_ context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+		waits <- req
+		return queue.Delivery{}, nil
+	}}, f.edit, func(cfg *httpapi.Config, _ *httpapi.Deps) {
+		cfg.TLSClientCAFile, cfg.TLSClientAuth, cfg.TLSClientRole = clientCA, "optional", "read-write"
+	})
+	c := serveTLS(t, s, f.client(brief))
+	require.Equal(t, http.StatusNoContent, c.try("/api/v1/pop/queue/q?wait=true&timeout=60000").status)
+	first := within(t, waits)
+	require.WithinDuration(t, time.Now(), first.RightsEnd, 5*time.Second)
+	require.Eventually(t, func() bool { return first.Valid() != nil }, 30*time.Second, time.Millisecond)
+	require.Equal(t, http.StatusUnauthorized, c.try("/api/v1/pop/queue/q").status)
 }
 
 // Handshakes that do not end are cut off, and until then they count as connections.

@@ -1,0 +1,84 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// endingRights ends the rights of a request after some looks at them.
+func endingRights(req *queue.PopRequest, looks int) {
+	req.Check = func() error {
+		if looks--; looks < 0 {
+			return &queue.Error{Code: queue.CodeUnauthenticated, Message: "revoked"}
+		}
+		return nil
+	}
+}
+
+// A claim for a sender whose rights have ended since delivers nothing, whatever made it: the messages are ready as
+// before, with autoAck too, and no delivery is counted. If the rights have ended before, there is no claim.
+func TestAClaimWhoseRightsHaveEndedIsGivenBack(t *testing.T) {
+	t.Parallel()
+	for _, autoAck := range []bool{false, true} {
+		t.Run(fmt.Sprintf("autoAck=%t", autoAck), func(t *testing.T) {
+			t.Parallel()
+			waits := request("g", 4)
+			waits.AutoAck, waits.Partitions = autoAck, 2
+			b, r := waiting(t, waits)
+			r.offered = nil
+			b.push("p", "a", "b")
+			b.push("other", "c")
+			before := b.cursorStates("g")
+			claims := func() int { return b.flushes("claim") + b.flushes("take") }
+			for looks, made := range []int{0, 1} {
+				already := claims()
+				req := *waits
+				endingRights(&req, looks)
+				_, err := b.Pop(t.Context(), &req)
+				require.Equal(t, queue.CodeUnauthenticated, queue.CodeOf(err), "%v", err)
+				require.Equal(t, made, claims()-already)
+				require.Equal(t, before, b.cursorStates("g"))
+
+				tagged := req
+				tagged.Queue, tagged.Tags = "", &queue.Tags{Namespace: "q"}
+				b.option("namespace = 'q'")
+				endingRights(&tagged, looks)
+				_, err = b.Pop(t.Context(), &tagged)
+				require.Equal(t, queue.CodeUnauthenticated, queue.CodeOf(err), "%v", err)
+				require.Equal(t, before, b.cursorStates("g"))
+
+				endingRights(&req, looks)
+				inRound, err := b.Claim(t.Context(), []queue.Assignment{{Request: &req, Target: r.target}, {Request: &req, Target: r.target}})
+				require.NoError(t, err)
+				for _, d := range inRound {
+					require.Empty(t, d.Messages)
+					require.True(t, d.Contested)
+				}
+				require.Equal(t, before, b.cursorStates("g"))
+
+				endingRights(&req, looks)
+				r.offered, r.taken = &req, nil
+				b.push("third", fmt.Sprint(looks))
+				require.Len(t, r.taken, 1)
+				require.Empty(t, r.taken[0].Messages)
+				require.Equal(t, queue.CodeUnauthenticated, queue.CodeOf(r.taken[0].Lost))
+				r.offered = nil
+				handed := *waits
+				handed.AutoAck, handed.Partitions = false, 1
+				third := "third"
+				handed.Partition = &third
+				d := b.pop(&handed)
+				require.Equal(t, []string{fmt.Sprint(looks)}, transactionIDs(d))
+				require.Equal(t, 1, d.Messages[0].Attempt)
+				require.True(t, b.ack(d, queue.AckCompleted, d.Messages...)[0].Success)
+				before = b.cursorStates("g")
+			}
+			d := b.pop(waits)
+			require.ElementsMatch(t, []string{"a", "b", "c"}, transactionIDs(d))
+		})
+	}
+}
