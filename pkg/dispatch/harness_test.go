@@ -42,6 +42,8 @@ type harness struct {
 	intents  *dispatch.Intents
 	unproven atomic.Bool // the listener is not proven
 	paused   atomic.Pointer[chan struct{}]
+	// revocation is closed, and replaced, when rights were revoked.
+	revocation atomic.Pointer[chan struct{}]
 	reg      *prometheus.Registry
 	logs     *observer.ObservedLogs
 	// end ends Run.
@@ -56,6 +58,22 @@ func (b *harness) pause() <-chan struct{} {
 	return nil
 }
 
+// revocable makes the rights of a request end when the result is called.
+func (b *harness) revocable(req *queue.PopRequest) (revoke func()) {
+	var revoked atomic.Bool
+	req.Check = func() error {
+		if revoked.Load() || !req.RightsEnd.IsZero() && !time.Now().Before(req.RightsEnd) {
+			return &queue.Error{Code: queue.CodeUnauthenticated, Message: "the rights have ended"}
+		}
+		return nil
+	}
+	return func() {
+		revoked.Store(true)
+		next := make(chan struct{})
+		close(*b.revocation.Swap(&next))
+	}
+}
+
 // run starts a Dispatcher inside a bubble; it ends with the test.
 func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *harness {
 	t.Helper()
@@ -66,12 +84,15 @@ func run(t *testing.T, store *fakeStore, edits ...func(*settings)) *harness {
 	core, logs := observer.New(zap.InfoLevel)
 	b := &harness{t: t, store: store, bus: &events.Bus{}, reg: prometheus.NewRegistry(), logs: logs}
 	b.unproven.Store(s.unproven)
+	next := make(chan struct{})
+	b.revocation.Store(&next)
 	metrics := dispatch.NewMetrics(b.reg)
 	tracker := readiness.New(s.FallbackInterval)
 	b.intents = dispatch.NewIntents(metrics)
 	b.Dispatcher = dispatch.New(dispatch.Deps{
 		Store: store, Intents: b.intents, Readiness: tracker, Events: b.bus,
-		Proven: func() bool { return !b.unproven.Load() }, Paused: b.pause, Metrics: metrics, Log: zap.New(core),
+		Proven: func() bool { return !b.unproven.Load() }, Paused: b.pause, Metrics: metrics,
+		NextRevocation: func() <-chan struct{} { return *b.revocation.Load() }, Log: zap.New(core),
 	}, s.Config, s.smart)
 	var ctx context.Context
 	ctx, b.end = context.WithCancel(context.WithoutCancel(t.Context()))
