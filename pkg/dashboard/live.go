@@ -144,6 +144,14 @@ func (d *Dashboard) seen(since string) (count uint64, ok bool) {
 	return count, err == nil && epoch == d.epoch
 }
 
+// nextRevocation returns a channel that is closed when another token is known to be revoked.
+func (d *Dashboard) nextRevocation() <-chan struct{} {
+	if d.deps.Auth == nil {
+		return nil
+	}
+	return d.deps.Auth.NextRevocation()
+}
+
 // live serves the stream of changes: an event `change` each time figures may have changed since the page was
 // read, when a page that is read again has them. The browser then reads its page again. An event `ended` says
 // that the session is over. The stream ends when the browser leaves, and at Close.
@@ -181,10 +189,7 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 		ends = time.After(time.Until(p.EndsAt))
 	}
 	for {
-		var revocation <-chan struct{}
-		if d.deps.Auth != nil {
-			revocation = d.deps.Auth.NextRevocation()
-		}
+		revocation := d.nextRevocation()
 		if _, err := d.caller(r); err != nil {
 			send("event: ended\ndata:\n\n")
 			return

@@ -47,12 +47,11 @@ type Deps struct {
 	// before their RightsEnd. Nil: they never do.
 	NextRevocation func() <-chan struct{}
 	Metrics        *Metrics
-	Log     *zap.Logger
+	Log            *zap.Logger
 }
 
 const (
-	// answerEarly is the share of its timeout by which a waiting pop is answered early, and
-	// answerEarlyMax the most.
+	// answerEarly is the share of its timeout by which a waiting pop is answered early, and answerEarlyMax the most.
 	answerEarly    = 0.05
 	answerEarlyMax = 250 * time.Millisecond
 )
@@ -75,8 +74,7 @@ type Dispatcher struct {
 	stopping chan struct{}
 }
 
-// New returns a Dispatcher and subscribes it to the events. Run makes its rounds. Stop ends the
-// waits.
+// New returns a Dispatcher and subscribes it to the events. Run makes its rounds. Stop ends the waits.
 func New(deps Deps, cfg Config, poll SmartPoll) *Dispatcher {
 	d := &Dispatcher{
 		Deps: deps, cfg: cfg, poll: poll,
@@ -108,8 +106,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // Waiting returns how many requests wait now.
 func (d *Dispatcher) Waiting() int { return d.Intents.count() }
 
-// Stop makes every waiting request answer now, and later requests after one probe. It does not
-// block.
+// Stop makes every waiting request answer now, and later requests after one probe. It does not block.
 func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 
 // Pop claims once. With req.Wait it waits and probes again until it has claimed something, the time

@@ -1,6 +1,6 @@
 // Package dispatch answers pops, and holds the pops with wait=true that find nothing. Such a request
-// waits until there is something for it, its time is up, its client leaves, or the server stops.
-// While it waits it costs the database nothing.
+// waits until there is something for it, its time is up, its client leaves, the rights of its sender end
+// (they expire or are revoked), or the server stops. While it waits it costs the database nothing.
 //
 // # The loop of a waiting request
 //
@@ -86,6 +86,7 @@
 //   - A request is answered a little before its timeout, so a client with the same limit does not
 //     close the connection during the delivery.
 //   - A client that left gets no lease. If it leaves during its claim, the lease is released at once.
+//   - After the end of its rights a request gets nothing. The store gives back what was claimed for it.
 //   - While the listener is proven, a request for a target that is known to be empty waits without a
 //     query. So clients that poll again every few seconds cost nothing. wait=false always probes.
 //

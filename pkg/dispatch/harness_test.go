@@ -44,8 +44,8 @@ type harness struct {
 	paused   atomic.Pointer[chan struct{}]
 	// revocation is closed, and replaced, when rights were revoked.
 	revocation atomic.Pointer[chan struct{}]
-	reg      *prometheus.Registry
-	logs     *observer.ObservedLogs
+	reg        *prometheus.Registry
+	logs       *observer.ObservedLogs
 	// end ends Run.
 	end context.CancelFunc
 }

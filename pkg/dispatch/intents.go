@@ -126,8 +126,7 @@ func (r *Intents) isAlone(in *intent) bool {
 	return m == nil || m.count <= 1
 }
 
-// sleepers is a container/heap of intents, the earliest deadline first. Of equal deadlines the oldest is
-// first.
+// sleepers is a container/heap of intents, the earliest deadline first. Of equal deadlines the oldest is first.
 type sleepers []*intent
 
 // add adds an intent that is not in the heap.

@@ -79,11 +79,10 @@ func newIntent(ctx context.Context, req *queue.PopRequest) *intent {
 func (d *Dispatcher) wait(in *intent) error {
 	woken := wakeArrival
 	for {
-		if done, err := d.armAndProbe(in, woken); done || err != nil {
+		done, err := d.armAndProbe(in, woken)
+		if done || err != nil {
 			return err
 		}
-		var done bool
-		var err error
 		woken, done, err = d.sleep(in)
 		in.ticket.Close()
 		if d.Intents.markAwake(in) {

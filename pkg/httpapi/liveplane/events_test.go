@@ -157,7 +157,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 			hub.OnCreated("secret", "", events.Here)
 		}, "unauthorized"},
 		"the token is revoked": {"/api/v1/events", identity.Principal{Role: identity.Admin}, func(_ *live.Hub, revoked chan struct{}) { close(revoked) }, "unauthorized"},
-		"the time is over": {"/api/v1/events?timeout=20000", identity.Principal{Role: identity.Admin}, func(*live.Hub, chan struct{}) { <-time.After(20 * time.Second) }, "timeout"},
+		"the time is over":     {"/api/v1/events?timeout=20000", identity.Principal{Role: identity.Admin}, func(*live.Hub, chan struct{}) { <-time.After(20 * time.Second) }, "timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
