@@ -20,7 +20,7 @@ const culpritRetry = time.Second
 // database is unavailable, every statement fails, so no value is the reason.
 func hasCulprit(err error) bool {
 	switch queue.CodeOf(err) {
-	case "", queue.CodeUnavailable, queue.CodeOverloaded, queue.CodeUnauthenticated:
+	case "", queue.CodeUnavailable, queue.CodeOverloaded:
 		return false
 	default:
 		return !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
