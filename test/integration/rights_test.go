@@ -54,7 +54,7 @@ func TestAWaitEndsWithTheRightsOfItsToken(t *testing.T) {
 			c.do(post("/api/v1/configure", `{"queue":"a.one","namespace":"a","options":{}}`))
 			c.do(post("/api/v1/push", `{"items":[{"queue":"a.one","partition":"p","payload":0}]}`))
 
-			const lifetime = 6 * time.Second // of a token that expires, and enough to begin all waits
+			const lifetime = 15 * time.Second // of a token that expires, and enough to begin all waits
 			text, err := token.Sign(auth, token.Request{Role: identity.ReadWrite, Lifetime: lifetime}, token.SecretKey(auth.Secret.Reveal()))
 			require.NoError(t, err)
 			expires := time.Now().Add(lifetime).Truncate(time.Second)
