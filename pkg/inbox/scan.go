@@ -150,10 +150,9 @@ func (s *Sequencer) check(item *queue.PushItem, payloadBytes int64, tooLate bool
 			utf8.RuneCountInString(item.TransactionID), queue.MaxTransactionIDRunes)
 	case tooLate:
 		return queue.Invalidf("visible_at is more than a year away")
-	case s.cfg.AllowAnyJSON:
-		return nil
 	}
-	if flaw := portable.Find("payload", item.Payload, nil); flaw != nil {
+	rules := portable.Rules{Any: s.cfg.AllowAnyJSON}
+	if flaw := rules.Find("payload", item.Payload); flaw != nil {
 		return queue.Invalidf("%v", flaw)
 	}
 	return nil

@@ -1,4 +1,6 @@
-// Package portable finds JSON that some client of Queen MQ cannot read. A client that cannot read one message
+// Package portable decides which JSON of a client is stored. Every way in (HTTP, SQL, imports) asks Rules.Find.
+//
+// JSON has a flaw if some client of Queen MQ cannot read it. A client that cannot read one message
 // loses the whole answer of its pop: the other messages of the answer stay leased, and nobody sees an error.
 //
 // It promises that the five clients (JavaScript, Python, Go, PHP and C++) can read an answer with JSON that has no
@@ -11,57 +13,83 @@ package portable
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep arrays and objects may be nested. Of the five clients, PHP reads the least: json_decode stops
-// at 512 levels, and an answer puts 3 levels around a payload. Python stops at about 1,000 levels,
+// MaxDepth is how deep arrays and objects of a value may be nested. Of the five clients, PHP reads the least: json_decode
+// stops at 512 levels, and an answer puts 3 levels around a payload. Python stops at about 1,000 levels,
 // minus the calls of the program. Go stops at 10,000. JavaScript reads more levels than it can write.
 const MaxDepth = 500
 
+// MaxAnyDepth is the same limit for Rules.Any. The JSON readers of the server and of the Go client stop at 10,000 levels,
+// and a body or an answer puts up to 5 levels around a value.
+const MaxAnyDepth = 9_990
+
+// maxEnvelope is the most levels that a body puts around a value.
+const maxEnvelope = 5
+
+// Rules say which flaws are allowed. The zero Rules are those of one value, and allow none.
+type Rules struct {
+	// Any allows JSON that some client cannot read, up to MaxAnyDepth levels; see http.allow_any_json. Half of a surrogate
+	// pair is allowed in Values only. In a name it would become U+FFFD, and two names would be one.
+	Any bool
+	// Values are the paths of the values in a body, without indexes: items[].payload. Levels count from there. Nil: the
+	// JSON is one value itself.
+	Values []string
+	// Texts are the paths, as in Values, of strings that may have half of a surrogate pair.
+	Texts []string
+}
+
 // Flaw is a place in JSON that some client cannot read.
 type Flaw struct {
-	// Path is like items[3].payload.a[2].
-	Path string
-	// LoneSurrogate reports that a string or a member name has half of a surrogate pair.
-	LoneSurrogate bool
+	// path is like items[3].payload.a[2].
+	path string
 	// text says what is there, and advice what to send instead.
 	text, advice string
+	// final: http.allow_any_json does not allow it.
+	final bool
 }
 
 // Error returns a sentence for the sender. It has at most 300 bytes.
 func (f *Flaw) Error() string {
+	if f.final {
+		return f.text + ": " + f.advice
+	}
 	return f.text + ", which some clients cannot read: " + f.advice + ", or set http.allow_any_json"
 }
 
-// Find returns the first flaw that accept does not allow, or nil. root is the path of raw itself, and may be empty. A
-// nil accept allows nothing.
-func Find(root string, raw []byte, accept func(*Flaw) bool) *Flaw {
+// Find returns the first flaw that the rules do not allow, or nil. root is the path of raw itself, and may be empty.
+func (r *Rules) Find(root string, raw []byte) *Flaw {
 	if !mayHaveFlaw(raw) {
 		return nil
 	}
-	w := walker{root: root, decoder: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	w := walker{Rules: r, root: root, limit: MaxDepth, decoder: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	if r.Any {
+		w.limit = MaxAnyDepth
+	}
 	for {
-		flaw, more := w.next()
-		if flaw != nil && (accept == nil || !accept(flaw)) {
+		if flaw, more := w.next(); flaw != nil || !more {
 			return flaw
-		}
-		if !more {
-			return nil
 		}
 	}
 }
 
 // walker reads JSON token by token.
 type walker struct {
+	*Rules
 	root    string
 	decoder *jsontext.Decoder
+	// limit is how many levels a value may have.
+	limit int
+	// names are the names of the members at the first levels.
+	names [maxEnvelope + 1]string
 }
 
-// next reads one token and returns its flaw, or nil. more is false at the end, and at malformed JSON.
+// next reads one token and returns its flaw, unless the rules allow it. more is false at the end, and at malformed JSON.
 func (w *walker) next() (flaw *Flaw, more bool) {
 	d := w.decoder
 	switch d.PeekKind() {
@@ -69,18 +97,23 @@ func (w *walker) next() (flaw *Flaw, more bool) {
 		if _, err := d.ReadToken(); err != nil {
 			return nil, false
 		}
-		if d.StackDepth() > MaxDepth {
-			path := w.path(d.StackDepth() - 1)
-			return &Flaw{Path: path, text: fmt.Sprintf("%s is at level %d of the nesting", clip(path), MaxDepth+1), advice: "send it with fewer levels"}, false
+		if depth := d.StackDepth(); depth > w.limit && depth-w.around() > w.limit {
+			path := w.path(depth - 1)
+			return &Flaw{path: path, final: w.Any, text: fmt.Sprintf("%s is at level %d of the nesting", clip(path), w.limit+1), advice: "send it with fewer levels"}, false
 		}
 	case '"':
-		kind, read := d.StackIndex(d.StackDepth())
+		depth := d.StackDepth()
+		kind, read := d.StackIndex(depth)
 		isName := kind == '{' && read%2 == 0
 		text, err := d.ReadValue()
 		if err != nil {
 			return nil, false
 		}
-		if at := loneSurrogate(text); at >= 0 {
+		if isName && depth <= maxEnvelope {
+			unquoted, _ := jsontext.AppendUnquote(nil, clip(string(text))) // a clipped text is no name of an envelope
+			w.names[depth] = string(unquoted)
+		}
+		if at := loneSurrogate(text); at >= 0 && !w.allowsSurrogate(isName) {
 			flaw = w.surrogateFlaw(isName, string(text[at:at+escapeLength]))
 		}
 	case '0':
@@ -88,9 +121,9 @@ func (w *walker) next() (flaw *Flaw, more bool) {
 		if err != nil {
 			return nil, false
 		}
-		if beyondDouble(number) {
+		if !w.Any && beyondDouble(number) {
 			path := w.path(d.StackDepth())
-			flaw = &Flaw{Path: path, text: clip(path) + " is " + clip(string(number)) + ", beyond the range of a double", advice: "send a smaller number or a string"}
+			flaw = &Flaw{path: path, text: clip(path) + " is " + clip(string(number)) + ", beyond the range of a double", advice: "send a smaller number or a string"}
 		}
 	default:
 		if _, err := d.ReadToken(); err != nil {
@@ -100,6 +133,41 @@ func (w *walker) next() (flaw *Flaw, more bool) {
 	return flaw, true
 }
 
+// around returns how many levels are around the value that is being read, or 0 outside of Values.
+func (w *walker) around() int {
+	level, _ := w.find(w.Values)
+	return level
+}
+
+// allowsSurrogate reports whether the string that was read last may have half of a surrogate pair.
+func (w *walker) allowsSurrogate(isName bool) bool {
+	level, whole := w.find(w.Texts)
+	return level > 0 && whole && !isName || w.Any && w.inValue()
+}
+
+// inValue reports whether what was read last is a part of a value.
+func (w *walker) inValue() bool { return w.Values == nil || w.around() > 0 }
+
+// find returns at which level the path of what was read last begins with one of some paths, or 0. whole says
+// that it is that path.
+func (w *walker) find(paths []string) (level int, whole bool) {
+	path, depth := make([]byte, 0, 512), w.decoder.StackDepth()
+	for level := 1; level <= min(depth, maxEnvelope); level++ {
+		switch kind, _ := w.decoder.StackIndex(level); {
+		case kind == '[':
+			path = append(path, "[]"...)
+		case len(path) > 0:
+			path = append(append(path, '.'), w.names[level]...)
+		default:
+			path = append(path, w.names[level]...)
+		}
+		if slices.ContainsFunc(paths, func(one string) bool { return one == string(path) }) {
+			return level, level == depth
+		}
+	}
+	return 0, false
+}
+
 // surrogateFlaw returns the flaw of the string that was read last.
 func (w *walker) surrogateFlaw(isName bool, escape string) *Flaw {
 	depth, before := w.decoder.StackDepth(), ""
@@ -107,7 +175,7 @@ func (w *walker) surrogateFlaw(isName bool, escape string) *Flaw {
 		depth, before = depth-1, "a member name in "
 	}
 	path := w.path(depth)
-	return &Flaw{Path: path, LoneSurrogate: true, text: before + clip(path) + " has the escape " + escape + ", half of a surrogate pair", advice: "send both halves"}
+	return &Flaw{path: path, final: !w.inValue(), text: before + clip(path) + " has the escape " + escape + ", half of a surrogate pair", advice: "send both halves"}
 }
 
 // path returns the path of what was read last, with the indexes of so many levels.

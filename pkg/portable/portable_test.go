@@ -2,7 +2,6 @@ package portable_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/portable"
 )
+
+var none = &portable.Rules{}
 
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
@@ -40,19 +41,19 @@ func TestAFlawHasAPathAndAReason(t *testing.T) {
 		`{"a b":[],"":{"\"":"\udc00"}}`: `p[""]["\""] has the escape \udc00, half of a surrogate pair`,
 		`{"twice":1,"twice":1e400}`:     "p.twice is 1e400, beyond the range of a double",
 	} {
-		flaw := portable.Find("p", []byte(raw), nil)
+		flaw := none.Find("p", []byte(raw))
 		require.NotNil(t, flaw, "%.60s", raw)
 		require.EqualError(t, flaw, want+tail(want), "%.60s", raw)
 	}
 	for raw, path := range map[string]string{nested(501): "p[0][0]", `{"a":` + nested(499) + `,"b":[` + nested(499) + `]}`: "p.b[0][0]"} {
-		flaw := portable.Find("p", []byte(raw), nil)
+		flaw := none.Find("p", []byte(raw))
 		require.NotNil(t, flaw)
-		require.Equal(t, path, flaw.Path[:len(path)])
+		require.Equal(t, path, flaw.Error()[:len(path)])
 		require.Contains(t, flaw.Error(), "... is at level 501 of the nesting, which some clients cannot read: send it with fewer levels, or set http.allow_any_json")
 		require.LessOrEqual(t, len(flaw.Error()), 300)
 	}
-	require.EqualError(t, portable.Find("", []byte(`{"a":[1e400]}`), nil), "a[0] is 1e400, beyond the range of a double"+tail(""))
-	require.EqualError(t, portable.Find("", []byte(`1e400`), nil), "the body is 1e400, beyond the range of a double"+tail(""))
+	require.EqualError(t, none.Find("", []byte(`{"a":[1e400]}`)), "a[0] is 1e400, beyond the range of a double"+tail(""))
+	require.EqualError(t, none.Find("", []byte(`1e400`)), "the body is 1e400, beyond the range of a double"+tail(""))
 }
 
 func TestPortableJSONHasNoFlaw(t *testing.T) {
@@ -63,7 +64,7 @@ func TestPortableJSONHasNoFlaw(t *testing.T) {
 		nested(500), "[" + strings.Repeat(nested(499)+",", 9) + nested(499) + "]", `"` + strings.Repeat("[{", 999) + `"`, `"\"` + strings.Repeat("[", 999) + `"`,
 		`{"true":true,"false":false,"null":null}`, "\"\ufeff\u2028🎉\"", `""`, "",
 	} {
-		require.Nil(t, portable.Find("p", []byte(raw), nil), "%.60s", raw)
+		require.Nil(t, none.Find("p", []byte(raw)), "%.60s", raw)
 	}
 }
 
@@ -72,22 +73,54 @@ func TestMalformedJSONIsRead(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{`"`, `"\`, `"\"`, `"\u`, `"\ud83`, `"\ud83c`, `"\ud83c\`, `"\ud83c\ud`, `{"a":"\ud83c\udf89`, `1e`, `-`, `1-2`, `]]]]`, `"\uzzzz"`, "\x00\xff\"\xff\\"} {
 		for end := range len(raw) + 1 {
-			_ = portable.Find("p", []byte(raw[:end]), nil) // it must return
+			_ = none.Find("p", []byte(raw[:end])) // it must return
 		}
 	}
-	require.Nil(t, portable.Find("p", []byte(`{"a":x,"b":1e400}`), nil), "the first mistake counts")
+	require.Nil(t, none.Find("p", []byte(`{"a":x,"b":1e400}`)), "the first mistake counts")
 }
 
-func TestAnAcceptedFlawDoesNotHideTheNext(t *testing.T) {
+// Levels count from a value of a body, wherever it is. Half of a pair is allowed in texts. With Any, all is allowed in
+// values, and half of a pair nowhere else.
+func TestARuleAllowsFlawsByTheirPlace(t *testing.T) {
 	t.Parallel()
-	var seen []string
-	flaw := portable.Find("", []byte(`{"error":"\ud800","list":["\udc00",1e400,"\udc00"]}`), func(f *portable.Flaw) bool {
-		seen = append(seen, fmt.Sprint(f.Path, " ", f.LoneSurrogate))
-		return f.LoneSurrogate
-	})
-	require.Equal(t, "list[1]", flaw.Path)
-	require.Equal(t, []string{"error true", "list[0] true", "list[1] false"}, seen)
-	require.Nil(t, portable.Find("", []byte(`["\udc00","\ud800"]`), func(*portable.Flaw) bool { return true }))
+	rules := portable.Rules{Values: []string{"data", "items[].payload", "a[].b[].c"}, Texts: []string{"error", "acks[].error"}}
+	anything := rules
+	anything.Any = true
+	const both, strict, never = "both", "strict", "never"
+	for raw, refused := range map[string]string{
+		`{"data":` + nested(500) + `}`:                                              never,
+		`{"data":` + nested(501) + `}`:                                              strict,
+		`{"items":[1,{"payload":` + nested(500) + `,"x":[]}]}`:                      never,
+		`{"items":[1,{"payload":` + nested(501) + `}]}`:                             strict,
+		`{"items":[{"p\u0061yload":` + nested(500) + `}]}`:                          never,
+		`{"a":[{"b":[{"c":` + nested(500) + `}]}]}`:                                 never,
+		`{"a":[{"b":[{"c":` + nested(9990) + `}]}]}`:                                strict,
+		`{"a":[{"b":[{"c":` + nested(9991) + `}]}]}`:                                both,
+		`{"data":` + nested(9991) + `}`:                                             both,
+		`{"other":` + nested(499) + `}`:                                             never,
+		`{"other":` + nested(500) + `}`:                                             strict,
+		`{"data":{"other":{}},"other":` + nested(500) + `}`:                         strict,
+		`{"data":1e400,"items":[{"payload":1e400}]}`:                                strict,
+		`{"other":1e400}`:                                                           strict,
+		`{"error":"\ud800"}`:                                                        never,
+		`{"acks":[{},{"error":"\ud800"}]}`:                                          never,
+		`{"acks":[{"error":{"error":"\ud800"}}]}`:                                   both,
+		`{"error":{"\ud800":1}}`:                                                    both,
+		`{"error":"\ud800","acks":["\udc00",1e400,"\udc00"]}`:                       both,
+		`{"data":"\ud800","items":[{"payload":{"\ud800":["\ud800"]}}]}`:             strict,
+		`{"items":[{"payload":{"x":"\ud800"},"queue":"\ud800"}]}`:                   both,
+		`{"items":[{"queue":"\ud800"}]}`:                                            both,
+		`{"\ud800":1}`:                                                              both,
+		`{"data":1,"` + strings.Repeat("x", 99) + `":["\ud800"],"data":["\ud800"]}`: both,
+	} {
+		require.Equal(t, refused != never, rules.Find("", []byte(raw)) != nil, "%.80s", raw)
+		flaw := anything.Find("", []byte(raw))
+		require.Equal(t, refused == both, flaw != nil, "%.80s", raw)
+		if flaw != nil {
+			require.NotContains(t, flaw.Error(), "http.allow_any_json")
+		}
+	}
+	require.Nil(t, (&portable.Rules{Any: true}).Find("p", []byte(`["\ud800",{"\ud800":1e400}]`)))
 }
 
 // random writes random JSON with the parts that count, and reports whether a plain reader finds a flaw in it.
@@ -161,7 +194,7 @@ func TestRandomJSONIsJudgedAsByAPlainReader(t *testing.T) {
 		var b strings.Builder
 		flawed := random(r, &b, 0)
 		require.True(t, json.Valid([]byte(b.String())), b.String())
-		require.Equal(t, flawed, portable.Find("p", []byte(b.String()), nil) != nil, b.String())
+		require.Equal(t, flawed, none.Find("p", []byte(b.String())) != nil, b.String())
 		count[flawed]++
 	}
 	require.Greater(t, min(count[true], count[false]), 5_000)
@@ -172,6 +205,6 @@ func TestRandomJSONIsJudgedAsByAPlainReader(t *testing.T) {
 func TestTheScanIsLinear(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{`\n`, `\"`, `\ud83c\udf89`, `\\`} {
-		require.Nil(t, portable.Find("p", []byte(`["`+strings.Repeat(part, 8<<20/len(part))+`"]`), nil))
+		require.Nil(t, none.Find("p", []byte(`["`+strings.Repeat(part, 8<<20/len(part))+`"]`)))
 	}
 }

@@ -77,17 +77,31 @@ func TestUnportableJSONIsRefused(t *testing.T) {
 	require.Empty(t, c.state(query, first.PartitionID, nil))
 	require.Zero(t, spooling.maintenance().BufferedMessages)
 
-	// In a name, half of a pair would become U+FFFD, and two names would be one.
-	for body, path := range map[string]string{
-		`{"items":[{"queue":"x\ud800"}]}`: "items[0].queue", `{"items":[{"queue":"x","partition":"\ud800"}]}`: "items[0].partition",
-		`{"items":[{"queue":"x","transactionId":"\ud800"}]}`: "items[0].transactionId",
-	} {
-		got := ask[any](c, post("/api/v1/push", body))
-		require.Equal(t, http.StatusBadRequest, got.Status, body)
-		saysWhy(t, got.failure, path, `%s has the escape \ud800`, "half of a surrogate pair")
+}
+
+// In a name or an id, half of a pair would become U+FFFD, and two names would be one. So it is refused whatever JSON is allowed.
+func TestNamesHaveNoHalfOfAPair(t *testing.T) {
+	t.Parallel()
+	for _, allowed := range []bool{false, true} {
+		c := start(t, func(cfg *config.Config) { cfg.HTTP.AllowAnyJSON = allowed }).client(t).loose()
+		for _, one := range []struct{ path, body, where string }{
+			{"/api/v1/push", `{"items":[{"queue":"x\ud800"}]}`, "items[0].queue"},
+			{"/api/v1/push", `{"items":[{"queue":"x","partition":"\ud800"}]}`, "items[0].partition"},
+			{"/api/v1/push", `{"items":[{"queue":"x","transactionId":"\ud800","payload":"\ud800"}]}`, "items[0].transactionId"},
+			{"/api/v1/transaction", `{"operations":[{"type":"push","items":[{"queue":"x\ud800"}]}]}`, "operations[0].items[0].queue"},
+			{"/api/v1/transaction", `{"operations":[{"type":"ack","partitionId":"p","transactionId":"\ud800"}]}`, "operations[0].transactionId"},
+			{"/api/v1/ack", `{"transactionId":"\ud800","partitionId":"p"}`, "transactionId"},
+			{"/streams/v1/cycle", `{"query_id":"q","partition_id":"p","state_ops":[{"type":"upsert","key":"\ud800","value":1}]}`, "state_ops[0].key"},
+			{"/api/v1/traces", `{"partitionId":"p","transactionId":"1","data":1,"traceNames":["\ud800"]}`, "traceNames[0]"},
+			{"/api/v1/configure", `{"queue":"x","namespace":"\ud800"}`, "namespace"},
+		} {
+			got := ask[any](c, post(one.path, one.body))
+			require.Equal(t, http.StatusBadRequest, got.Status, one.body)
+			require.Contains(t, got.failure, one.where+` has the escape \ud800, half of a surrogate pair`)
+			require.Contains(t, got.failure, "send both halves")
+			require.NotContains(t, got.failure, "http.allow_any_json", "it does not help")
+		}
 	}
-	ask[any](c, post("/api/v1/configure", `{"queue":"x","namespace":"\ud800"}`)).refused(
-		`namespace has the escape \ud800, half of a surrogate pair, which some clients cannot read: send both halves, or set http.allow_any_json`)
 }
 
 // A consumer that cuts an error text may cut a character in two. Its ack is accepted, and the text is readable.
@@ -112,7 +126,7 @@ func TestErrorTextsMayHaveHalfOfAPair(t *testing.T) {
 	}
 	got := ask[any](c, post("/api/v1/ack/batch", `{"acknowledgments":[{"transactionId":"1","partitionId":"p","error":"\ud83d"},{"transactionId":"\ud83d","partitionId":"p"}]}`))
 	require.Equal(t, http.StatusBadRequest, got.Status)
-	saysWhy(t, got.failure, "acknowledgments[1].transactionId", `%s has the escape \ud83d`, "half of a surrogate pair")
+	require.Contains(t, got.failure, `acknowledgments[1].transactionId has the escape \ud83d, half of a surrogate pair`)
 }
 
 // A producer in SQL has committed before its payload is checked. So its row is rejected with the reason, and the rows

@@ -1,8 +1,6 @@
 package adminplane
 
 import (
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/belfry-mq/belfry/pkg/auditlog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/identity"
@@ -39,6 +37,6 @@ func auditRow(r *auditlog.Row) wire.Fields {
 		"id", r.ID, "at", r.At, "subject", orNull(r.Subject), "tokenId", orNull(r.TokenID), "address", r.Address,
 		"requestId", r.RequestID, "action", r.Action, "queue", orNull(r.Queue), "partition", orNull(r.Partition),
 		"consumerGroup", orNull(r.Group), "transactionId", orNull(r.TransactionID),
-		"parameters", jsontext.Value(r.Parameters), "counts", jsontext.Value(r.Counts), "result", r.Result,
+		"parameters", wire.Stored(r.Parameters), "counts", wire.Stored(r.Counts), "result", r.Result,
 	}
 }

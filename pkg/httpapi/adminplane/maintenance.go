@@ -83,7 +83,7 @@ func (h *Handlers) Rejected(p *wire.Params) (any, error) {
 func rejectedRow(r *spool.Rejection) wire.Fields {
 	return wire.Fields{
 		"queue", r.Queue, "partition", r.Partition, "transactionId", r.TransactionID, "producerSub", orNull(r.ProducerSub),
-		"data", jsontext.Value(r.Payload), "reason", r.Reason, "rejectedAt", r.At,
+		"data", wire.Stored(r.Payload), "reason", r.Reason, "rejectedAt", r.At,
 	}
 }
 

@@ -68,7 +68,7 @@ func (h *Handlers) ShowMessage(p *wire.Params) (any, error) {
 	if dead := addReaders(&m, found.Groups); dead != nil {
 		failure, failures = &dead.Error, dead.Failures
 	}
-	answer := append(messageRow(&m), "payload", jsontext.Value(found.Payload))
+	answer := append(messageRow(&m), "payload", wire.Stored(found.Payload))
 	if found.PayloadError != "" {
 		answer = append(answer, "payloadError", found.PayloadError)
 	}

@@ -19,7 +19,7 @@ const maxTraceNames = 50
 
 func traceRow(t *trace.Trace) wire.Fields {
 	return wire.Fields{
-		"id", t.ID, "event_type", t.Type, "data", jsontext.Value(t.Data), "consumer_group", t.Group,
+		"id", t.ID, "event_type", t.Type, "data", wire.Stored(t.Data), "consumer_group", t.Group,
 		"worker_id", t.Worker, "created_at", t.CreatedAt, "trace_names", t.Names,
 	}
 }
@@ -27,7 +27,7 @@ func traceRow(t *trace.Trace) wire.Fields {
 func namedTraceRow(t *trace.NamedTrace) wire.Fields {
 	return append(traceRow(&t.Trace),
 		"transaction_id", orNull(t.TransactionID), "partition_id", t.PartitionID, "queue_name", t.Queue,
-		"partition_name", t.Partition, "message_payload", jsontext.Value(t.Payload))
+		"partition_name", t.Partition, "message_payload", wire.Stored(t.Payload))
 }
 
 // traceReader reads the body of a trace.

@@ -7,7 +7,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/audit"
@@ -38,7 +37,7 @@ func deadLetterRow(l *deadletter.Letter) wire.Fields {
 	}
 	row := wire.Fields{
 		"id", l.MessageID, "transactionId", transactionID, "partitionId", l.PartitionID, "queue", l.Queue,
-		"partition", l.Partition, "consumerGroup", l.Group, "errorMessage", l.Error, "retryCount", l.Failures, "data", jsontext.Value(l.Payload),
+		"partition", l.Partition, "consumerGroup", l.Group, "errorMessage", l.Error, "retryCount", l.Failures, "data", wire.Stored(l.Payload),
 	}
 	if l.PayloadError != "" {
 		row = append(row, "dataError", l.PayloadError)

@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -80,6 +82,22 @@ func (f Fields) MarshalJSONTo(to *jsontext.Encoder) error {
 		}
 	}
 	return to.WriteToken(jsontext.EndObject)
+}
+
+// Stored is JSON as the database has it. If it cannot be a part of the answer, because it is malformed or nested too deep,
+// the answer has its text as a string. A nil Stored is null.
+type Stored []byte
+
+// MarshalJSONTo writes the value or its text.
+func (s Stored) MarshalJSONTo(to *jsontext.Encoder) error {
+	if s == nil {
+		return to.WriteToken(jsontext.Null)
+	}
+	err := to.WriteValue(jsontext.Value(s))
+	if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
+		return to.WriteToken(jsontext.String(strings.ToValidUTF8(string(s), "\uFFFD")))
+	}
+	return err
 }
 
 // encoding writes an instant in UTC with milliseconds, an id as a string, and a

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
@@ -84,4 +85,13 @@ func TestJSONWritesInstantsIDsAndDurations(t *testing.T) {
 	want := `{"At":"2026-05-16T12:00:00.123Z","Never":null,"ID":"00000000-0000-0000-0000-000000000001","None":null,"For":1.5,` +
 		`"Payload":{"a":"\u0061\/\ud83d<","a":1.50e+2,"b":12345678901234567890},"Absent":null,"List":[],"Text":"<&>"}`
 	require.Equal(t, want, rec.Body.String(), "the bytes are the same")
+}
+
+// A stored value that is no JSON is shown as its text, and does not disturb its neighbours.
+func TestAStoredValueIsShown(t *testing.T) {
+	t.Parallel()
+	list := []Stored{Stored(` [1, "\ud800"]`), nil, Stored("{\"a\":\"\xff"), Stored("]"), Stored("1 2"), Stored(""), Stored("true")}
+	shown, err := json.Marshal(list, encoding)
+	require.NoError(t, err)
+	require.Equal(t, `[[1,"\ud800"],null,"{\"a\":\"�","]","1 2","",true]`, string(shown))
 }

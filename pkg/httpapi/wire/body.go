@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -93,9 +92,15 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 
 var byteOrderMark = []byte("\ufeff")
 
-// errorText matches the path of the error of an acknowledgment. A consumer that cuts a text may cut a character in two.
-// Half of it becomes U+FFFD. If the ack were refused, the message would be delivered again and again.
-var errorText = regexp.MustCompile(`^((acknowledgments|operations)\[\d+\]\.|ack\.)?error$`)
+// values are the values of clients in the bodies of all routes, as in portable.Rules.
+var values = []string{
+	"items[].payload", "operations[].payload", "operations[].data", "operations[].items[].payload", "operations[].items[].data",
+	"push_items[].payload", "push_items[].data", "state_ops[].value", "data",
+}
+
+// texts are the free texts. A consumer that cuts a text may cut a character in two. Half of it becomes U+FFFD. If an
+// ack were refused, the message would be delivered again and again.
+var texts = []string{"error", "acknowledgments[].error", "operations[].error", "ack.error", "reason"}
 
 // checked returns the body if its bytes can be read.
 func (r BodyReader) checked(body []byte) ([]byte, error) {
@@ -105,11 +110,8 @@ func (r BodyReader) checked(body []byte) ([]byte, error) {
 	if !utf8.Valid(body) {
 		return nil, queue.Invalidf("Invalid JSON: byte %d is not UTF-8", firstInvalid(body)+1)
 	}
-	if r.AnyJSON {
-		return body, nil
-	}
-	flaw := portable.Find("", body, func(f *portable.Flaw) bool { return f.LoneSurrogate && errorText.MatchString(f.Path) })
-	if flaw != nil {
+	rules := portable.Rules{Any: r.AnyJSON, Values: values, Texts: texts}
+	if flaw := rules.Find("", body); flaw != nil {
 		return nil, queue.Invalidf("%v", flaw)
 	}
 	return body, nil
