@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
@@ -69,22 +68,27 @@ type Entry struct {
 	Action             string
 	Target             Target
 
+	texts          Texts
 	parameters     json.RawMessage
 	begun, written bool
 }
 
-// New returns the entry of a request. Its principal is the one of ctx.
-func New(ctx context.Context, action, address, requestID string) *Entry {
-	e := &Entry{ID: queue.NewID(), Address: address, RequestID: requestID, Action: action, parameters: json.RawMessage("{}")}
-	if who := identity.From(ctx); who != nil {
-		e.Subject, e.TokenID = storable(who.Subject), storable(who.TokenID)
-	}
-	return e
+// Texts makes texts and JSON storable; see postgres.Pool.
+type Texts interface {
+	Storable(ctx context.Context, text string) string
+	StorableJSON(ctx context.Context, value []byte) []byte
 }
 
-// storable replaces what Postgres cannot store in a text.
-func storable(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+// New returns the entry of a request. Its principal is the one of ctx. Nil texts: all texts are storable.
+func New(ctx context.Context, texts Texts, action, address, requestID string) *Entry {
+	e := &Entry{ID: queue.NewID(), Address: address, RequestID: requestID, Action: action, texts: texts, parameters: json.RawMessage("{}")}
+	if who := identity.From(ctx); who != nil {
+		e.Subject, e.TokenID = who.Subject, who.TokenID
+	}
+	if texts != nil {
+		e.Subject, e.TokenID = texts.Storable(ctx, e.Subject), texts.Storable(ctx, e.TokenID)
+	}
+	return e
 }
 
 type key struct{}
@@ -108,6 +112,9 @@ func Begin(ctx context.Context, t Target, p Parameters) {
 	e.Target, e.begun = t, true
 	if text, err := json.Marshal(p); err == nil && len(p) > 0 { // the values of handlers always have JSON
 		e.parameters = text
+		if e.texts != nil {
+			e.parameters = e.texts.StorableJSON(ctx, text)
+		}
 	}
 }
 

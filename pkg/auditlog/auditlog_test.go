@@ -40,7 +40,7 @@ func TestFinishKeepsTheCommittedCounts(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	log := auditlog.New(pool, zap.New(core))
 	ctx := identity.With(t.Context(), &identity.Principal{Subject: "anna", TokenID: "t1"})
-	begin := func() *audit.Entry { return audit.New(ctx, audit.SeekGroup, "10.1.2.3", "r1") }
+	begin := func() *audit.Entry { return audit.New(ctx, pool, audit.SeekGroup, "10.1.2.3", "r1") }
 
 	log.Finish(ctx, begin(), "not_found") // not begun
 	invalid := begin()

@@ -58,8 +58,14 @@ type Filter struct {
 	Allowed []string
 }
 
-func (f *Filter) args() []any {
-	return []any{f.Queue, f.Group, f.Partition, zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), f.TransactionID, f.Error}
+// args returns the parameters of a statement. The error is compared as it was stored.
+func (f *Filter) args(ctx context.Context, pool *postgres.Pool) []any {
+	failure := f.Error
+	if failure != nil {
+		stored := pool.Storable(ctx, *failure)
+		failure = &stored
+	}
+	return []any{f.Queue, f.Group, f.Partition, zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), f.TransactionID, failure}
 }
 
 // ListKey is the sort key of a dead letter. A page of a list begins after a key. The zero ListKey is
@@ -96,7 +102,7 @@ func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offs
 	if total, _, err = l.count(ctx, &f); err != nil {
 		return nil, 0, postgres.Wrap(err)
 	}
-	rows, _ := l.pool.Query(ctx, sqlList, append(f.args(), zeronull.Timestamptz(after.FailedAt), after.ID, limit, offset, postgres.LikePatterns(f.Allowed))...)
+	rows, _ := l.pool.Query(ctx, sqlList, append(f.args(ctx, l.pool), zeronull.Timestamptz(after.FailedAt), after.ID, limit, offset, postgres.LikePatterns(f.Allowed))...)
 	letters, err = pgx.CollectRows(rows, l.readLetter) // also returns the error of Query
 	return letters, total, postgres.Wrapf(err, "listing dead letters")
 }
@@ -129,7 +135,7 @@ func (l *Letters) decrypt(payload []byte, encrypted bool, of seal.Message) (open
 
 // count returns the number of dead letters that a filter selects, and the clock of the database.
 func (l *Letters) count(ctx context.Context, f *Filter) (n int64, now time.Time, err error) {
-	if err := l.pool.QueryRow(ctx, sqlCount, append(f.args(), postgres.LikePatterns(f.Allowed))...).Scan(&n, &now); err != nil {
+	if err := l.pool.QueryRow(ctx, sqlCount, append(f.args(ctx, l.pool), postgres.LikePatterns(f.Allowed))...).Scan(&n, &now); err != nil {
 		return 0, now, fmt.Errorf("counting dead letters: %w", err)
 	}
 	return n, now, nil

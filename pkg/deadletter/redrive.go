@@ -164,7 +164,7 @@ func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, err
 func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size int64, take takeFunc) (b batch, taken int64, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(), zeronull.Timestamptz(after.FailedAt), after.ID, size)...)
+	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(ctx, l.pool), zeronull.Timestamptz(after.FailedAt), after.ID, size)...)
 	_, err = pgx.ForEachRow(rows, []any{&b.last.ID, &b.last.FailedAt, &b.epoch}, func() error { // also returns the error of Query
 		b.ids = append(b.ids, b.last.ID)
 		return nil

@@ -62,7 +62,7 @@ func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds S
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
 	var ids []int64
-	rows, _ := l.pool.Query(ctx, sqlSummary, append(f.args(), zeronull.Timestamptz(after.FailedAt), zeronull.Int8(after.ID),
+	rows, _ := l.pool.Query(ctx, sqlSummary, append(f.args(ctx, l.pool), zeronull.Timestamptz(after.FailedAt), zeronull.Int8(after.ID),
 		bounds.Examine, postgres.LikePatterns(f.Allowed), bounds.Groups, bounds.Letters)...)
 	var kind, examined int64
 	var end ListKey

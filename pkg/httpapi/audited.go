@@ -43,7 +43,7 @@ func (s *Server) confirmed(answer func(*wire.Params) (any, error)) echo.HandlerF
 func (s *Server) record(action string, p *wire.Params, answer func(*wire.Params) (any, error)) (any, error) {
 	id := requestID(p.Request().Header.Get(echo.HeaderXRequestID))
 	p.Response().Header().Set(echo.HeaderXRequestID, id)
-	entry := audit.New(p.Ctx(), action, p.RealIP(), id)
+	entry := audit.New(p.Ctx(), s.deps.Texts, action, p.RealIP(), id)
 	p.SetRequest(p.Request().WithContext(audit.With(p.Ctx(), entry)))
 	value, err := answer(p)
 	if err == nil {

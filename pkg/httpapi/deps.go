@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/belfry-mq/belfry/pkg/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/deadplane"
@@ -76,6 +77,8 @@ type Deps struct {
 	DeadLetters DeadLetters
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
+	// Texts makes texts of the audit storable. Nil: all are.
+	Texts audit.Texts
 	// Confirm waits until the disk and the synchronous standbys have all that the database shows. A handler may have found
 	// its work done by an earlier call whose commit still waits, or was canceled while it waited: see postgres.Confirm.
 	Confirm   func(ctx context.Context) error

@@ -29,7 +29,7 @@ func (s *Sequencer) reject(ctx context.Context, rows []row) error {
 	defer cancel()
 	ids, codes, reasons := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
 	for i, one := range rows {
-		ids[i], codes[i], reasons[i] = one.id, string(one.problem.Code), one.problem.Message
+		ids[i], codes[i], reasons[i] = one.id, string(one.problem.Code), s.SequencerPool.Storable(ctx, one.problem.Message)
 	}
 	if _, err := s.conn.Exec(ctx, sqlReject, ids, codes, reasons); err != nil {
 		return fmt.Errorf("rejecting %d rows: %w", len(rows), err)

@@ -26,6 +26,7 @@ type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
 	*losses
+	repertoire repertoire
 
 	// transactionPooled: see TransactionPooled. It is known once detected is true.
 	transactionPooled atomic.Bool
@@ -94,6 +95,7 @@ func (p *Pool) configure(ctx context.Context, conn *pgx.Conn) error {
 	if err := CheckVersion(conn); err != nil {
 		return err
 	}
+	p.repertoire.setEncoding(conn.PgConn().ParameterStatus("server_encoding"))
 	if p.TransactionPooled() {
 		return checkSettings(ctx, conn)
 	}

@@ -52,7 +52,7 @@ type Token struct {
 // Revoke revokes a token over conn, with a row of the audit. A token that is revoked already stays so.
 // Errors: those of Postgres.
 func Revoke(ctx context.Context, conn *pgx.Conn, id string, expiresAt time.Time) error {
-	entry := audit.New(ctx, audit.RevokeToken, audit.Session, queue.NewID().String())
+	entry := audit.New(ctx, nil, audit.RevokeToken, audit.Session, queue.NewID().String())
 	ctx = audit.With(ctx, entry)
 	parameters := audit.Parameters{"tokenId": id}
 	if !expiresAt.IsZero() {

@@ -14,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -106,19 +107,21 @@ type Page struct {
 	Bound int64
 }
 
-// Add stores a trace and returns its id. Errors: CodeNotFound when the message does not
+// Add stores a trace and returns its id. Texts that the encoding of the database lacks are stored with replacements. Errors: CodeNotFound when the message does not
 // exist, CodeUnavailable.
 func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
 	id := queue.NewID()
-	names := e.Names
-	if names == nil {
-		names = []string{}
+	names := []string{} // two that become one are stored once
+	for _, name := range e.Names {
+		if name = t.pool.Storable(ctx, name); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	var n int64
 	err := t.pool.QueryRow(ctx, sqlInsert, [16]byte(id), [16]byte(e.PartitionID), e.TransactionID,
-		e.Group, e.Type, t.worker, names, string(e.Data)).Scan(&n)
+		t.pool.Storable(ctx, e.Group), t.pool.Storable(ctx, e.Type), t.pool.Storable(ctx, t.worker), names, string(t.pool.StorableJSON(ctx, e.Data))).Scan(&n)
 	if err != nil {
 		return id, postgres.Wrap(fmt.Errorf("storing a trace of message %q: %w", e.TransactionID, err))
 	}
@@ -155,6 +158,7 @@ func (t *Traces) ByName(ctx context.Context, name string, after Position, page P
 	defer cancel()
 	since := pgtype.Timestamptz{Time: after.CreatedAt, Valid: !after.CreatedAt.IsZero()}
 	patterns := postgres.LikePatterns(page.Allowed)
+	name = t.pool.Storable(ctx, name)
 	err = t.pool.QueryRow(ctx, sqlByNameCount, name, patterns, zeronull.Int8(page.Bound)).Scan(&total)
 	if err == nil {
 		rows, _ := t.pool.Query(ctx, sqlByName, name, since, [16]byte(after.ID), page.Limit, page.Offset, patterns) // as in OfMessage

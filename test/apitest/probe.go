@@ -90,7 +90,7 @@ var hints = []string{
 	"toEnd", "timestamp", "Timestamp", "minLagSeconds", "subscriptionFrom", "toBeginning", "in the path", "Lease not found", "Message not found",
 	"status", "from is", "to is", "cursor is", "offset", "from must", "to must", "say which", "all must",
 	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "pg_dump",
-	"query_id", "partition_id", "name ", "source_queue", "config_hash", "allow_any_json", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "enabled (boolean)", "no such endpoint: ", "is not allowed on ",
+	"query_id", "partition_id", "name ", "source_queue", "config_hash", "allow_any_json", "half of a surrogate pair", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "enabled (boolean)", "no such endpoint: ", "is not allowed on ",
 }
 
 // Ask sends one request and checks the answer and the calls of the fakes.

@@ -1,15 +1,22 @@
 package integration_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/attach"
+	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/pkg/token"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -75,6 +82,72 @@ func TestADatabaseWithoutAnEncoding(t *testing.T) {
 	require.Len(t, waiting.delivery().ok(http.StatusOK).Messages, 1)
 	ask[any](c, get(groupsPath)).ok(http.StatusOK)
 	require.Empty(t, c.dlq("queue="+url.QueryEscape("日本")).Messages)
+}
+
+// No free text makes a verb fail, whatever the encoding of the database lacks: it is stored with replacements, and JSON with
+// escapes. é is in both encodings, and 😀 in none.
+func TestTextsThatADatabaseCannotStore(t *testing.T) {
+	t.Parallel()
+	const text = `é日本😀\u0000` // as JSON writes it
+	for encoding, want := range map[string]string{"LATIN1": "é???", "EUC_JP": "é日本?", "UTF8": "é日本😀"} {
+		t.Run(encoding, func(t *testing.T) {
+			t.Parallel()
+			nul := "?"
+			if encoding == "UTF8" {
+				nul = "\ufffd"
+			}
+			var auth token.Config
+			c := startOn(t, pgtest.EncodedDatabase(t, encoding), func(cfg *config.Config) {
+				cfg.Auth.Enabled, cfg.Auth.Secret = true, secret.Secret(strings.Repeat("s", 32))
+				auth = cfg.Auth
+			}).client(t).loose()
+			bearer, err := token.Sign(auth, token.Request{Subject: "é日本😀", Role: identity.Admin, Lifetime: time.Hour}, token.SecretKey(auth.Secret.Reveal()))
+			require.NoError(t, err)
+			do := func(what call, status int) answer[any] {
+				t.Helper()
+				what.Token = "Bearer " + bearer
+				got := ask[any](c, what)
+				require.Equal(t, status, got.Status, "%s: %.200s", what.Body, got.Raw)
+				return got
+			}
+			registered := read[streamQuery](t, do(post("/streams/v1/queries", `{"name":"s","source_queue":"q","config_hash":"1"}`), http.StatusOK).reply).body
+
+			for i, way := range []struct{ path, body string }{
+				{"/api/v1/ack", `{"transactionId":"1","partitionId":%[1]q,"leaseId":%[2]q,"status":"dlq","error":"` + text + `"}`},
+				{"/api/v1/ack/batch", `{"acknowledgments":[{"transactionId":"1","partitionId":%[1]q,"leaseId":%[2]q,"status":"dlq","error":"` + text + `"}]}`},
+				{"/api/v1/transaction", `{"operations":[{"type":"ack","transactionId":"1","partitionId":%[1]q,"leaseId":%[2]q,"status":"dlq","error":"` + text + `"}]}`},
+				{"/streams/v1/cycle", `{"query_id":"` + registered.QueryID + `","partition_id":%[1]q,"ack":{"transactionId":"1","leaseId":%[2]q,"status":"failed","error":"` + text + `"}}`},
+				{"/api/v1/messages/%[1]s/1/dlq", `{"error":"` + text + `"}`},
+			} {
+				name := fmt.Sprint("q", i)
+				do(post("/api/v1/push", `{"items":[{"queue":"`+name+`","transactionId":"1","payload":1}]}`), http.StatusCreated)
+				d := read[delivery](t, do(get("/api/v1/pop/queue/"+name), http.StatusOK).reply).body
+				require.Contains(t, string(do(get("/api/v1/messages/"+d.PartitionID+"/1"), http.StatusOK).Raw), `"producerSub":"`+want+`"`)
+				do(post(fmt.Sprintf(way.path+"%.0[1]s", d.PartitionID), fmt.Sprintf(way.body+"%.0[1]s%.0[2]s", d.PartitionID, d.LeaseID)), http.StatusOK)
+				found := read[letters](t, do(get("/api/v1/dlq?queue="+name), http.StatusOK).reply).body.Messages
+				require.Len(t, found, 1, way.path)
+				require.Equal(t, want+nul, found[0].ErrorMessage, way.path)
+			}
+
+			d := read[[]pushed](t, do(post("/api/v1/push", `{"items":[{"queue":"q","transactionId":"1","payload":1}]}`), http.StatusCreated).reply).body
+			do(post("/api/v1/traces", fmt.Sprintf(`{"partitionId":%q,"transactionId":"1","eventType":"é日本😀","consumerGroup":"é日本😀","traceNames":["é日本😀"],"data":{"日":"é日本😀\u0000"}}`, d[0].PartitionID)), http.StatusCreated)
+			of := read[traces](t, do(get("/api/v1/traces/by-name/"+url.PathEscape("é日本😀")), http.StatusOK).reply).body
+			require.Len(t, of.Traces, 1)
+			require.Equal(t, []any{want, map[string]any{"日": "é日本😀\x00"}}, []any{of.Traces[0].EventType, of.Traces[0].Data})
+
+			do(post("/api/v1/resources/queues/q/pause", `{"reason":"é日本😀\ud83d"}`), http.StatusOK)
+			entries := read[auditPage](t, do(get("/api/v1/audit?action=delivery.pause"), http.StatusOK).reply).body.Entries
+			require.Len(t, entries, 1)
+			require.JSONEq(t, `{"reason":"é日本😀\ufffd"}`, string(entries[0].Parameters))
+			require.Contains(t, string(do(remove("/api/v1/dlq?queue=q0&error="+url.QueryEscape("é日本😀\ufffd")), http.StatusOK).Raw), `"purged":1`)
+
+			execute(t, producer(t, c.dsn), `SELECT belfry.push('q', '{"\u65e5\u672c": 1e400}'::text)`)
+			until(t, "the row is rejected", func() (rejected bool) {
+				c.scan(t, `SELECT EXISTS (SELECT FROM belfry.inbox_rejected)`, nil, &rejected)
+				return rejected
+			})
+		})
+	}
 }
 
 // With a Turkish locale, the uppercase of i is not I.

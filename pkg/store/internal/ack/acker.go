@@ -94,6 +94,8 @@ type Call struct {
 	Seqs []int64
 	// ofLog: the lease of the item delivered its message from the log.
 	ofLog []bool
+	// owned: Items are a copy.
+	owned bool
 }
 
 // NewCall returns a call for items.
@@ -123,8 +125,17 @@ func (call *Call) Add(like int, seq int64, status queue.AckStatus) {
 	call.ofLog = append(call.ofLog, call.ofLog[like])
 }
 
-// Resolve finds the partitions of call, and the positions of recently delivered messages.
+// Resolve finds the partitions of call, and the positions of recently delivered messages. It makes error texts of the
+// call storable.
 func (a *Acker) Resolve(ctx context.Context, call *Call) error {
+	for i := range call.Items {
+		if text := a.Pool.Storable(ctx, call.Items[i].Error); text != call.Items[i].Error {
+			if !call.owned {
+				call.Items, call.owned = slices.Clone(call.Items), true
+			}
+			call.Items[i].Error = text
+		}
+	}
 	ids := make([]queue.ID, len(call.Items))
 	var wanted []queue.ID
 	seen := map[queue.ID]bool{}

@@ -64,7 +64,7 @@ func (p *Pusher) Close(ctx context.Context) error { return p.flushes.Close(ctx) 
 func (p *Pusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	ctx, cancel := p.Pool.Bounded(ctx)
 	defer cancel()
-	items, err := p.ResolveDelays(ctx, items)
+	items, err := p.Prepare(ctx, items)
 	if err != nil {
 		return nil, postgres.Wrap(err)
 	}
@@ -210,8 +210,18 @@ func (call *Call) Demands() []quota.Demand {
 	return demands
 }
 
-// ResolveDelays turns the delays of items into instants of the database's clock.
-func (p *Pusher) ResolveDelays(ctx context.Context, items []queue.PushItem) ([]queue.PushItem, error) {
+// Prepare turns the delays of items into instants of the database's clock, and their subjects into texts that it can
+// store.
+func (p *Pusher) Prepare(ctx context.Context, items []queue.PushItem) ([]queue.PushItem, error) {
+	for i := range items {
+		if text := p.Pool.Storable(ctx, items[i].ProducerSub); text != items[i].ProducerSub {
+			items = slices.Clone(items)
+			for at := range items {
+				items[at].ProducerSub = p.Pool.Storable(ctx, items[at].ProducerSub)
+			}
+			break
+		}
+	}
 	if !slices.ContainsFunc(items, func(item queue.PushItem) bool { return item.Delay > 0 }) {
 		return items, nil
 	}

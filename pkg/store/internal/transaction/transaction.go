@@ -82,7 +82,7 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	}
 	entry := t.audit(ctx)
 	var err error
-	if t.push.Items, err = r.Pushes.ResolveDelays(ctx, t.push.Items); err != nil {
+	if t.push.Items, err = r.Pushes.Prepare(ctx, t.push.Items); err != nil {
 		return queue.TransactionResult{}, postgres.Wrap(err)
 	}
 	var waitUntil time.Time // all waits for contended cursors together last contention.Patience
