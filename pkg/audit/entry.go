@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
@@ -79,16 +80,21 @@ type Texts interface {
 	StorableJSON(ctx context.Context, value []byte) []byte
 }
 
-// New returns the entry of a request. Its principal is the one of ctx. Nil texts: all texts are storable.
+// New returns the entry of a request. Its principal is the one of ctx. Nil texts: the database has the encoding UTF8.
 func New(ctx context.Context, texts Texts, action, address, requestID string) *Entry {
 	e := &Entry{ID: queue.NewID(), Address: address, RequestID: requestID, Action: action, texts: texts, parameters: json.RawMessage("{}")}
 	if who := identity.From(ctx); who != nil {
-		e.Subject, e.TokenID = who.Subject, who.TokenID
+		e.Subject, e.TokenID = storable(who.Subject), storable(who.TokenID)
 	}
 	if texts != nil {
 		e.Subject, e.TokenID = texts.Storable(ctx, e.Subject), texts.Storable(ctx, e.TokenID)
 	}
 	return e
+}
+
+// storable replaces what no database of Postgres can store in a text.
+func storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 type key struct{}

@@ -2,9 +2,11 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
@@ -84,7 +87,7 @@ func TestNestingIsLimited(t *testing.T) {
 		for _, body := range []string{open, `{"items":[{"queue":"q","payload":` + open, `{"options":` + open, `{"acknowledgments":` + open} {
 			deep := body + strings.Repeat(open, 20_000)
 			for route := range bodyRoutes {
-				for anyJSON, want := range map[bool]string{false: "level 501", true: "Invalid JSON"} {
+				for anyJSON, want := range map[bool]string{false: "level 501", true: "level 9991"} {
 					f := &apitest.Fakes{}
 					s, _ := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.AllowAnyJSON = anyJSON })
 					require.Contains(t, apitest.RequireError(t, apitest.Send(s, apitest.Request("POST", route, deep)), 400), want)
@@ -93,7 +96,7 @@ func TestNestingIsLimited(t *testing.T) {
 			}
 		}
 	}
-	for depth, anyJSON := range map[int]bool{497: false, 5_000: true} { // a push has three levels around a payload
+	for depth, anyJSON := range map[int]bool{500: false, 9_990: true} {
 		payload := strings.Repeat("[", depth) + strings.Repeat("]", depth)
 		f := &apitest.Fakes{}
 		s, _ := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.AllowAnyJSON = anyJSON })
@@ -152,4 +155,36 @@ func TestAnnouncedLengthTakesLittleMemory(t *testing.T) {
 		require.Greater(t, body.ready, 42)
 		require.LessOrEqual(t, body.ready, most)
 	}
+}
+
+// A compressed body is refused by its header on every route that reads a body, before it is read.
+func TestACompressedBodyIsRefused(t *testing.T) {
+	t.Parallel()
+	var document struct {
+		Paths map[string]map[string]struct{ RequestBody any }
+	}
+	require.NoError(t, json.Unmarshal(openapi.Document, &document))
+	routes := 0
+	for path, methods := range document.Paths {
+		for method, operation := range methods {
+			if operation.RequestBody == nil {
+				continue
+			}
+			routes++
+			for _, encoding := range []string{"gzip", "identity, br"} {
+				f := &apitest.Fakes{}
+				s, _ := apitest.Server(f, func(*httpapi.Config, *httpapi.Deps) {})
+				r := apitest.Request(strings.ToUpper(method), regexp.MustCompile(`{\w+}`).ReplaceAllString(path, "0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f"), "{}")
+				r.Header.Set("Content-Encoding", encoding)
+				text := apitest.RequireError(t, apitest.Send(s, r), 415)
+				require.Equal(t, "the body has the Content-Encoding "+encoding+", which is not accepted: send it without compression", text, path)
+				require.False(t, f.Reached(), path)
+			}
+		}
+	}
+	s, _ := apitest.Server(&apitest.Fakes{}, func(*httpapi.Config, *httpapi.Deps) {})
+	r := apitest.Request("POST", "/api/v1/push", `{"items":[]}`)
+	r.Header.Set("Content-Encoding", "Identity")
+	require.Equal(t, 201, apitest.Send(s, r).Code)
+	require.Greater(t, routes, 20)
 }

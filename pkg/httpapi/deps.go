@@ -77,7 +77,7 @@ type Deps struct {
 	DeadLetters DeadLetters
 	Traces      adminplane.Traces
 	Audit       adminplane.Audit
-	// Texts makes texts of the audit storable. Nil: all are.
+	// Texts makes texts of the audit storable. Nil: its encoding is UTF8.
 	Texts audit.Texts
 	// Confirm waits until the disk and the synchronous standbys have all that the database shows. A handler may have found
 	// its work done by an earlier call whose commit still waits, or was canceled while it waited: see postgres.Confirm.

@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -137,14 +138,15 @@ func (s *Sequencer) readRow(rows pgx.Rows) (one row, snapshot string, ok bool, e
 
 // check returns the error with which a push over HTTP would be refused, or nil.
 func (s *Sequencer) check(item *queue.PushItem, payloadBytes int64, tooLate bool) *queue.Error {
+	for _, err := range []error{queue.CheckName("the name of the queue", item.Queue), queue.CheckName("the name of the partition", item.Partition)} {
+		if coded := (*queue.Error)(nil); errors.As(err, &coded) {
+			return coded
+		}
+	}
 	switch {
 	case payloadBytes > s.cfg.MaxPayload:
 		return &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf(
 			"the payload has %d bytes: at most %d are allowed (http.max_body_bytes)", payloadBytes, s.cfg.MaxPayload)}
-	case len(item.Queue) > queue.MaxNameBytes:
-		return queue.Invalidf("the name of the queue is %d bytes long: at most %d are allowed", len(item.Queue), queue.MaxNameBytes)
-	case len(item.Partition) > queue.MaxNameBytes:
-		return queue.Invalidf("the name of the partition is %d bytes long: at most %d are allowed", len(item.Partition), queue.MaxNameBytes)
 	case utf8.RuneCountInString(item.TransactionID) > queue.MaxTransactionIDRunes:
 		return queue.Invalidf("transaction_id is %d characters long: at most %d are allowed",
 			utf8.RuneCountInString(item.TransactionID), queue.MaxTransactionIDRunes)

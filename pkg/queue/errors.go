@@ -23,6 +23,8 @@ const (
 	CodeTooLarge Code = "too_large"
 	// CodeTooSlow: the body did not arrive in time. HTTP 408.
 	CodeTooSlow Code = "too_slow"
+	// CodeEncoded: the body is compressed, which the server does not accept. HTTP 415.
+	CodeEncoded Code = "encoded"
 	// CodeNotFound: the named object does not exist. HTTP 404.
 	CodeNotFound Code = "not_found"
 	// CodeLeaseGone: the lease expired or never existed. HTTP 409.

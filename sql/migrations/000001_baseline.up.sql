@@ -9,7 +9,7 @@ CREATE SCHEMA IF NOT EXISTS belfry;
 CREATE TABLE belfry.queue (
     id                          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid                         uuid NOT NULL DEFAULT gen_random_uuid(),
-    name                        text NOT NULL CHECK (octet_length(name) <= 255),
+    name                        text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     -- Tags that a pop can filter by: configured, or the first two parts of a dotted name.
     namespace                   text NOT NULL DEFAULT '',
     task                        text NOT NULL DEFAULT '',
@@ -84,7 +84,7 @@ CREATE TABLE belfry.partition (
     closed        boolean NOT NULL DEFAULT false,
     -- No pop returns a message of it; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
-    name          text NOT NULL CHECK (octet_length(name) <= 255),
+    name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         vacuum_truncate = false, toast.vacuum_truncate = false);
@@ -122,7 +122,7 @@ CREATE TABLE belfry.message (
 CREATE TABLE belfry.consumer_group (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue_id    bigint NOT NULL REFERENCES belfry.queue (id),
-    name        text NOT NULL CHECK (octet_length(name) <= 255),
+    name        text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     -- Where the group starts: at the first message, after the newest message, or at start_at.
     mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
     start_at    timestamptz,
@@ -1283,8 +1283,8 @@ DECLARE
 BEGIN
     PERFORM belfry.check_attachable(target);
     key := coalesce(key, '{}');
-    IF queue IS NULL OR queue = '' OR octet_length(queue) > 255 THEN
-        RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
+    IF queue IS NULL OR queue IN ('', '.', '..') OR octet_length(queue) > 255 THEN
+        RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes, and is not . or ..' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
     -- In a fixed order, so equal arguments give equal text.
@@ -1684,10 +1684,10 @@ END $$;
 -- From sql/functions/attach/partition_of.sql.
 
 -- Returns the partition name for a key: the texts that are not NULL, joined by a slash. A name
--- above 255 bytes is replaced by its hash.
+-- above 255 bytes is replaced by its hash, and so are . and .., which clients remove from paths.
 CREATE FUNCTION belfry.partition_of(VARIADIC p_key text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN k.name IS NULL OR k.name = '' THEN 'Default'
-                WHEN pg_catalog.octet_length(k.name) > 255 THEN 'md5:' || pg_catalog.md5(k.name)
+                WHEN pg_catalog.octet_length(k.name) > 255 OR k.name IN ('.', '..') THEN 'md5:' || pg_catalog.md5(k.name)
                 ELSE k.name END
       FROM (SELECT pg_catalog.array_to_string(p_key, '/') AS name) AS k
 $$;
@@ -2353,17 +2353,17 @@ END $$;
 
 -- From sql/functions/consume/check_names.sql.
 
--- Raises an error if a queue name or a group name is NULL, empty, longer than 255 bytes or not
+-- Raises an error if a queue name or a group name is NULL, empty, . or .., longer than 255 bytes or not
 -- valid UTF-8.
 CREATE FUNCTION belfry.check_names(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
     PERFORM pg_catalog.convert_to(p_queue, 'UTF8'), pg_catalog.convert_to(p_group, 'UTF8');
-    IF coalesce(octet_length(p_queue) NOT BETWEEN 1 AND 255, true) THEN
-        RAISE EXCEPTION 'the name of the queue is %', coalesce(octet_length(p_queue) || ' bytes long', 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
-    ELSIF coalesce(octet_length(p_group) NOT BETWEEN 1 AND 255, true) THEN
-        RAISE EXCEPTION 'the name of the consumer group is %', coalesce(octet_length(p_group) || ' bytes long', 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
+    IF coalesce(octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue IN ('.', '..'), true) THEN
+        RAISE EXCEPTION 'the name of the queue is %', coalesce(CASE WHEN p_queue IN ('.', '..') THEN p_queue ELSE octet_length(p_queue) || ' bytes long' END, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
+    ELSIF coalesce(octet_length(p_group) NOT BETWEEN 1 AND 255 OR p_group IN ('.', '..'), true) THEN
+        RAISE EXCEPTION 'the name of the consumer group is %', coalesce(CASE WHEN p_group IN ('.', '..') THEN p_group ELSE octet_length(p_group) || ' bytes long' END, 'NULL')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
     END IF;
 END $$;
 
@@ -3137,9 +3137,9 @@ BEGIN
     IF p_queue IS NULL THEN
         RAISE EXCEPTION 'the queue is NULL' USING ERRCODE = 'null_value_not_allowed',
             HINT = 'Name the queue in the first argument: belfry.push(''orders'', ''{"id": 1}'').';
-    ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 THEN
-        RAISE EXCEPTION 'the name of the queue is % bytes long', octet_length(p_queue)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
+    ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue IN ('.', '..') THEN
+        RAISE EXCEPTION 'the name of the queue is %', CASE WHEN p_queue IN ('.', '..') THEN p_queue ELSE octet_length(p_queue) || ' bytes long' END
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
     ELSIF p_delay IS NOT NULL AND p_visible_at IS NOT NULL THEN
         RAISE EXCEPTION 'delay and visible_at say the same thing'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
@@ -3207,9 +3207,9 @@ BEGIN
     IF payload IS NULL THEN
         RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
             HINT = 'For the JSON value null write ''null''; of a row make JSON with to_json(row).';
-    ELSIF octet_length(partition) > 255 THEN
-        RAISE EXCEPTION 'belfry.push: the name of the partition is % bytes long', octet_length(partition)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 bytes are allowed.';
+    ELSIF octet_length(partition) > 255 OR partition IN ('.', '..') THEN
+        RAISE EXCEPTION 'belfry.push: the name of the partition is %', CASE WHEN partition IN ('.', '..') THEN partition ELSE octet_length(partition) || ' bytes long' END
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes, and is not . or .., which clients remove from paths.';
     ELSIF char_length(v_id) > 255 THEN
         RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed; a hash of it will do.';
@@ -3268,12 +3268,12 @@ BEGIN
     END IF;
     -- unnest pairs the arrays, whatever their bounds and dimensions are.
     SELECT array_agg(coalesce(nullif(p.id, ''), belfry.uuid_v7()::text) ORDER BY p.nth),
-           min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
+           min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR p.lane IN ('.', '..') OR char_length(p.id) > 255)
       INTO v_ids, v_bad
       FROM unnest(payloads, partitions, transaction_ids) WITH ORDINALITY AS p(payload, lane, id, nth);
     IF v_bad IS NOT NULL THEN
         RAISE EXCEPTION 'belfry.push_many: message % cannot be pushed', v_bad USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'A payload must not be NULL, a partition has at most 255 bytes, a transaction id at most 255 characters.';
+            HINT = 'A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.';
     END IF;
     INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
     SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at
@@ -4348,4 +4348,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '89f26db924a9c5335c42cc5d5d174034de7ba765d6f4220fcb4aff9926e9f11f';
+COMMENT ON FUNCTION belfry.baseline() IS 'db0f7bb5cc593583d5c91f771163d0310dc3f950be3ad2850353f18f6f67ae4a';

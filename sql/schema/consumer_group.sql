@@ -2,7 +2,7 @@
 CREATE TABLE belfry.consumer_group (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue_id    bigint NOT NULL REFERENCES belfry.queue (id),
-    name        text NOT NULL CHECK (octet_length(name) <= 255),
+    name        text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     -- Where the group starts: at the first message, after the newest message, or at start_at.
     mode        text NOT NULL DEFAULT 'all' CHECK (mode IN ('all', 'new', 'timestamp')),
     start_at    timestamptz,

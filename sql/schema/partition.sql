@@ -31,7 +31,7 @@ CREATE TABLE belfry.partition (
     closed        boolean NOT NULL DEFAULT false,
     -- No pop returns a message of it; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
-    name          text NOT NULL CHECK (octet_length(name) <= 255),
+    name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
 ) WITH (fillfactor = 20, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
         vacuum_truncate = false, toast.vacuum_truncate = false);

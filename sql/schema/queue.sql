@@ -3,7 +3,7 @@
 CREATE TABLE belfry.queue (
     id                          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid                         uuid NOT NULL DEFAULT gen_random_uuid(),
-    name                        text NOT NULL CHECK (octet_length(name) <= 255),
+    name                        text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     -- Tags that a pop can filter by: configured, or the first two parts of a dotted name.
     namespace                   text NOT NULL DEFAULT '',
     task                        text NOT NULL DEFAULT '',

@@ -127,7 +127,7 @@ func requireSharedAnswers(t *testing.T, o *operation, at string) {
 	t.Helper()
 	answers := child(o.node, "responses")
 	if _, ok := o.node["requestBody"]; ok {
-		for _, status := range []string{"400", "408", "413"} {
+		for _, status := range []string{"400", "408", "413", "415"} {
 			require.Contains(t, answers, status, at)
 		}
 	}

@@ -23,6 +23,7 @@ var statuses = map[queue.Code]int{
 	queue.CodeForbidden:       http.StatusForbidden,
 	queue.CodeTooLarge:        http.StatusRequestEntityTooLarge,
 	queue.CodeTooSlow:         http.StatusRequestTimeout,
+	queue.CodeEncoded:         http.StatusUnsupportedMediaType,
 	queue.CodeNotFound:        http.StatusNotFound,
 	queue.CodeLeaseGone:       http.StatusConflict,
 	queue.CodeQueueFull:       http.StatusTooManyRequests,

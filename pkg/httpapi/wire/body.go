@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -55,12 +56,16 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 }
 
 // Read returns the whole body. It returns the context's error when the client
-// has disconnected, CodeTooLarge above the limit, CodeTooSlow after
+// has disconnected, CodeEncoded for a compressed body, CodeTooLarge above the limit, CodeTooSlow after
 // http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room, and
 // CodeInvalid for a body that is empty or is not UTF-8. JSON that some client
 // cannot read is CodeInvalid too. A byte order mark at the start is left out.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()
+	if encoding := strings.Join(request.Header.Values(echo.HeaderContentEncoding), ", "); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		return nil, &queue.Error{Code: queue.CodeEncoded, Message: "the body has the Content-Encoding " + Clip(encoding) +
+			", which is not accepted: send it without compression"}
+	}
 	buf := &bytes.Buffer{}
 	if 0 < request.ContentLength {
 		buf.Grow(int(min(request.ContentLength, firstBuffer)) + bytes.MinRead)

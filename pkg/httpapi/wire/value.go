@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -62,18 +61,7 @@ func WholeNumber(field string, value jsontext.Value) (int64, error) {
 
 // CheckName refuses a text that cannot be the name of a queue, partition,
 // group or tag.
-func CheckName(field, name string) error {
-	switch {
-	case !utf8.ValidString(name):
-		return queue.Invalidf("%s is not UTF-8", field)
-	case len(name) > queue.MaxNameBytes:
-		return queue.Invalidf("%s is %d bytes long: at most %d are allowed", field, len(name), queue.MaxNameBytes)
-	case strings.ContainsRune(name, 0):
-		return queue.Invalidf("%s contains a NUL character: remove it", field)
-	default:
-		return nil
-	}
-}
+func CheckName(field, name string) error { return queue.CheckName(field, name) }
 
 // ReplaceNUL replaces each NUL, which Postgres cannot store, with U+FFFD.
 func ReplaceNUL(s string) string { return strings.ReplaceAll(s, "\x00", "\uFFFD") }

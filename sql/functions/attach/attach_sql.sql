@@ -22,8 +22,8 @@ DECLARE
 BEGIN
     PERFORM belfry.check_attachable(target);
     key := coalesce(key, '{}');
-    IF queue IS NULL OR queue = '' OR octet_length(queue) > 255 THEN
-        RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes' USING ERRCODE = 'invalid_parameter_value';
+    IF queue IS NULL OR queue IN ('', '.', '..') OR octet_length(queue) > 255 THEN
+        RAISE EXCEPTION 'the name of a queue has 1 to 255 bytes, and is not . or ..' USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM convert_to(concat_ws(' ', queue, condition, target, key, columns), 'UTF8');
     -- In a fixed order, so equal arguments give equal text.

@@ -8,9 +8,9 @@ BEGIN
     IF p_queue IS NULL THEN
         RAISE EXCEPTION 'the queue is NULL' USING ERRCODE = 'null_value_not_allowed',
             HINT = 'Name the queue in the first argument: belfry.push(''orders'', ''{"id": 1}'').';
-    ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 THEN
-        RAISE EXCEPTION 'the name of the queue is % bytes long', octet_length(p_queue)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes.';
+    ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue IN ('.', '..') THEN
+        RAISE EXCEPTION 'the name of the queue is %', CASE WHEN p_queue IN ('.', '..') THEN p_queue ELSE octet_length(p_queue) || ' bytes long' END
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
     ELSIF p_delay IS NOT NULL AND p_visible_at IS NOT NULL THEN
         RAISE EXCEPTION 'delay and visible_at say the same thing'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';

@@ -13,9 +13,9 @@ BEGIN
     IF payload IS NULL THEN
         RAISE EXCEPTION 'belfry.push: the payload is NULL' USING ERRCODE = 'null_value_not_allowed',
             HINT = 'For the JSON value null write ''null''; of a row make JSON with to_json(row).';
-    ELSIF octet_length(partition) > 255 THEN
-        RAISE EXCEPTION 'belfry.push: the name of the partition is % bytes long', octet_length(partition)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 bytes are allowed.';
+    ELSIF octet_length(partition) > 255 OR partition IN ('.', '..') THEN
+        RAISE EXCEPTION 'belfry.push: the name of the partition is %', CASE WHEN partition IN ('.', '..') THEN partition ELSE octet_length(partition) || ' bytes long' END
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes, and is not . or .., which clients remove from paths.';
     ELSIF char_length(v_id) > 255 THEN
         RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed; a hash of it will do.';

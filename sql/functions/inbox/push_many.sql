@@ -18,12 +18,12 @@ BEGIN
     END IF;
     -- unnest pairs the arrays, whatever their bounds and dimensions are.
     SELECT array_agg(coalesce(nullif(p.id, ''), belfry.uuid_v7()::text) ORDER BY p.nth),
-           min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR char_length(p.id) > 255)
+           min(p.nth) FILTER (WHERE p.payload IS NULL OR octet_length(p.lane) > 255 OR p.lane IN ('.', '..') OR char_length(p.id) > 255)
       INTO v_ids, v_bad
       FROM unnest(payloads, partitions, transaction_ids) WITH ORDINALITY AS p(payload, lane, id, nth);
     IF v_bad IS NOT NULL THEN
         RAISE EXCEPTION 'belfry.push_many: message % cannot be pushed', v_bad USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'A payload must not be NULL, a partition has at most 255 bytes, a transaction id at most 255 characters.';
+            HINT = 'A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.';
     END IF;
     INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
     SELECT push_many.queue, coalesce(p.lane, 'Default'), p.payload, p.id, push_many.trace_id, v_at
