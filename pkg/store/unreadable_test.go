@@ -66,6 +66,57 @@ func TestAGroupReceivesTheMessagesBesideAnUnreadableOne(t *testing.T) {
 	}
 }
 
+// The readable messages before an unreadable one are delivered, by every kind of claim. Only the pop after them fails.
+func TestTheMessagesBeforeAnUnreadableOneAreDelivered(t *testing.T) {
+	t.Parallel()
+	for _, autoAck := range []bool{false, true} {
+		for _, byRound := range []bool{false, true} {
+			t.Run(fmt.Sprintf("autoAck %t, round %t", autoAck, byRound), func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t)
+				b.register("g")
+				b.push("damaged", "1", "2", "3")
+				b.pushUnreadable("damaged")
+				b.push("damaged", "behind")
+				req := request("g", 10)
+				req.AutoAck = autoAck
+				target, _, err := b.Resolve(t.Context(), req)
+				require.NoError(t, err)
+				b.scan(`SELECT id FROM belfry.partition WHERE name = 'damaged'`, nil, &target.Partition)
+				take := func() (queue.Delivery, error) {
+					if !byRound {
+						return b.Pop(t.Context(), req)
+					}
+					deliveries, err := b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
+					if err != nil {
+						return queue.Delivery{}, err
+					}
+					return deliveries[0], nil
+				}
+				var got []string
+				for len(got) < 3 {
+					d, err := take()
+					require.NoError(t, err)
+					require.NotEmpty(t, d.Messages)
+					got = append(got, transactionIDs(d)...)
+					if !autoAck {
+						b.ack(d, queue.AckCompleted, d.Messages...)
+					}
+				}
+				require.Equal(t, []string{"1", "2", "3"}, got)
+				_, err = take()
+				require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
+				b.exec(`SELECT belfry.delete_message(id, 'unreadable') FROM belfry.partition WHERE name = 'damaged'`)
+				b.retryNow()
+				d, err := take()
+				require.NoError(t, err)
+				require.Equal(t, []string{"behind"}, transactionIDs(d))
+				require.Zero(t, b.stranded())
+			})
+		}
+	}
+}
+
 // A pop that finds nothing but an unreadable message gets an error, and so does a claim of its
 // partition. The partition is due again after a minute, or when an operator deletes the message.
 func TestAnUnreadableMessageIsTriedAgain(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -120,7 +121,8 @@ func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.T
 	return one, err
 }
 
-// together makes one claim together with the claims of other callers.
+// together makes one claim together with the claims of other callers. Where a message of the partition cannot be read or
+// opened, it claims the messages before that message.
 func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
 	one := newCall(req, target)
 	if !c.reserve(one) {
@@ -141,6 +143,9 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	if err := manager.Do(ctx, one, stripes, size); err != nil {
 		c.orphan(err, false, one)
 		if target.Partition != 0 && postgres.Unreadable(err) {
+			if req.Batch > 1 {
+				return c.together(ctx, withBatch(req, req.Batch/2), target)
+			}
 			err = c.postpone(ctx, one, err)
 		}
 		return nil, err
@@ -152,7 +157,18 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	if err := one.refusal(); err != nil {
 		return nil, err
 	}
+	if n := one.openedBefore; n > 0 {
+		target.Partition = one.unopenedPartition
+		return c.together(ctx, withBatch(req, n), target)
+	}
 	return one, one.delivery.Unopened
+}
+
+// withBatch returns a request for fewer messages: those before one that cannot be delivered.
+func withBatch(req *queue.PopRequest, batch int) *queue.PopRequest {
+	fewer := *req
+	fewer.Batch = batch
+	return &fewer
 }
 
 // flush makes claims in one transaction.
@@ -188,9 +204,14 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	if err != nil {
 		c.orphan(err, taken, calls...)
 		if !taken && len(calls) == 1 && postgres.Unreadable(err) {
-			if one := calls[0]; one.target.Partition != 0 {
+			switch one := calls[0]; {
+			case one.target.Partition != 0 && one.req.Batch > 1:
+				fewer := slices.Clone(assignments)
+				fewer[at[0]].Request = withBatch(one.req, one.req.Batch/2)
+				return c.Round(ctx, fewer)
+			case one.target.Partition != 0:
 				err = c.postpone(ctx, one, err)
-			} else {
+			default:
 				deliveries[at[0]] = queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, Contested: true}
 				return deliveries, nil
 			}

@@ -135,6 +135,10 @@ type result struct {
 	encrypted []int
 	// unopened are the partitions with a payload that cannot be opened.
 	unopened []*queue.Partition
+	// openedBefore is how many messages of unopenedPartition were opened before the first one that cannot be
+	// opened. They are claimed again without it.
+	openedBefore      int
+	unopenedPartition int64
 	// saw is what the scan saw; its Now is zero when the scan moves no floors.
 	saw scanfloor.Observation
 	// settled: the claim or the settling after it changed a cursor that was due without anything

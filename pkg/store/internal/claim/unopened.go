@@ -35,13 +35,17 @@ func (c *Claimer) open(one *call, named map[int64]*queue.Partition) {
 			continue
 		}
 		one.unopened = append(one.unopened, p)
+		if one.delivery.Unopened == nil {
+			one.delivery.Unopened = unopenedError(m, p, err)
+		}
+		if before := i - slices.Index(one.partitionOf, one.partitionOf[i]); before > 0 {
+			one.openedBefore, one.unopenedPartition = before, one.partitionOf[i]
+			return // the partition is claimed again for the messages before it
+		}
 		c.Log.Error("A message cannot be opened. The group does not receive its partition until the retry.",
 			zap.String("queue", p.Queue), zap.String("group", one.req.Group), zap.String("partition", p.Name),
 			zap.Stringer("message_id", m.ID), zap.String("transaction_id", m.TransactionID),
 			zap.Duration("retry_in", undeliverableRetry), zap.Error(err))
-		if one.delivery.Unopened == nil {
-			one.delivery.Unopened = unopenedError(m, p, err)
-		}
 	}
 }
 
@@ -61,9 +65,13 @@ type unopened struct{ error }
 func (e unopened) Unwrap() error { return e.error }
 
 // giveBackUnopened gives back a claim with payloads that cannot be opened. Their partitions are due
-// again after undeliverableRetry, so that pops of the group deliver the other partitions.
+// again after undeliverableRetry, so that pops of the group deliver the other partitions. If messages
+// before such a payload can be delivered, the partitions are due at once.
 func (c *Claimer) giveBackUnopened(ctx context.Context, one *call) {
 	d := &one.delivery
+	if one.openedBefore > 0 {
+		one.unopened = nil
+	}
 	c.Metrics.unopened.Inc()
 	if err := c.giveBack(ctx, one); err != nil {
 		c.Log.Warn("Messages that could not be opened were not given back.", zap.String("queue", d.Queue), zap.Error(err))
