@@ -126,6 +126,6 @@ func TestAMessageOfAnotherInstanceEndsTheSilence(t *testing.T) {
 	r.sender.Send(ready1(1)...)
 	r.handle("1;i=00000000-0000-0000-0000-000000000000;r=1/2@0")
 	require.True(t, r.sender.pending.empty())
-	r.handle(Encode(Notification{Instance: queue.NewID(), Canary: 1})[0])
+	r.hear(Notification{Instance: queue.NewID(), Canary: 1})
 	require.True(t, r.sender.pending.resync)
 }

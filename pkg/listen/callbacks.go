@@ -40,7 +40,7 @@ type Callbacks struct {
 	// OnSetting is called when belfry.setting may have changed: at each notification, and each time
 	// LISTEN takes effect.
 	OnSetting func()
-	// OnLive receives a payload of Sender.SendLive, also one of this instance.
+	// OnLive receives a payload of Sender.SendLive, also one of this instance, and none that another role sent.
 	OnLive func(payload string)
 	// OnPeerLeft is called when another instance said goodbye or fell silent.
 	OnPeerLeft func(instance queue.ID)
@@ -52,10 +52,10 @@ type Callbacks struct {
 }
 
 // handler handles a channel for pgxlisten. listening is called once LISTEN has taken
-// effect, and heard with the payload of each notification.
+// effect, and heard with the payload of each notification and the session that sent it.
 type handler struct {
 	listening func(ctx context.Context)
-	heard     func(payload string)
+	heard     func(payload string, pid uint32)
 }
 
 var _ pgxlisten.BacklogHandler = handler{}
@@ -68,7 +68,7 @@ func (h handler) HandleBacklog(ctx context.Context, _ string, _ *pgx.Conn) error
 
 // HandleNotification implements pgxlisten.Handler.
 func (h handler) HandleNotification(_ context.Context, n *pgconn.Notification, _ *pgx.Conn) error {
-	h.heard(n.Payload)
+	h.heard(n.Payload, n.PID)
 	return nil
 }
 
@@ -80,29 +80,23 @@ func (l *Listener) library() *pgxlisten.Listener {
 		// connect waits instead, because the library always waits equally long.
 		ReconnectDelay: -1,
 	}
-	library.Handle(Channel, handler{l.reader.listenStarted, l.reader.handle})
-	library.Handle(InboxChannel, handler{
-		listening: func(context.Context) { l.callbacks.OnInbox() },
-		heard:     func(string) { l.callbacks.OnInbox() },
-	})
-	library.Handle(TokensChannel, handler{
-		listening: func(context.Context) { l.callbacks.OnRevocation() },
-		heard:     func(string) { l.callbacks.OnRevocation() },
-	})
-	library.Handle(SettingsChannel, handler{
-		listening: func(context.Context) { l.callbacks.OnSetting() },
-		heard:     func(string) { l.callbacks.OnSetting() },
-	})
-	library.Handle(LiveChannel, handler{listening: func(context.Context) {}, heard: l.callbacks.OnLive})
-	library.Handle(AwaitChannel, handler{
-		listening: func(context.Context) { l.callbacks.OnListening() },
-		heard:     l.handleSQLWaiter,
-	})
+	library.Handle(Channel, handler{l.reader.listenStarted, func(payload string, _ uint32) { l.reader.handle(payload) }})
+	library.Handle(InboxChannel, signal(l.callbacks.OnInbox))
+	library.Handle(TokensChannel, signal(l.callbacks.OnRevocation))
+	library.Handle(SettingsChannel, signal(l.callbacks.OnSetting))
+	library.Handle(LiveChannel, handler{calls(func() {}), func(payload string, _ uint32) { l.reader.handleLive(payload) }})
+	library.Handle(AwaitChannel, handler{calls(l.callbacks.OnListening), l.handleSQLWaiter})
 	return library
 }
 
-func (l *Listener) handleSQLWaiter(payload string) {
-	w, err := DecodeSQLWaiter(payload)
+// signal handles a channel whose payloads have no meaning.
+func signal(call func()) handler { return handler{calls(call), func(string, uint32) { call() }} }
+
+// calls returns what only calls call when LISTEN takes effect.
+func calls(call func()) func(context.Context) { return func(context.Context) { call() } }
+
+func (l *Listener) handleSQLWaiter(payload string, pid uint32) {
+	w, err := l.sender.key.readSQLWaiter(payload, pid)
 	if err != nil {
 		l.garbage.Add(1)
 		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send one

@@ -12,7 +12,7 @@ import (
 
 func TestSendingDoesNotChangeTheSession(t *testing.T) {
 	t.Parallel()
-	s, err := NewSender(pgtest.DatabaseWithoutSchema(t), queue.NewID(), DefaultConfig(), nil, zap.NewNop())
+	s, err := NewSender(pgtest.Database(t), queue.NewID(), DefaultConfig(), nil, zap.NewNop())
 	require.NoError(t, err)
 	require.NoError(t, s.exec(t.Context(), Channel, []string{"one", "two"}))
 	defer func() { s.conn.close(t.Context()) }()
@@ -32,7 +32,7 @@ func TestSendingDoesNotChangeTheSession(t *testing.T) {
 func TestAReadOnlyConnectionIsDropped(t *testing.T) {
 	t.Parallel()
 	calls := 0
-	s, err := NewSender(pgtest.DatabaseWithoutSchema(t), queue.NewID(), DefaultConfig(), func() { calls++ }, zap.NewNop())
+	s, err := NewSender(pgtest.Database(t), queue.NewID(), DefaultConfig(), func() { calls++ }, zap.NewNop())
 	require.NoError(t, err)
 	require.NoError(t, s.exec(t.Context(), Channel, []string{"one"}))
 	_, err = s.conn.Exec(t.Context(), "SET default_transaction_read_only = on")
@@ -49,7 +49,7 @@ func TestAReadOnlyConnectionIsDropped(t *testing.T) {
 // connection all the same, without hanging.
 func TestARefusedStatementDropsTheConnection(t *testing.T) {
 	t.Parallel()
-	s, err := NewSender(pgtest.DatabaseWithoutSchema(t), queue.NewID(), DefaultConfig(), nil, zap.NewNop())
+	s, err := NewSender(pgtest.Database(t), queue.NewID(), DefaultConfig(), nil, zap.NewNop())
 	require.NoError(t, err)
 	require.ErrorContains(t, s.exec(t.Context(), Channel, []string{string(make([]byte, 9000))}), "22021")
 	require.Nil(t, s.conn)

@@ -92,19 +92,23 @@ func (s *Sender) flushLast(work context.Context) {
 	}
 }
 
-// exec sends payloads on a channel over the sender's own connection. If that fails, it drops the connection.
+// exec signs payloads, or encrypts those on LiveChannel, and sends them over the sender's own connection. If that
+// fails, it drops the connection.
 func (s *Sender) exec(ctx context.Context, channel string, payloads []string) (err error) {
-	if s.conn == nil {
+	opened := s.conn == nil
+	if opened {
 		if s.conn, err = openConn(ctx, s.config); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
+	if opened {
+		err = s.key.load(ctx, s.conn.Conn)
+	}
 	var readOnly bool
-	rows, err := s.conn.Query(ctx, sqlNotify, channel, payloads)
 	if err == nil {
-		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly}, func() error { return nil })
+		readOnly, err = s.send(ctx, channel, payloads)
 	}
 	if err == nil && readOnly {
 		s.readOnly()
@@ -115,4 +119,26 @@ func (s *Sender) exec(ctx context.Context, channel string, payloads []string) (e
 		s.conn = nil
 	}
 	return err
+}
+
+// send sends payloads, and returns whether the database is read only. The database may have been restored with another
+// key: the next payloads have that key.
+func (s *Sender) send(ctx context.Context, channel string, payloads []string) (readOnly bool, err error) {
+	sent := make([]string, len(payloads))
+	for i, payload := range payloads {
+		if s.number++; channel == LiveChannel {
+			sent[i] = s.key.seal(payload, s.instance, s.number)
+		} else {
+			sent[i] = s.key.sign(payload, s.number)
+		}
+	}
+	var key []byte
+	rows, err := s.conn.Query(ctx, sqlNotify, channel, sent)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly, &key}, func() error { return nil })
+	}
+	if err == nil {
+		s.key.set(key)
+	}
+	return readOnly, err
 }

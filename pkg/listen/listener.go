@@ -86,7 +86,7 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 		look:    newPacedCall(lookInterval, lookBurst, func(reason string) { callbacks.OnLook(reason) }),
 		state:   StateStarting, decided: make(chan struct{}),
 	}
-	l.reader = reader{Listener: l}
+	l.reader = reader{Listener: l, numbers: map[queue.ID]uint64{}}
 	sender.alone = l.peers.alone
 	return l, nil
 }

@@ -24,12 +24,13 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 		garbage  int
 	}{
 		"unreadable": {`'garbage ' || i`, listen.LookInterval, listen.LookBurst, many},
-		"resync":     {`'1;i=00000000-0000-0000-0000-000000000001;c=' || i || ';all'`, listen.LookInterval, listen.LookBurst, 0},
-		"created":    {`'1;i=00000000-0000-0000-0000-000000000001;c=' || i || ';born'`, listen.CreatedInterval, listen.CreatedBurst, 0},
+		"forged":     {`'1;i=00000000-0000-0000-0000-000000000001;c=' || i || ';all'`, listen.LookInterval, listen.LookBurst, many},
+		"resync":     {`'1;i=00000000-0000-0000-0000-000000000000;c=' || i || ';all'`, listen.LookInterval, listen.LookBurst, 0},
+		"created":    {`'1;i=00000000-0000-0000-0000-000000000000;c=' || i || ';born'`, listen.CreatedInterval, listen.CreatedBurst, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dsn := pgtest.DatabaseWithoutSchema(t)
+			dsn := pgtest.Database(t)
 			a := startProven(t, dsn, dsn, listen.DefaultConfig())
 			conn := connect(t, dsn)
 			watch, began := stopwatch.Start(t), time.Now()
@@ -60,7 +61,7 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 
 func TestAnUnreadableSQLWaiterIsCounted(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	exec(t, connect(t, dsn), `SELECT pg_notify($1, 'orders')`, listen.AwaitChannel)
 	require.Eventually(t, func() bool { return a.listener.Garbage() == 1 }, patience, 10*time.Millisecond)

@@ -17,7 +17,7 @@ import (
 
 func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	conn := connect(t, dsn)
 	for round := range int64(3) {
@@ -35,7 +35,7 @@ func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
 // Postgres considers a listening session idle.
 func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "50"})
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	watcher := connect(t, dsn+"&options=-c%20idle_session_timeout%3D0")
@@ -50,7 +50,7 @@ func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 
 func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	network, through := pgproxy.New(t, dsn)
 	cfg := fastCanaries()
 	a := startProven(t, through, dsn, cfg)
@@ -71,7 +71,7 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 // is silent.
 func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	network, through := pgproxy.New(t, dsn)
 	through += "&connect_timeout=1"
 	cfg := fastCanaries()
@@ -95,7 +95,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 
 func TestAListenWithoutAnswerTimesOut(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	network, through := pgproxy.New(t, dsn)
 	network.Stall.Store(true)
 	a := start(t, through+"&connect_timeout=1", dsn, fastCanaries())
@@ -115,7 +115,7 @@ func TestAListenWithoutAnswerTimesOut(t *testing.T) {
 
 func TestStoppingOnAFrozenNetworkDoesNotHang(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	network, through := pgproxy.New(t, dsn)
 	cfg := listen.DefaultConfig()
 	cfg.StopTimeout = 200 * time.Millisecond
@@ -135,6 +135,7 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	dsn := cluster.URL("postgres")
+	exec(t, connect(t, dsn), "CREATE SCHEMA belfry; CREATE TABLE belfry.channel_key AS SELECT 'a key'::bytea AS key")
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	require.NoError(t, cluster.Kill())
 	a.waitState(t, listen.StateReconnecting)
@@ -155,7 +156,7 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 
 func TestADeafListenerIsLoggedOnce(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	pooler, through := pgproxy.New(t, dsn)
 	pooler.Swallow.Store(true)
 	cfg := fastCanaries()
@@ -187,6 +188,7 @@ func TestANotificationDoesNotWaitForAStandby(t *testing.T) {
 	t.Parallel()
 	cluster := pgtest.OwnCluster(t)
 	dsn := cluster.URL("postgres")
+	exec(t, connect(t, dsn), "CREATE SCHEMA belfry; CREATE TABLE belfry.channel_key AS SELECT 'a key'::bytea AS key")
 	conn := connect(t, dsn)
 	exec(t, conn, "CREATE TABLE note (id int)")
 	exec(t, conn, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")

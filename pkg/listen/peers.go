@@ -11,7 +11,7 @@ import (
 )
 
 // maxPeers is the most instances whose silence is noticed. Messages of further instances
-// are received, but their silence is not noticed.
+// are received, but their silence is not noticed. Only an instance can be a peer: it knows belfry.channel_key.
 const maxPeers = 1024
 
 // peers are the other live instances. It is safe for concurrent use.
@@ -98,6 +98,14 @@ func (p *peers) expire(now time.Time) (silent []queue.ID, next time.Time) {
 		}
 	}
 	return silent, next
+}
+
+// knows reports whether an instance is known to live.
+func (p *peers) knows(id queue.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, known := p.due[id]
+	return known
 }
 
 func (p *peers) ids() []queue.ID {

@@ -3,6 +3,7 @@ package listen
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
@@ -11,7 +12,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
+
+// maxNumbers is how many instances of the past are remembered, so that nobody sends their payloads again.
+const maxNumbers = 2 * maxPeers
 
 var (
 	errNoListen = errors.New("LISTEN did not answer in time")
@@ -34,6 +39,8 @@ type reader struct {
 	failed       int      // consecutive connections that failed or were lost before a proof
 	deaf         int      // consecutive sessions without a notification
 	outageLogged bool     // the current outage was logged
+	// numbers are the latest numbers of the payloads of each instance.
+	numbers map[queue.ID]uint64
 	// garbageLogged is when garbage was logged last.
 	garbageLogged time.Time
 }
@@ -58,6 +65,9 @@ func (r *reader) connect(ctx context.Context) (*pgx.Conn, error) {
 	s := &session{cancelableConn: conn}
 	s.listenTimer = time.AfterFunc(r.config.ConnectTimeout, func() { s.cut(errNoListen) })
 	r.current = s
+	if err := r.sender.key.load(ctx, conn.Conn); err != nil {
+		return nil, err
+	}
 	return conn.Conn, nil
 }
 
@@ -128,16 +138,18 @@ func (r *reader) listenStarted(ctx context.Context) {
 	}
 }
 
-// handle is called with each notification.
-func (r *reader) handle(payload string) {
+// handle is called with each notification on Channel.
+func (r *reader) handle(signed string) {
+	payload, number := r.sender.key.verify(signed)
 	m, err := Decode(payload)
+	if err == nil && !m.Instance.IsZero() && !r.isNew(m.Instance, number) {
+		err = errForged
+	}
 	switch {
 	case err != nil:
 		r.handleGarbage(err)
 	case m.Instance != r.sender.instance:
 		r.handleOther(m)
-	case m.Canary > r.lastCanary.Load():
-		r.garbage.Add(1) // it was never sent
 	case m.Canary > 0:
 		r.handleOwnCanary(m.Canary)
 	default: // this process has handled its own entries already
@@ -163,6 +175,29 @@ func (r *reader) handleOther(m Notification) {
 	if len(m.Ready)+len(m.Partitions) > 0 {
 		r.callbacks.OnReady(m)
 	}
+}
+
+// handleLive is called with each notification on LiveChannel.
+func (r *reader) handleLive(sealed string) {
+	payload, instance, number, err := r.sender.key.open(sealed)
+	if err != nil || !r.isNew(instance, number) {
+		r.garbage.Add(1)
+		return
+	}
+	r.callbacks.OnLive(payload)
+}
+
+// isNew reports whether no payload with this number or a later one of the instance was heard. Every role can
+// send again what it has heard. 0 is never new.
+func (r *reader) isNew(instance queue.ID, number uint64) bool {
+	if number <= r.numbers[instance] {
+		return false
+	}
+	if len(r.numbers) >= maxNumbers {
+		maps.DeleteFunc(r.numbers, func(id queue.ID, _ uint64) bool { return id != r.sender.instance && !r.peers.knows(id) })
+	}
+	r.numbers[instance] = number
+	return true
 }
 
 // handleOwnCanary handles an own canary, which proves the session.

@@ -54,6 +54,8 @@ type Sender struct {
 
 	config *pgx.ConnConfig
 	conn   *cancelableConn // nil: not connected; used only by Run
+	key    channelKey
+	number uint64 // of the latest payload; used only by Run
 
 	mu      sync.Mutex
 	pending pendingNotifications

@@ -1,8 +1,6 @@
 package listen
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,20 +18,25 @@ const AwaitChannel = "belfry_await"
 // encoding of the database.
 const maxName = 255
 
-// DecodeSQLWaiter reads a payload of AwaitChannel: a JSON array of queue, group, and
-// partition or null. Every role that can connect can notify, so all of it is checked.
-// It never panics, whatever the payload is.
-func DecodeSQLWaiter(payload string) (queue.SQLWaiter, error) {
-	w, err := decodeSQLWaiter(payload)
+// readSQLWaiter reads a payload of AwaitChannel that the session pid sent. Every role that can connect can notify, so
+// a payload that belfry.await did not make in that session is an error.
+func (k *channelKey) readSQLWaiter(payload string, pid uint32) (queue.SQLWaiter, error) {
+	request, err := k.openWaiter(payload, pid)
 	if err != nil {
-		return queue.SQLWaiter{}, fmt.Errorf("reading the SQL waiter %.80q: %w", payload, err)
+		return queue.SQLWaiter{}, fmt.Errorf("reading a SQL waiter of session %d: %w", pid, err)
 	}
+	w, err := decodeSQLWaiter(request)
+	if err != nil {
+		return queue.SQLWaiter{}, fmt.Errorf("reading the SQL waiter %.80q: %w", request, err)
+	}
+	w.Channel = k.waiterChannel(request)
 	return w, nil
 }
 
-func decodeSQLWaiter(payload string) (w queue.SQLWaiter, err error) {
+// decodeSQLWaiter reads a request of belfry.await: a JSON array of queue, group, and partition or null.
+func decodeSQLWaiter(request []byte) (w queue.SQLWaiter, err error) {
 	var names []*string
-	if err := json.Unmarshal([]byte(payload), &names); err != nil {
+	if err := json.Unmarshal(request, &names); err != nil {
 		return w, err
 	}
 	if len(names) != 3 || names[0] == nil || names[1] == nil {
@@ -51,10 +54,5 @@ func decodeSQLWaiter(payload string) (w queue.SQLWaiter, err error) {
 	if *names[0] == "" || *names[1] == "" {
 		return w, errors.New("a name is empty")
 	}
-	// belfry.await computes the channel from the payload text in the same way.
-	sum := sha256.Sum256([]byte(payload))
-	return queue.SQLWaiter{
-		Queue: *names[0], Group: *names[1], Partition: names[2],
-		Channel: "belfry_" + hex.EncodeToString(sum[:16]),
-	}, nil
+	return queue.SQLWaiter{Queue: *names[0], Group: *names[1], Partition: names[2]}, nil
 }

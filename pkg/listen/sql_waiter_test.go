@@ -1,7 +1,6 @@
 package listen_test
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -75,62 +74,34 @@ func TestAwaitRegistersASQLWaiter(t *testing.T) {
 // replaces a terminated one. The new session receives SQL waiters.
 func TestOnListeningIsCalledEachTimeListenTakesEffect(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())
 	i.waitOnListening(t)
 	conn := connect(t, dsn)
 	terminate(t, conn, "belfry-listen")
 	i.waitOnListening(t)
-	exec(t, conn, `NOTIFY belfry_await, '["q","g",null]'`)
+	exec(t, conn, `SELECT belfry.await('q')`)
 	require.Equal(t, "q", i.nextWaiter(t).Queue, "the new session receives SQL waiters")
 }
 
-func TestAnUnreadableSQLWaiterIsLogged(t *testing.T) {
+// What another session sends on the channel is no SQL waiter, also if it repeats what belfry.await has sent.
+func TestOnlyAwaitMakesASQLWaiter(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := pgtest.Database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())
 	i.waitOnListening(t)
-	conn := connect(t, dsn)
-	exec(t, conn, `NOTIFY belfry_await, 'orders'`)
-	exec(t, conn, `NOTIFY belfry_await, '["q","g",null]'`)
-	require.Equal(t, "q", i.nextWaiter(t).Queue)
-	require.Equal(t, 1, i.logs.FilterMessageSnippet("ignored an unreadable SQL waiter").Len())
-}
-
-func TestDecodeSQLWaiterRejectsMalformedPayloads(t *testing.T) {
-	t.Parallel()
-	tooLong, err := json.Marshal([]any{"q", strings.Repeat("x", maxNameBytes+1), nil})
+	waiter, other := connect(t, dsn), connect(t, dsn)
+	exec(t, other, `LISTEN belfry_await`)
+	exec(t, waiter, `SELECT belfry.await('first')`)
+	heard, err := other.WaitForNotification(t.Context())
 	require.NoError(t, err)
-	for payload, want := range map[string]string{
-		``: "unexpected end of JSON input", `null`: "want a JSON array of queue, group and partition", `{}`: "cannot unmarshal", `["q"]`: "want a JSON array of queue, group and partition", `["q","g"]`: "want a JSON array of queue, group and partition",
-		`["q","g",null,null]`: "want a JSON array of queue, group and partition", `[null,"g",null]`: "want a JSON array of queue, group and partition", `["q",null,null]`: "want a JSON array of queue, group and partition",
-		`["","g",null]`: "a name is empty", `["q","",null]`: "a name is empty", `["q","g",1]`: "cannot unmarshal",
-		"[\"q\",\"g\",null]\n": "", `["q","g",null]]`: "after top-level value", `["q","g",null]["q","g",null]`: "after top-level value",
-		string(tooLong): "a name has 256 characters, the limit is 255", `["a\u0000b","g",null]`: "NUL", `["q","g","\u0000"]`: "NUL",
-	} {
-		waiter, err := listen.DecodeSQLWaiter(payload)
-		if want == "" {
-			require.NoError(t, err, payload)
-			continue
-		}
-		require.ErrorContains(t, err, want, payload)
-		require.Zero(t, waiter)
+	require.Equal(t, "first", i.nextWaiter(t).Queue)
+	forged := []string{heard.Payload, heard.Payload[1:], `["q","g",null]`, "", "AAAA", strings.Repeat("A", 64)}
+	for _, payload := range forged {
+		exec(t, other, `SELECT pg_notify('belfry_await', $1)`, payload)
 	}
-}
-
-// Whatever the payload is, an accepted SQL waiter has a queue, a group and a channel.
-func FuzzDecodeSQLWaiter(f *testing.F) {
-	f.Add(`["orders","billing",null]`)
-	f.Add(`["orders","billing","7"]`)
-	f.Fuzz(func(t *testing.T, payload string) {
-		waiter, err := listen.DecodeSQLWaiter(payload)
-		if err != nil {
-			require.Zero(t, waiter)
-			return
-		}
-		require.NotEmpty(t, waiter.Queue)
-		require.NotEmpty(t, waiter.Group)
-		require.Regexp(t, `^belfry_[0-9a-f]{32}$`, waiter.Channel)
-		require.NotContains(t, waiter.Queue+waiter.Group, "\x00")
-	})
+	exec(t, waiter, `SELECT belfry.await('second')`)
+	require.Equal(t, "second", i.nextWaiter(t).Queue)
+	require.EqualValues(t, len(forged), i.listener.Garbage())
+	require.Equal(t, len(forged), i.logs.FilterMessageSnippet("ignored an unreadable SQL waiter").Len())
 }

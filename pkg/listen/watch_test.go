@@ -3,7 +3,6 @@ package listen
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,6 +22,7 @@ func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 	cfg, resyncs := DefaultConfig(), new([]string)
 	sender, err := NewSender(url, queue.NewID(), cfg, nil, zap.NewNop())
 	require.NoError(t, err)
+	sender.key.set([]byte("a key"))
 	l, err := NewListener(url, sender, cfg, Callbacks{
 		OnReady: func(Notification) {}, OnResync: func(reason string) { *resyncs = append(*resyncs, reason) }, OnState: func(State) {},
 		OnPeerLeft: func(queue.ID) {},
@@ -38,6 +38,11 @@ func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 		w.proofTimer.Stop()
 	})
 	return r, w, resyncs
+}
+
+// hear handles a notification that an instance has sent.
+func (r *reader) hear(m Notification) {
+	r.handle(r.sender.key.sign(Encode(m)[0], r.numbers[m.Instance]+1))
 }
 
 func TestOnResyncIsCalledBeforeTheFirstCanary(t *testing.T) {
@@ -87,24 +92,31 @@ func TestOnlyACanaryAfterListenIsAwaited(t *testing.T) {
 	require.Zero(t, w.awaited, "it was heard before its commit was known")
 }
 
-// Any role can send canaries in the name of this instance. A number that was not sent is no proof, and
-// does not keep a later canary from being awaited.
-func TestACanaryThatWasNotSentIsIgnored(t *testing.T) {
+// Any role can send canaries in the name of this instance, and again those that it heard. They prove nothing.
+func TestAForgedCanaryProvesNothing(t *testing.T) {
 	t.Parallel()
 	r, w, _ := newParts(t)
 	w.startSession(r.current)
-	for _, forged := range []uint64{2, math.MaxUint64} {
-		r.handle(Encode(Notification{Instance: r.sender.instance, Canary: forged})[0])
+	own := Encode(Notification{Instance: r.sender.instance, Canary: 1})[0]
+	other := channelKey{}
+	other.set([]byte("another key"))
+	for _, forged := range []string{own, own + ";n=1", own + ";n=1;m=", other.sign(own, 1), (&channelKey{}).sign(own, 1)} {
+		r.handle(forged)
 	}
 	require.False(t, r.Proven())
 	require.Empty(t, r.heard)
-	require.EqualValues(t, 2, r.Garbage())
-	r.handle(Encode(Notification{Instance: r.sender.instance, Canary: 1})[0])
-	require.True(t, r.Proven())
+	require.EqualValues(t, 5, r.Garbage())
+	r.hear(Notification{Instance: r.sender.instance, Canary: 1})
 	require.EqualValues(t, 1, <-r.heard)
+	r.change(func(State) State { return StateReconnecting })
+	r.handle(r.sender.key.sign(own, 1))
+	require.False(t, r.Proven(), "the canary was heard before")
+	require.Empty(t, r.heard)
+	r.handle(r.sender.key.sign(own, 2))
+	require.True(t, r.Proven())
 }
 
-// Any role can send heartbeats in the name of many instances.
+// Many instances can die at once.
 func TestManySilentPeersCauseOneResyncASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +202,7 @@ func looped(t *testing.T) (r *reader, states func() []State, freeze, thaw func()
 			return ctx.Err()
 		}
 		for _, payload := range payloads {
-			r.handle(payload)
+			r.handle(r.sender.key.sign(payload, r.numbers[r.sender.instance]+1))
 		}
 		return nil
 	}
@@ -260,9 +272,9 @@ func TestASilentPeerExpires(t *testing.T) {
 		r.callbacks.OnPeerLeft = func(id queue.ID) { left <- id }
 		r.callbacks.OnResync = func(reason string) { resyncs <- reason }
 		for _, id := range []queue.ID{silent, polite} {
-			r.handle(Encode(Notification{Instance: id, Canary: 1})[0])
+			r.hear(Notification{Instance: id, Canary: 1})
 		}
-		r.handle(Encode(Notification{Instance: polite, Goodbye: true})[0])
+		r.hear(Notification{Instance: polite, Goodbye: true})
 		require.Equal(t, polite, <-left)
 		<-time.After(r.cfg.PeerTimeout - time.Millisecond)
 		synctest.Wait()

@@ -7,12 +7,13 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 const (
-	// maxPayload is the most bytes of a notification. Postgres refuses 8000.
-	maxPayload = 7800
+	// maxPayload is the most bytes of a message to other instances, before it is encrypted.
+	maxPayload = listen.MaxLive
 	// maxOutEvents is how many events one notification has. The others are counted as lost.
 	maxOutEvents = 40
 	// patience is how long an instance sends figures to another one that does not renew its interest.

@@ -20,7 +20,7 @@ const (
 	answerAge = 2 * time.Minute
 	// maxUnwritten is the most bytes of an answer. In base64, and with the rest of its message, it has less than
 	// maxPayload.
-	maxUnwritten = 5600
+	maxUnwritten = 4100
 )
 
 // exchange asks the other instances what they have counted and not written, and answers them.

@@ -447,6 +447,15 @@ CREATE TABLE belfry.history_instance (
 );
 CREATE INDEX history_instance_minutes ON belfry.history_instance (minutes, at) WHERE minutes < 360;
 
+-- From sql/schema/channel_key.sql.
+
+-- The key of notifications (pkg/listen). It hides names in them, and proves that belfry.await or a server sent them.
+CREATE TABLE belfry.channel_key (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    key    bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
+);
+INSERT INTO belfry.channel_key DEFAULT VALUES;
+
 -- From sql/functions/inbox/inbox_notify.sql.
 
 -- The trigger on belfry.inbox: notifies the sequencer of new rows, at the commit. Postgres merges
@@ -4120,25 +4129,29 @@ END $$;
 --
 -- A request is answered once, so a session repeats the call after each pop that found nothing, and
 -- after belfry_again: a server that has just connected may have missed requests. The channel name is
--- a hash of the request, so the queue need not exist. Every role may execute the function, because
--- LISTEN and NOTIFY need no right. So a role without a grant can hear, without this function, that
--- something was pushed. It cannot read it. SECURITY DEFINER: the check of grants reads a table.
+-- a hash of the request, so the queue need not exist. Every role can hear notifications and send forged
+-- ones. So the request is encrypted, and its tag is a hash of it, the session and belfry.channel_key.
+-- pkg/listen reads it. SECURITY DEFINER: it reads the key and the grants.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    v_request text;
-    v_channel text;
+    v_key bytea := (SELECT k.key FROM belfry.channel_key k);
+    v_request bytea := convert_to(json_build_array(await.queue, await.consumer_group, await.partition)::text, 'UTF8');
+    v_tag bytea := substring(sha256(v_key || 'waiter' || int4send(pg_backend_pid()) || v_request) FOR 16);
+    v_channel text := 'belfry_' || left(encode(sha256(v_key || 'channel' || v_request), 'hex'), 32);
+    v_mask bytea;
 BEGIN
     PERFORM belfry.check_consumer(await.queue, await.consumer_group);
     IF octet_length(await.partition) > 255 THEN
         RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
     END IF;
-    v_request := json_build_array(await.queue, await.consumer_group, await.partition)::text;
-    v_channel := 'belfry_' || left(encode(sha256(convert_to(v_request, 'UTF8')), 'hex'), 32);
+    SELECT substring(string_agg(sha256(v_key || 'mask' || v_tag || int4send(i)), '' ORDER BY i) FOR octet_length(v_request))
+      INTO v_mask FROM generate_series(0, octet_length(v_request) / 32) i;
     EXECUTE format('LISTEN %I', v_channel);
     LISTEN belfry_again;
-    PERFORM pg_notify('belfry_await', v_request);
+    PERFORM pg_notify('belfry_await', encode(v_tag || substring(varbit_send( -- the first 4 bytes are the length
+        ('x' || encode(v_request, 'hex'))::varbit # ('x' || encode(v_mask, 'hex'))::varbit) FROM 5), 'base64'));
     RETURN v_channel;
 END $$;
 
@@ -4348,4 +4361,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'db0f7bb5cc593583d5c91f771163d0310dc3f950be3ad2850353f18f6f67ae4a';
+COMMENT ON FUNCTION belfry.baseline() IS '7e7fa2cac3f72bc6e65b19d5b1fadf2dcd5fb355b96d80d85efcb76709754dfb';

@@ -68,9 +68,9 @@ func forge(t *testing.T, role *pgx.Conn, commits, each, group, groups int) time.
 		if _, err := role.Exec(t.Context(), `
 			SELECT count(CASE i % 5
 				WHEN 0 THEN pg_notify('belfry_inbox', i::text)
-				ELSE pg_notify('belfry', '1;i=00000000-0000-0000-0000-00000000000' || i % 5 || CASE i % 5
-					WHEN 1 THEN format(';r=%s/0@%s', $1::bigint - i / 5 % $2, i)
-					WHEN 2 THEN format(';c=%s', i)
+				WHEN 1 THEN pg_notify('belfry', format('1;i=00000000-0000-0000-0000-000000000001;c=%s', i))
+				ELSE pg_notify('belfry', '1;i=00000000-0000-0000-0000-000000000000' || CASE i % 5
+					WHEN 2 THEN format(';r=%s/0@%s', $1::bigint - i / 5 % $2, i)
 					WHEN 3 THEN format(';c=%s;born', i)
 					ELSE format(';c=%s;all', i) END) END::text), pg_sleep(0.0015)
 			FROM generate_series($3::int, $4::int) i`, group, groups, i*each+1, (i+1)*each); err != nil {

@@ -36,6 +36,7 @@ var first = []string{
 	"schema/spool.sql",
 	"schema/history.sql",
 	"schema/history_instance.sql",
+	"schema/channel_key.sql",
 	"functions/inbox/inbox_notify.sql",
 	"schema/inbox.sql",
 	"schema/inbox_rejected.sql",

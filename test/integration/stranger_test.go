@@ -1,0 +1,98 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// stranger connects as a role that may do nothing in the schema.
+func stranger(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn := producer(t, dsn)
+	execute(t, conn, `SET SESSION AUTHORIZATION pg_signal_backend`)
+	_, err := conn.Exec(t.Context(), `SELECT belfry.await('q')`)
+	require.ErrorContains(t, err, "permission denied for schema belfry")
+	return conn
+}
+
+// A stranger sends more SQL waiters than an instance watches for. SQL waiters that come after that are notified as
+// if there had been none.
+func TestForgedSQLWaitersTakeNoPlace(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven)
+	s.untilProven(t, 0)
+	c := s.client(t)
+	execute(t, stranger(t, s.dsn), `SELECT count(pg_notify('belfry_await', format('["forged %s","g",null]', i))) FROM generate_series(1, 10500) i`)
+	for i := range 3 {
+		consumer, name := newSQLConsumer(t, s.dsn, "g"), fmt.Sprint("q", i)
+		consumer.drained(name)
+		c.pushIDs(name, "", "m")
+		consumer.waitForWake()
+		require.Equal(t, "m", consumer.next(name))
+	}
+}
+
+// A stranger listens on all channels, and says that it watches. Instances, SQL sessions and watchers work meanwhile. No
+// name of a queue, group or partition is in what the stranger hears, not even in an encoded form.
+func TestAStrangerHearsNoNames(t *testing.T) {
+	t.Parallel()
+	here := start(t, proven)
+	there := startOn(t, here.dsn, proven)
+	here.untilProven(t, 0)
+	there.untilProven(t, 0)
+	ears := stranger(t, here.dsn)
+	channels := []string{listen.Channel, listen.AwaitChannel, listen.LiveChannel, listen.InboxChannel, listen.TokensChannel, listen.SettingsChannel, queue.AwaitAgainChannel}
+	for _, channel := range channels {
+		execute(t, ears, "LISTEN "+channel)
+	}
+	execute(t, ears, fmt.Sprintf(`NOTIFY %s, '{"v":1,"i":"%s","watch":true,"hello":true}'`, listen.LiveChannel, queue.NewID()))
+	watching := here.openStream(t, watchEvents())
+	watching.until("snapshot")
+	c, consumer := there.client(t), newSQLConsumer(t, here.dsn, "secret group")
+	consumer.drained("secret queue")
+	execute(t, consumer.conn, `SELECT belfry.await('secret queue', 'secret group', 'secret partition')`)
+	c.pushIDs("secret queue", "secret partition", "one", "two")
+	watching.until("queue.created", "secret queue")
+	watching.until("rates", "secret queue")
+	require.Equal(t, "one", consumer.next("secret queue"))
+	execute(t, consumer.conn, `SELECT belfry.push('secret queue', '1', 'secret partition')`)
+	c.pop("secret queue", "consumerGroup=other").ok(http.StatusOK)
+	watching.until("group.created", "secret queue")
+
+	heard := map[string]int{}
+	execute(t, consumer.conn, `SELECT pg_notify($1, 'the end')`, listen.Channel)
+	for ended := false; !ended; {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		n, err := ears.WaitForNotification(ctx)
+		cancel()
+		require.NoError(t, err)
+		ended = n.Payload == "the end"
+		heard[n.Channel]++
+		for _, text := range append(decodings(n.Payload), n.Payload) {
+			require.NotContains(t, text, "secret", "%s: %s", n.Channel, n.Payload)
+		}
+	}
+	for _, channel := range []string{listen.Channel, listen.AwaitChannel, listen.LiveChannel} {
+		require.Greater(t, heard[channel], 1, "%s: %v", channel, heard)
+	}
+}
+
+// decodings returns what a payload is in base64.
+func decodings(payload string) (texts []string) {
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+		if text, err := encoding.DecodeString(strings.TrimSpace(payload)); err == nil {
+			texts = append(texts, string(text))
+		}
+	}
+	return texts
+}
