@@ -32,8 +32,8 @@
 //  3. The statements get these rows as a parameter. They leave out the rows of an instance and a minute that the table
 //     has. The check and the sum have one snapshot, so nothing counts twice and nothing is missed.
 //
-// Every role of the database can forge what another instance sends. Such rows are checked, so that they can only make
-// figures wrong, until they are two minutes old.
+// Only instances can send them (pkg/listen). They are checked all the same, so that rows of another version can only
+// make figures wrong, until they are two minutes old.
 //
 // The job history of pkg/sweep adds up old rows, so that one stands for more minutes, and deletes older ones. A row names
 // its queue, so the history of a queue stays after its deletion.

@@ -28,7 +28,7 @@ func TestAnInstanceIsAloneAfterTheTimeout(t *testing.T) {
 	p.heard(other, true, after(140))
 	require.False(t, p.alone(after(1000)), "there is a peer")
 	p.remove(other, after(1000))
-	require.False(t, p.alone(after(1014)), "the goodbye may be forged")
+	require.False(t, p.alone(after(1014)), "another one may be starting")
 	require.True(t, p.alone(after(1015)))
 	p.trust(false, after(1020))
 	require.False(t, p.alone(after(2000)), "nothing can be heard")

@@ -46,8 +46,8 @@ type Callbacks struct {
 	OnPeerLeft func(instance queue.ID)
 	// OnSQLWaiter receives one SQL waiter.
 	OnSQLWaiter func(queue.SQLWaiter)
-	// OnListening is called each time LISTEN takes effect. SQL waiters that registered
-	// before may have been missed and must register again.
+	// OnListening is called each time LISTEN takes effect, and when the database has another key. SQL waiters that
+	// registered before may have been missed and must register again. It is also called by the goroutine of the Sender.
 	OnListening func()
 }
 

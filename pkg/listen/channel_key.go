@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"bytes"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -47,7 +48,11 @@ func (k *channelKey) load(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-func (k *channelKey) set(key []byte) { k.value.Store(&key) }
+// set sets the key, and reports whether another one was set before.
+func (k *channelKey) set(key []byte) (changed bool) {
+	old := k.value.Swap(&key)
+	return old != nil && !bytes.Equal(*old, key)
+}
 
 // hash returns a keyed hash. No purpose is the beginning of another one. Until a key is loaded, the hash has a key that
 // nobody knows.

@@ -11,7 +11,8 @@
 //   - It calls OnResync whenever a hint may be missing: each time LISTEN takes effect, before the
 //     first message; when the proof is lost; and when another instance falls silent without a goodbye.
 //     That instance may have died between a commit and its hint.
-//   - Every role of the database can send notifications, garbage and forged ones. Garbage is counted.
+//   - Every role of the database can send notifications, garbage and forged ones. What is not proven counts as
+//     garbage (see below). Garbage is counted.
 //     OnCreated and OnLook have a pace, and silent peers cause at most one OnResync a second. OnReady
 //     has none: package readiness knows whether it was fruitful. At most 1,024 peers are known.
 //   - The Sender never blocks its callers. It coalesces entries into at most one notifying commit
@@ -39,7 +40,21 @@
 //     the Sender stops.
 //
 // The lock of the Sender orders 2 and 3: a hint is withheld before the resync is queued, or it is sent.
-// After a goodbye, an instance waits for peer_timeout again before it is alone, because every role can forge one.
+// After a goodbye, an instance waits for peer_timeout again before it is alone: another one may just be starting.
+//
+// # Proof
+//
+// Every role of the database can notify and listen. Those that may read every table know the key in belfry.channel_key.
+//
+//   - A payload of an instance on Channel has a number and a tag, a keyed hash. Its hints are ids, and not encrypted.
+//   - A payload on LiveChannel is encrypted with AES-GCM, with the instance and a number.
+//   - No number of an instance counts twice, so a payload that is sent again does not count. The numbers of the
+//     latest instances are remembered.
+//   - belfry.await encrypts the names by a keyed hash of a counter. Its tag covers the session, so another session
+//     cannot send the payload again.
+//   - SQL sessions send hints without a proof, with ids only.
+//
+// The Listener reads the key when it connects, and the Sender with every flush.
 //
 // Listener and Sender have connections of their own, never of a pool, and open no transactions.
 // Encode describes the text of a notification.

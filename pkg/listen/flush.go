@@ -121,8 +121,8 @@ func (s *Sender) exec(ctx context.Context, channel string, payloads []string) (e
 	return err
 }
 
-// send sends payloads, and returns whether the database is read only. The database may have been restored with another
-// key: the next payloads have that key.
+// send sends payloads, and returns whether the database is read only. If the database has another key by now, such as
+// after a restore, the next payloads have that key.
 func (s *Sender) send(ctx context.Context, channel string, payloads []string) (readOnly bool, err error) {
 	sent := make([]string, len(payloads))
 	for i, payload := range payloads {
@@ -137,8 +137,8 @@ func (s *Sender) send(ctx context.Context, channel string, payloads []string) (r
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly, &key}, func() error { return nil })
 	}
-	if err == nil {
-		s.key.set(key)
+	if err == nil && s.key.set(key) && s.newKey != nil {
+		s.newKey() // nobody could read what SQL waiters have sent since
 	}
 	return readOnly, err
 }

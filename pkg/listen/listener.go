@@ -87,7 +87,7 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 		state:   StateStarting, decided: make(chan struct{}),
 	}
 	l.reader = reader{Listener: l, numbers: map[queue.ID]uint64{}}
-	sender.alone = l.peers.alone
+	sender.alone, sender.newKey = l.peers.alone, callbacks.OnListening
 	return l, nil
 }
 

@@ -59,7 +59,7 @@ func (p *peers) trust(proven bool, now time.Time) {
 }
 
 // alone reports whether no other instance can be listening: the listener is proven, and heard none for the
-// timeout. A goodbye is not enough, because every role can send one in the name of another instance.
+// timeout. After a goodbye another instance may just be starting.
 func (p *peers) alone(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -51,6 +51,8 @@ type Sender struct {
 
 	// alone reports whether no other instance can be listening. nil: nobody knows.
 	alone func(now time.Time) bool
+	// newKey is called when the database has another key than before. nil: nobody wants to know.
+	newKey func()
 
 	config *pgx.ConnConfig
 	conn   *cancelableConn // nil: not connected; used only by Run

@@ -134,8 +134,7 @@ func (w *watcher) onMissingProof() {
 	}
 }
 
-// expirePeers calls OnResync once for all peers that fell silent, and at most once in lookInterval:
-// every role can send heartbeats. Without a working session it does nothing, because then no peer can
+// expirePeers calls OnResync once for all peers that fell silent, and at most once in lookInterval. Without a working session it does nothing, because then no peer can
 // be heard.
 func (w *watcher) expirePeers(now time.Time) {
 	next := now.Add(w.cfg.PeerTimeout)

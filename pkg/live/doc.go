@@ -17,7 +17,7 @@
 // # Other instances
 //
 // Each message between instances is one notification on listen.LiveChannel, at most one a second from
-// each instance, and of at most 7,800 bytes. The busiest queues come first, and the message says how many
+// each instance, and of at most listen.MaxLive bytes. The busiest queues come first, and the message says how many
 // are left out. What happens first after a quiet second is sent after 50 ms.
 //
 //   - An instance with a watcher announces itself (Watch). The others then send figures, when they have
@@ -28,10 +28,8 @@
 //   - An instance says hello when its LISTEN takes effect. Instances with watchers then announce
 //     themselves again. So a new instance, and one that missed notifications, knows who watches.
 //
-// Every role of the database can send and hear such notifications. A forged one can show wrong figures to
-// watchers, and make an instance send figures, at most once a second. A forged question makes an instance send an
-// answer of at most 7,800 bytes, at most once in 250 ms. A forged answer in the name of a live instance changes what the
-// history says of the minutes that are not written, for at most 2 minutes. It changes nothing else.
+// Every role of the database can hear and send such notifications. It can neither read nor forge them: pkg/listen
+// encrypts them, and passes on only what it has not heard before.
 //
 // # What is not written to the history
 //

@@ -20,7 +20,7 @@ const (
 	// A renewal comes at most once in renewInterval.
 	patience, renewInterval = 15 * time.Second, 5 * time.Second
 	// maxPeers bounds the other instances that are known. maxHeard is how many of their messages are
-	// handled in one second: every role of the database can send some.
+	// handled in one second.
 	maxPeers, maxHeard = 64, 200
 	// payloadVersion is the first member of a payload. Others are ignored.
 	payloadVersion = 1
@@ -246,8 +246,7 @@ func (h *Hub) OnListening() {
 	}
 }
 
-// Heard handles a notification of another instance. It does not block. Every role of the database can send
-// one, so it may be garbage or forged.
+// Heard handles a notification of another instance, perhaps one of another version. It does not block.
 func (h *Hub) Heard(payload string) {
 	var m message
 	if len(payload) > maxPayload || json.Unmarshal([]byte(payload), &m) != nil || m.Version != payloadVersion {

@@ -4110,10 +4110,8 @@ BEGIN
        OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
         RETURN;
     END IF;
-    SELECT c.ready_at INTO v_at
-      FROM belfry.cursor c
-     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
-     ORDER BY c.group_id DESC LIMIT 1;
+    SELECT c.ready_at INTO v_at FROM belfry.cursor c
+     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group ORDER BY c.group_id DESC LIMIT 1;
     IF v_at > clock_timestamp() AND v_at < clock_timestamp() + interval '10 seconds' OR v_at > '9999-12-31' THEN
         v_at := NULL;
     END IF;
@@ -4166,11 +4164,8 @@ CREATE FUNCTION belfry.hold_drained(p_partition bigint, p_committed bigint) RETU
 DECLARE
     v_last_seq bigint;
 BEGIN
-    SELECT p.last_seq INTO v_last_seq
-      FROM belfry.partition p
-     WHERE p.id >= p_partition AND p.id <= p_partition
-     ORDER BY p.id DESC LIMIT 1
-       FOR NO KEY UPDATE SKIP LOCKED;
+    SELECT p.last_seq INTO v_last_seq FROM belfry.partition p
+     WHERE p.id >= p_partition AND p.id <= p_partition ORDER BY p.id DESC LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     RETURN coalesce(v_last_seq = p_committed, false);
 END $$;
 
@@ -4204,10 +4199,8 @@ BEGIN
     FOR k IN
         SELECT w.partition_id, w.group_id FROM unnest(p_partitions, p_groups) AS w(partition_id, group_id) ORDER BY 1, 2
     LOOP
-        SELECT p.paused INTO v_paused
-          FROM belfry.partition p
-         WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-         ORDER BY p.id DESC LIMIT 1;
+        SELECT p.paused INTO v_paused FROM belfry.partition p
+         WHERE p.id >= k.partition_id AND p.id <= k.partition_id ORDER BY p.id DESC LIMIT 1;
         PERFORM c.group_id FROM belfry.cursor c
            JOIN (SELECT n.ctid AS at, n.ready_at
                    FROM belfry.cursor n
@@ -4280,8 +4273,7 @@ BEGIN
                   FROM unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
                         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
-                         WHERE p.id >= w.id AND p.id <= w.id
-                         ORDER BY p.id DESC LIMIT 1) AS p
+                         WHERE p.id >= w.id AND p.id <= w.id ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
                         SELECT count(*) > 1000 AS many FROM (SELECT FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id LIMIT 1001) AS g) AS n
@@ -4290,8 +4282,7 @@ BEGIN
                           FROM (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT n.many OFFSET 0) AS g
                          CROSS JOIN LATERAL (
                                 SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
-                                 WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
-                                 ORDER BY c.group_id DESC LIMIT 1) AS c
+                                 WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id ORDER BY c.group_id DESC LIMIT 1) AS c
                         UNION ALL
                         SELECT c.group_id, c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE n.many AND c.partition_id = w.id AND (c.ready_at IS NULL OR c.redrives > 0)
@@ -4301,8 +4292,7 @@ BEGIN
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
                  WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
-                 ORDER BY c.group_id DESC LIMIT 1
-                   FOR NO KEY UPDATE) AS c
+                 ORDER BY c.group_id DESC LIMIT 1 FOR NO KEY UPDATE) AS c
     LOOP
         CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
@@ -4361,4 +4351,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '7e7fa2cac3f72bc6e65b19d5b1fadf2dcd5fb355b96d80d85efcb76709754dfb';
+COMMENT ON FUNCTION belfry.baseline() IS '6427a71312bcea2d3cb7ca2aceeed63f03349c8a67f15241fc319791108dedda';

@@ -87,6 +87,22 @@ func TestAStrangerHearsNoNames(t *testing.T) {
 	}
 }
 
+// The database gets another key, as by a restore. The servers take it on, and ask the SQL waiters which they could not
+// hear meanwhile.
+func TestServersTakeOnANewKey(t *testing.T) {
+	t.Parallel()
+	s := start(t, proven)
+	s.untilProven(t, 0)
+	c, consumer := s.client(t), newSQLConsumer(t, s.dsn, "g")
+	c.exec(`UPDATE belfry.channel_key SET key = DEFAULT`)
+	consumer.drained("q")
+	require.Equal(t, queue.AwaitAgainChannel, consumer.waitForWake().Channel)
+	consumer.drained("q")
+	c.pushIDs("q", "", "m")
+	consumer.waitForWake()
+	require.Equal(t, "m", consumer.next("q"))
+}
+
 // decodings returns what a payload is in base64.
 func decodings(payload string) (texts []string) {
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {

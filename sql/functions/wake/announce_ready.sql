@@ -13,10 +13,8 @@ BEGIN
        OR pg_notification_queue_usage() >= 0.97 THEN -- a full queue would fail the transaction
         RETURN;
     END IF;
-    SELECT c.ready_at INTO v_at
-      FROM belfry.cursor c
-     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group
-     ORDER BY c.group_id DESC LIMIT 1;
+    SELECT c.ready_at INTO v_at FROM belfry.cursor c
+     WHERE c.partition_id = p_partition AND c.group_id >= p_group AND c.group_id <= p_group ORDER BY c.group_id DESC LIMIT 1;
     IF v_at > clock_timestamp() AND v_at < clock_timestamp() + interval '10 seconds' OR v_at > '9999-12-31' THEN
         v_at := NULL;
     END IF;

@@ -7,10 +7,7 @@ CREATE FUNCTION belfry.hold_drained(p_partition bigint, p_committed bigint) RETU
 DECLARE
     v_last_seq bigint;
 BEGIN
-    SELECT p.last_seq INTO v_last_seq
-      FROM belfry.partition p
-     WHERE p.id >= p_partition AND p.id <= p_partition
-     ORDER BY p.id DESC LIMIT 1
-       FOR NO KEY UPDATE SKIP LOCKED;
+    SELECT p.last_seq INTO v_last_seq FROM belfry.partition p
+     WHERE p.id >= p_partition AND p.id <= p_partition ORDER BY p.id DESC LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED;
     RETURN coalesce(v_last_seq = p_committed, false);
 END $$;

@@ -16,10 +16,8 @@ BEGIN
     FOR k IN
         SELECT w.partition_id, w.group_id FROM unnest(p_partitions, p_groups) AS w(partition_id, group_id) ORDER BY 1, 2
     LOOP
-        SELECT p.paused INTO v_paused
-          FROM belfry.partition p
-         WHERE p.id >= k.partition_id AND p.id <= k.partition_id
-         ORDER BY p.id DESC LIMIT 1;
+        SELECT p.paused INTO v_paused FROM belfry.partition p
+         WHERE p.id >= k.partition_id AND p.id <= k.partition_id ORDER BY p.id DESC LIMIT 1;
         PERFORM c.group_id FROM belfry.cursor c
            JOIN (SELECT n.ctid AS at, n.ready_at
                    FROM belfry.cursor n

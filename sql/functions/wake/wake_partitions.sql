@@ -24,8 +24,7 @@ BEGIN
                   FROM unnest(p_partitions) AS w(id)
                  CROSS JOIN LATERAL (
                         SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until, p.paused FROM belfry.partition p
-                         WHERE p.id >= w.id AND p.id <= w.id
-                         ORDER BY p.id DESC LIMIT 1) AS p
+                         WHERE p.id >= w.id AND p.id <= w.id ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (SELECT q.delayed_processing, q.window_buffer FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
                  CROSS JOIN LATERAL (
                         SELECT count(*) > 1000 AS many FROM (SELECT FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id LIMIT 1001) AS g) AS n
@@ -34,8 +33,7 @@ BEGIN
                           FROM (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND NOT n.many OFFSET 0) AS g
                          CROSS JOIN LATERAL (
                                 SELECT c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
-                                 WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id
-                                 ORDER BY c.group_id DESC LIMIT 1) AS c
+                                 WHERE c.partition_id = w.id AND c.group_id >= g.id AND c.group_id <= g.id ORDER BY c.group_id DESC LIMIT 1) AS c
                         UNION ALL
                         SELECT c.group_id, c.ready_at, c.committed, c.redrives, c.lease_id FROM belfry.cursor c
                          WHERE n.many AND c.partition_id = w.id AND (c.ready_at IS NULL OR c.redrives > 0)
@@ -45,8 +43,7 @@ BEGIN
          CROSS JOIN LATERAL (
                 SELECT c.ctid, c.ready_at, c.committed, c.redrives, c.retry_at, c.start_at, c.lease_id FROM belfry.cursor c
                  WHERE c.partition_id = k.partition_id AND c.group_id >= k.group_id AND c.group_id <= k.group_id
-                 ORDER BY c.group_id DESC LIMIT 1
-                   FOR NO KEY UPDATE) AS c
+                 ORDER BY c.group_id DESC LIMIT 1 FOR NO KEY UPDATE) AS c
     LOOP
         CONTINUE WHEN NOT belfry.needs_wake(h.ready_at, h.committed, h.last_seq, h.redrives, h.lease_id);
         IF h.ready_at IS NOT NULL AND h.start_at IS NULL THEN
