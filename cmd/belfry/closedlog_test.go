@@ -2,27 +2,39 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/httpcall"
+	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// serveProcess starts `belfry serve` with a database that does not exist, in a process of its own, and returns the pipe
-// that its log goes to.
-func serveProcess(t *testing.T) (*exec.Cmd, *os.File) {
+// noDatabaseURL is the URL of a database that does not exist.
+const noDatabaseURL = "postgres://u@127.0.0.1:1/none"
+
+// serveProcess starts `belfry serve` in a process of its own, and returns the pipe that its standard output and its log go
+// to.
+func serveProcess(t *testing.T, url string) (*exec.Cmd, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	args, err := json.Marshal([]string{"serve", "--log-level", "debug", "--http-addr", "127.0.0.1:0", "--database-url", "postgres://u@127.0.0.1:1/none"})
+	args, err := json.Marshal([]string{"serve", "--log-level", "debug", "--http-addr", "127.0.0.1:0", "--database-url", url})
 	require.NoError(t, err)
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), argsVariable+"="+string(args), "BELFRY_CONFIG=")
-	cmd.Stderr = w
+	cmd.Env = append(os.Environ(), argsVariable+"="+string(args), "BELFRY_CONFIG=", "BELFRY_LOG_FORMAT=json", "BELFRY_HTTP_DRAIN_DELAY=0s", "BELFRY_SPOOL_DIR="+t.TempDir())
+	cmd.Stdout, cmd.Stderr = w, w
 	require.NoError(t, cmd.Start())
 	require.NoError(t, w.Close())
 	t.Cleanup(func() {
@@ -32,21 +44,58 @@ func serveProcess(t *testing.T) (*exec.Cmd, *os.File) {
 	return cmd, r
 }
 
-func readUntilListening(t *testing.T, log *bufio.Reader) {
+func readUntilListening(t *testing.T, log *bufio.Reader) { readUntil(t, log, "listening") }
+
+// readUntil reads up to a line of the log with a message, and returns the address that the line has.
+func readUntil(t *testing.T, log *bufio.Reader, message string) (addr string) {
 	t.Helper()
 	for {
-		line, err := log.ReadString('\n')
+		text, err := log.ReadString('\n')
 		require.NoError(t, err)
-		if strings.Contains(line, "listening") {
-			return
+		var line struct{ Msg, Addr string }
+		require.NoError(t, json.Unmarshal([]byte(text), &line), text)
+		if line.Msg == message {
+			return line.Addr
 		}
 	}
+}
+
+// A server whose standard output and log go to a pipe that nobody reads drops lines and counts them. It works on
+// meanwhile, and stops promptly.
+func TestAServerWorksOnWhileNobodyReadsItsLog(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	cmd, log := serveProcess(t, dsn)
+	base := "http://" + readUntil(t, bufio.NewReader(log), "ready")
+	send := func(method, target string) httpcall.Reply {
+		reply, err := httpcall.Send(t.Context(), http.DefaultClient, base, httpcall.Call{Method: method, Target: target})
+		require.NoError(t, err)
+		return reply
+	}
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	for round, full := 0, false; !full; round++ {
+		_, err = conn.Exec(t.Context(), `SELECT count(pg_notify('belfry_await', 'not from belfry.await ' || i)) FROM generate_series(1, 2000) i`)
+		require.NoError(t, err)
+		_, err = conn.Exec(t.Context(), `SELECT belfry.push('q', to_json($1::int))`, round)
+		require.NoError(t, err)
+		popped := send(http.MethodGet, "/api/v1/pop/queue/q?wait=true&timeout=30000&autoAck=true")
+		require.Equal(t, http.StatusOK, popped.Status, "%s", popped.Raw)
+		require.Contains(t, string(popped.Raw), fmt.Sprintf(`"data":%d`, round))
+		require.Equal(t, http.StatusOK, send(http.MethodGet, "/readyz").Status)
+		full = !strings.Contains(string(send(http.MethodGet, "/metrics/prometheus").Raw), "belfry_log_dropped_total 0\n")
+	}
+	stopping := stopwatch.Start(t)
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait())
+	stopping.Within(t, 5*time.Second, "the server stops")
 }
 
 // `belfry serve 2>&1 | head` stops like a signal does.
 func TestAServerStopsWhenNobodyReadsItsLog(t *testing.T) {
 	t.Parallel()
-	cmd, log := serveProcess(t)
+	cmd, log := serveProcess(t, noDatabaseURL)
 	readUntilListening(t, bufio.NewReader(log))
 	require.NoError(t, log.Close())
 	require.NoError(t, cmd.Wait(), "the database is away, so the server logs again and finds the pipe closed")
@@ -55,7 +104,7 @@ func TestAServerStopsWhenNobodyReadsItsLog(t *testing.T) {
 // A closed terminal stops the server like Ctrl-C.
 func TestAClosedTerminalStopsTheServer(t *testing.T) {
 	t.Parallel()
-	cmd, log := serveProcess(t)
+	cmd, log := serveProcess(t, noDatabaseURL)
 	lines := bufio.NewReader(log)
 	readUntilListening(t, lines)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))

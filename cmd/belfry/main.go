@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"github.com/belfry-mq/belfry/pkg/cli"
+	"github.com/belfry-mq/belfry/pkg/logbuffer"
 )
 
 func main() {
@@ -26,7 +27,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // execute runs the command that args names and returns the exit code. Only execute prints
-// errors.
+// errors. It waits a second at most for the reader of standard error.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRootCmd()
 	root.SetArgs(args)
@@ -36,15 +37,17 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
+	report := logbuffer.New(stderr, nil)
+	defer func() { _ = report.Sync() }()
 	code, printed := cli.ExitCode(err)
 	if printed {
 		// If standard error cannot be written, the exit code still shows the failure.
-		_, _ = fmt.Fprintf(stderr, "belfry: %v\n", err)
+		_, _ = fmt.Fprintf(report, "belfry: %v\n", err)
 	}
 	var failed *runError
 	if errors.As(err, &failed) && (code != cli.ExitUsage || !printed) {
 		return code
 	}
-	_, _ = fmt.Fprintf(stderr, "Run '%s --help' for usage.\n", cmd.CommandPath())
+	_, _ = fmt.Fprintf(report, "Run '%s --help' for usage.\n", cmd.CommandPath())
 	return 2
 }

@@ -7,18 +7,22 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/belfry-mq/belfry/pkg/logbuffer"
 )
 
 // signalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP (the terminal was closed), for a
 // graceful stop. A second signal exits at once with 128 plus its number, as shells expect. stop
-// unregisters the handler and ends its goroutine.
+// unregisters the handler and ends its goroutine. Neither waits for the reader of standard error.
 func signalContext() (ctx context.Context, stop func()) {
 	received := make(chan os.Signal, 2) // room for both signals
 	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	ctx, release := watchSignals(received, os.Stderr, os.Exit)
+	stderr := logbuffer.New(os.Stderr, nil)
+	ctx, release := watchSignals(received, stderr, os.Exit)
 	return ctx, func() {
 		signal.Stop(received)
 		release()
+		_ = stderr.Sync() // what is not written by now is not read
 	}
 }
 
@@ -40,7 +44,7 @@ func watchSignals(received <-chan os.Signal, stderr io.Writer, exit func(code in
 		defer close(watched)
 		select {
 		case s := <-received:
-			// The stop continues if standard error cannot be written.
+			// The stop continues if standard error cannot be written. It must not block.
 			_, _ = fmt.Fprintf(stderr, "belfry: %s: stopping gracefully; a second signal exits at once\n", s)
 			cancel()
 		case <-over:
