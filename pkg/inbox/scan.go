@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
@@ -83,8 +84,14 @@ func scanQuery(scanned string) string {
 }
 
 // readBatches reads the rows of one scan and hands them on in batches until hand returns false. It
-// returns the snapshot of the scan.
+// returns the snapshot of the scan. It waits for each row for the request timeout at most, because the connection may be
+// silent. hand may take longer.
 func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (snapshot string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	limit := s.SequencerPool.RequestTimeout()
+	silence := time.AfterFunc(limit, cancel)
+	defer silence.Stop()
 	rows, err := s.SequencerPool.Query(ctx, scanQuery(s.scanned), s.scanned, int64(scanRows), s.cfg.MaxPayload)
 	if err != nil {
 		return "", fmt.Errorf("scanning the inbox: %w", err)
@@ -93,6 +100,7 @@ func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (sna
 	var batch []row
 	bytes := 0
 	for rows.Next() {
+		silence.Reset(limit)
 		one, seen, ok, err := s.readRow(rows)
 		if err != nil {
 			return snapshot, fmt.Errorf("reading a row of the inbox: %w", err)
@@ -106,9 +114,11 @@ func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (sna
 		bytes += len(one.item.Payload)
 		batch = append(batch, one)
 		if len(batch) == batchRows || bytes >= batchBytes {
+			silence.Stop()
 			if !hand(batch) {
 				return snapshot, ctx.Err()
 			}
+			silence.Reset(limit)
 			batch, bytes = nil, 0
 		}
 	}

@@ -89,8 +89,11 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	return p, nil
 }
 
-// configure sets or checks the settings of a new connection.
+// configure sets or checks the settings of a new connection, within the request timeout. pgxpool sets no limit, and a
+// connection that is silent here would keep its place in the pool for ever.
 func (p *Pool) configure(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := p.Bounded(ctx)
+	defer cancel()
 	conn.PgConn().CustomData()[connectedKey] = p.now()
 	if err := CheckVersion(conn); err != nil {
 		return err
@@ -124,6 +127,9 @@ func (p *Pool) beforeClose(conn *pgx.Conn) {
 		_ = conn.PgConn().Conn().Close()
 	}
 }
+
+// RequestTimeout returns the request timeout. In session mode Postgres ends each statement after it.
+func (p *Pool) RequestTimeout() time.Duration { return p.requestTimeout }
 
 // Bounded returns a context for the database work of one request. It ends after the
 // request timeout. It does not end when the client disconnects, because cutting off a

@@ -1,5 +1,5 @@
 // Package pgproxy is an unreliable network between a test and Postgres, controlled by the test. It freezes, cuts or
-// delays connections, loses notifications, leaves a LISTEN unanswered, and loses the answer to a COMMIT. It can also
+// delays connections, loses notifications, leaves a LISTEN or any statement unanswered, and loses the answer to a COMMIT. It can also
 // stand before servers that do not speak Postgres. Any test may import it.
 package pgproxy
 
@@ -39,11 +39,14 @@ type Proxy struct {
 	Lag atomic.Int64
 	// Links counts the connections made.
 	Links atomic.Int64
+	// silences is asked for the text of each statement; see SilenceOn.
+	silences func(statement string) bool
 
-	mu     sync.Mutex
-	gate   chan struct{} // of new connections; traffic flows when it is closed
-	open   map[*gated]struct{}
-	closed bool
+	mu       sync.Mutex
+	silenced []*Silenced
+	gate     chan struct{} // of new connections; traffic flows when it is closed
+	open     map[*gated]struct{}
+	closed   bool
 }
 
 // AckColumns is the number of columns of the rows of belfry.apply_acks. The statement that calls it is a transaction of
@@ -153,7 +156,11 @@ func (p *Proxy) accept() {
 		if !p.postgres {
 			answers = copyBytes
 		}
-		p.pumps.Go(func() { p.pump(there, here, copyBytes) })
+		requests := copyBytes
+		if p.silences != nil {
+			requests = func(to *gated, from io.Reader) error { return p.copyRequests(to, here, from) }
+		}
+		p.pumps.Go(func() { p.pump(there, here, requests) })
 		p.pumps.Go(func() { p.pump(here, there, answers) })
 	}
 }

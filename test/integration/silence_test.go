@@ -1,0 +1,84 @@
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/pgproxy"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+// backgroundStatements are what a server executes without a request that waits for it, atStop what it executes when it stops.
+var (
+	backgroundStatements = []string{
+		"catalog/lateness", "inbox/counts", "inbox/look", "listen/key", "listen/notify", "live/groups", "maintenance/list", "postgres/apply_settings",
+		"store/heal", "store/queue_depth", "sweep/done", "sweep/history_rollup", "sweep/idle_find", "sweep/queues", "sweep/take",
+	}
+	atStop = []string{"history/write", "inbox/resign"}
+)
+
+// The connection of each statement that a server executes falls silent once, when the statement is executed for the first
+// time. No statement waits for an answer for ever: the server gives up the connection, works on, and stops.
+func TestEveryStatementHasABound(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	network, through := pgproxy.New(t, dsn)
+	var armed atomic.Bool
+	var seen sync.Map
+	network.SilenceOn(func(statement string) bool {
+		if !armed.Load() {
+			return false
+		}
+		_, again := seen.LoadOrStore(statement, true)
+		return !again
+	})
+	s := startOn(t, through, proven, func(cfg *config.Config) {
+		cfg.Database.RequestTimeout = 500 * time.Millisecond
+		cfg.Live.ReadInterval = time.Second
+		cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval, cfg.Sweep.PartitionCleanupInterval = time.Second, time.Second, time.Second
+	})
+	s.untilProven(t, 0)
+	c, other := s.client(t), producer(t, dsn)
+	c.configure("q", map[string]any{"maxSize": 100_000, "retentionSeconds": 1}).ok(http.StatusOK)
+	s.openStream(t, watchEvents())
+	armed.Store(true)
+
+	pushed := 0
+	works := func() bool {
+		pushed++
+		execute(t, other, `SELECT belfry.push('q', '1', $1), pg_notify('belfry_settings', '')`, fmt.Sprint(pushed%3))
+		good := true
+		for _, one := range []call{pushCall(item{Queue: "q", Payload: json.RawMessage("1")}), popCall("q", "autoAck=true"), popCall("q", ""), get("/metrics/prometheus")} {
+			reply, err := s.send(context.WithoutCancel(t.Context()), one)
+			require.NoError(t, err)
+			good = good && reply.Status < http.StatusMultipleChoices
+		}
+		return good
+	}
+	missing := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			_, silent := seen.Load(sql.Query(name))
+			return silent
+		})
+	}
+	given := func() bool {
+		return !slices.ContainsFunc(network.Silenced(), func(one pgproxy.Silenced) bool { return one.Ended.IsZero() })
+	}
+	until(t, "each background statement has been silent, and the server works", func() bool { return works() && len(missing(backgroundStatements)) == 0 })
+	until(t, "the server gives up each silent connection", func() bool { return works() && given() })
+	require.NoError(t, s.stop(t))
+	require.Empty(t, missing(atStop))
+	until(t, "the stopped server has no connection", given)
+	t.Logf("%d statements", len(network.Silenced()))
+}
