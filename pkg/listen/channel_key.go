@@ -40,12 +40,18 @@ type channelKey struct{ value atomic.Pointer[[]byte] }
 
 // load reads the key over conn.
 func (k *channelKey) load(ctx context.Context, conn *pgx.Conn) error {
-	var key []byte
+	var key string
 	if err := conn.QueryRow(ctx, sqlKey).Scan(&key); err != nil {
 		return fmt.Errorf("reading belfry.channel_key: %w", err)
 	}
-	k.set(key)
+	k.setHex(key)
 	return nil
+}
+
+// setHex is set for a key in hex, as Postgres encodes it.
+func (k *channelKey) setHex(text string) (changed bool) {
+	key, _ := hex.DecodeString(text)
+	return k.set(key)
 }
 
 // set sets the key, and reports whether another one was set before.

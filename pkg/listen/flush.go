@@ -132,12 +132,12 @@ func (s *Sender) send(ctx context.Context, channel string, payloads []string) (r
 			sent[i] = s.key.sign(payload, s.number)
 		}
 	}
-	var key []byte
+	var key string
 	rows, err := s.conn.Query(ctx, sqlNotify, channel, sent)
 	if err == nil {
 		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly, &key}, func() error { return nil })
 	}
-	if err == nil && s.key.set(key) && s.newKey != nil {
+	if err == nil && s.key.setHex(key) && s.newKey != nil {
 		s.newKey() // nobody could read what SQL waiters have sent since
 	}
 	return readOnly, err

@@ -1,2 +1,2 @@
--- Returns the key of notifications.
-SELECT k.key FROM belfry.channel_key k
+-- Returns the key of notifications as hex, because a database may show bytea in another form.
+SELECT encode(k.key, 'hex') FROM belfry.channel_key k
