@@ -27,6 +27,7 @@ attachment: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 attachment_failure: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 attachments: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 audit: belfry_admin ACCESS EXCLUSIVE
+channel_key: belfry_admin ACCESS EXCLUSIVE
 consumer_group: belfry_admin ACCESS EXCLUSIVE
 cursor: belfry_admin ACCESS EXCLUSIVE
 dead_letter: belfry_admin ACCESS EXCLUSIVE
