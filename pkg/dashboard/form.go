@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -29,8 +31,15 @@ func lines(values url.Values) url.Values {
 // called. Errors: CodeOverloaded, or a text for the person who sent the form.
 func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request, most int64) (end func(), err error) {
 	memory := d.deps.Memory.Reservation()
-	r.Body = &meteredBody{http.MaxBytesReader(w, r.Body, most), memory}
+	control := http.NewResponseController(w)
+	host, _, _ := net.SplitHostPort(r.RemoteAddr) // forms of people behind one proxy share
+	body := memory.Body("forms of "+host, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
+	r.Body = &meteredBody{http.MaxBytesReader(w, r.Body, most), body}
 	err = r.ParseForm()
+	if !body.Arrived() { // another body took its memory, and the read deadline is over
+		w.Header().Set("Connection", "close")
+		err = queue.MemoryFull()
+	}
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge) && most == maxForm:
@@ -46,12 +55,12 @@ func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request, most int64)
 // meteredBody is a body whose bytes count as memory in flight.
 type meteredBody struct {
 	io.ReadCloser
-	memory *inflight.Reservation
+	memory *inflight.Body
 }
 
 func (b *meteredBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if !b.memory.TakeBody(n) {
+	if !b.memory.Take(n) {
 		return 0, queue.MemoryFull()
 	}
 	return n, err

@@ -85,7 +85,7 @@ func TestNestingIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, open := range []string{"[", `{"a":`, `[{"b":`} {
 		for _, body := range []string{open, `{"items":[{"queue":"q","payload":` + open, `{"options":` + open, `{"acknowledgments":` + open} {
-			deep := body + strings.Repeat(open, 20_000)
+			deep := body + strings.Repeat(open, 10_100)
 			for route := range bodyRoutes {
 				for anyJSON, want := range map[bool]string{false: "level 501", true: "level 9991"} {
 					f := &apitest.Fakes{}

@@ -28,8 +28,8 @@ func (s *Server) handleError(err error, c echo.Context) {
 	if !errors.As(err, &coded) {
 		coded = &queue.Error{Code: queue.CodeInternal, Err: err}
 	}
-	// After a body that was too slow, net/http has ended the context of a client that is still there.
-	disconnected := c.Request().Context().Err() != nil && coded.Code != queue.CodeTooSlow
+	// After the deadline of a body, net/http has ended the context of a client that is still there.
+	disconnected := c.Request().Context().Err() != nil && coded.Code != queue.CodeTooSlow && !errors.Is(err, wire.ErrLostPlace)
 	if disconnected && errors.Is(err, context.Canceled) {
 		return // the request failed only because the client left
 	}

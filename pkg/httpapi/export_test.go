@@ -5,5 +5,8 @@ import "time"
 // Routes returns the route table.
 func (s *Server) Routes() []Route { return s.routeTable() }
 
+// Least returns the right without what is added to it.
+func (r Right) Least() Right { return r.least() }
+
 // SetHeaderTimeout replaces headerTimeout, which also bounds a TLS handshake.
 func (s *Server) SetHeaderTimeout(d time.Duration) { s.http.ReadHeaderTimeout = d }

@@ -33,10 +33,38 @@ const (
 	// Changes is added to a right of a GET that changes state, because it takes messages. Of other GETs, a page of
 	// another origin cannot read the answer: see refuse.
 	Changes Right = 1 << 9
+	// MessagesBody is added to a right if the body has messages, or texts of any length. It may have
+	// http.max_body_bytes. KeysBody is added if the body is a list of keys. Every other body is small.
+	MessagesBody Right = 1 << 10
+	KeysBody     Right = 1 << 11
 )
 
+// The largest bodies in bytes, except for those with messages.
+const (
+	smallBody = 64 << 10
+	keysBody  = 1 << 20
+)
+
+// added is all that is added to a right.
+const added = Granted | Changes | MessagesBody | KeysBody
+
 // least returns the right without what is added to it.
-func (r Right) least() Right { return r &^ (Granted | Changes) }
+func (r Right) least() Right { return r &^ added }
+
+// limitBody returns a handler whose requests have no larger body than the route needs.
+func limitBody(right Right, next echo.HandlerFunc) echo.HandlerFunc {
+	limit := int64(smallBody)
+	switch {
+	case right&MessagesBody != 0:
+		return next
+	case right&KeysBody != 0:
+		limit = keysBody
+	}
+	return func(c echo.Context) error {
+		wire.LimitBody(c, limit)
+		return next(c)
+	}
+}
 
 // roles are the least roles of the rights.
 var roles = map[Right]identity.Role{AnyRole: identity.NoRole, Read: identity.ReadOnly, Write: identity.ReadWrite, Administer: identity.Admin}

@@ -76,18 +76,18 @@ func (s *Server) clientRoutes(data *dataplane.Handlers) []Route {
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
 
-		{post, "/api/v1/push", Write | Granted, data.Push},
+		{post, "/api/v1/push", Write | Granted | MessagesBody, data.Push},
 		{get, "/api/v1/pop", Write | Granted | Changes, data.PopTagged},
 		{get, "/api/v1/pop/queue/:queue", Write | Granted | Changes, data.PopQueue},
 		{get, "/api/v1/pop/queue/:queue/partition/:partition", Write | Granted | Changes, data.PopPartition},
-		{post, "/api/v1/ack", Write | Granted, data.Ack},
-		{post, "/api/v1/ack/batch", Write | Granted, data.AckBatch},
-		{post, "/api/v1/transaction", Write | Granted, data.Transaction},
+		{post, "/api/v1/ack", Write | Granted | MessagesBody, data.Ack},
+		{post, "/api/v1/ack/batch", Write | Granted | MessagesBody, data.AckBatch},
+		{post, "/api/v1/transaction", Write | Granted | MessagesBody, data.Transaction},
 		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(data.Extend)},
 
 		{post, "/streams/v1/queries", Write | Granted, s.confirmed(data.RegisterQuery)},
-		{post, "/streams/v1/cycle", Write | Granted, data.Cycle},
-		{post, "/streams/v1/state/get", Read | Granted, answer(data.StreamState)},
+		{post, "/streams/v1/cycle", Write | Granted | MessagesBody, data.Cycle},
+		{post, "/streams/v1/state/get", Read | Granted | KeysBody, answer(data.StreamState)},
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 		{remove, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.DeleteMessage, admin.DeleteMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, admin.DeadLetterMessage)},
 		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, admin.RetryMessage)},
-		{post, "/api/v1/traces", Write | Granted, answer(admin.AddTrace)},
+		{post, "/api/v1/traces", Write | Granted | MessagesBody, answer(admin.AddTrace)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(admin.TraceNames)},
 		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(admin.NamedTraces)},
 		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(admin.MessageTraces)},
@@ -241,7 +241,7 @@ func (s *Server) probes(listener func() ListenerState, waiting func() int, switc
 }
 
 func (s *Server) bodies() wire.BodyReader {
-	return wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Budget: s.inflight, AnyJSON: s.cfg.AllowAnyJSON}
+	return wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Timeout: s.cfg.BodyTimeout, Budget: s.inflight, AnyJSON: s.cfg.AllowAnyJSON}
 }
 
 func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {

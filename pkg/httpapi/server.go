@@ -87,7 +87,7 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	}
 	e.Use(s.measure, s.refuseHost(s.deps.Auth), s.refuse(s.deps.Auth, changing), wire.ReturnMemory)
 	for _, r := range routes {
-		e.Add(r.Method, r.Path, s.authorize(r.Right, r.handler))
+		e.Add(r.Method, r.Path, s.authorize(r.Right, limitBody(r.Right, r.handler)))
 	}
 	return e
 }

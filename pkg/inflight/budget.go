@@ -2,7 +2,8 @@
 //
 // A body takes from the budget as its bytes arrive, and an answer as its messages arrive from the
 // database. What finds no room is refused: it holds nothing while it waits, so requests cannot block
-// each other. A refused body is discarded, and the messages of a refused answer are given back.
+// each other. A refused body is discarded, and the messages of a refused answer are given back. A body that
+// is slow, or of a caller with more than its share, loses its place to those that arrive: see bodies.
 // Claims are told how much is left, so that few are refused. Bodies and answers have half of the
 // budget each, so that clients that do not read cannot stop pushes.
 package inflight
@@ -24,15 +25,20 @@ const answersAtOnce = 2
 
 // Budget bounds bytes. Its methods may be called by any goroutine, and none blocks.
 type Budget struct {
-	half            int64
-	bodies, answers atomic.Int64
+	half    int64
+	bodies  bodies
+	answers atomic.Int64
 }
 
 // NewBudget returns a budget of some bytes of memory.
-func NewBudget(bytes int64) *Budget { return &Budget{half: bytes / 2} }
+func NewBudget(bytes int64) *Budget { return &Budget{half: bytes / 2, bodies: newBodies(bytes / 2)} }
 
 // Used returns the reserved memory in bytes.
-func (b *Budget) Used() int64 { return b.bodies.Load() + b.answers.Load() }
+func (b *Budget) Used() int64 {
+	b.bodies.mu.Lock()
+	defer b.bodies.mu.Unlock()
+	return b.bodies.all.used + b.answers.Load()
+}
 
 // Reservation returns a reservation without memory.
 func (b *Budget) Reservation() *Reservation { return &Reservation{budget: b} }
@@ -42,33 +48,26 @@ func (b *Budget) Reservation() *Reservation { return &Reservation{budget: b} }
 type Reservation struct {
 	budget *Budget
 
-	mu           sync.Mutex
-	body, answer int64
-	ended        bool
-}
-
-// TakeBody reserves the memory for n bytes of the body, and returns false if it is not left.
-func (r *Reservation) TakeBody(n int) bool {
-	return r.take(&r.budget.bodies, &r.body, int64(n)*BodyCopies)
+	mu     sync.Mutex
+	body   []*Body // one for each time that the request reads its body
+	answer int64
+	ended  bool
 }
 
 // TakeAnswer reserves the memory for n bytes of the answer, and returns false if it is not left. An
 // answer of any size has room if there is no other answer.
 func (r *Reservation) TakeAnswer(n int) bool {
-	return r.take(&r.budget.answers, &r.answer, int64(n)*AnswerCopies)
-}
-
-func (r *Reservation) take(used *atomic.Int64, own *int64, memory int64) bool {
+	memory := int64(n) * AnswerCopies
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
 		return false
 	}
-	if all := used.Add(memory); all > r.budget.half && (own == &r.body || all > *own+memory) {
-		used.Add(-memory)
+	if all := r.budget.answers.Add(memory); all > r.budget.half && all > r.answer+memory {
+		r.budget.answers.Add(-memory)
 		return false
 	}
-	*own += memory
+	r.answer += memory
 	return true
 }
 
@@ -91,7 +90,9 @@ func (r *Reservation) AnswerBytesLeft() int64 {
 func (r *Reservation) End() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.budget.bodies.Add(-r.body)
+	for _, b := range r.body {
+		b.end()
+	}
 	r.budget.answers.Add(-r.answer)
-	r.body, r.answer, r.ended = 0, 0, true
+	r.body, r.answer, r.ended = nil, 0, true
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -19,8 +20,10 @@ import (
 
 // BodyReader reads request bodies.
 type BodyReader struct {
-	// MaxBytes bounds a body; a larger one is refused with CodeTooLarge.
+	// MaxBytes bounds a body, if LimitBody did not set less; a larger one is refused with CodeTooLarge.
 	MaxBytes int64
+	// Timeout is http.body_timeout.
+	Timeout time.Duration
 	// Budget bounds the bodies of all requests together; see http.max_inflight_bytes.
 	Budget *inflight.Budget
 	// AnyJSON accepts JSON that some clients cannot read; see http.allow_any_json.
@@ -57,7 +60,8 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 
 // Read returns the whole body. It returns the context's error when the client
 // has disconnected, CodeEncoded for a compressed body, CodeTooLarge above the limit, CodeTooSlow after
-// http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room, and
+// http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room,
+// ErrLostPlace when another body took its room, and
 // CodeInvalid for a body that is empty or is not UTF-8. JSON that some client
 // cannot read is CodeInvalid too. A byte order mark at the start is left out.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
@@ -70,18 +74,28 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	if 0 < request.ContentLength {
 		buf.Grow(int(min(request.ContentLength, firstBuffer)) + bytes.MinRead)
 	}
-	body := r.body(c)
-	_, err := buf.ReadFrom(&meteredBody{body, Memory(c, r.Budget)})
+	control := http.NewResponseController(c.Response().Writer)
+	memory := Memory(c, r.Budget).Body(Caller(c), func() { _ = control.SetReadDeadline(past) })
+	body := http.MaxBytesReader(c.Response(), request.Body, r.limit(c))
+	metered := &meteredBody{Reader: body, memory: memory}
+	_, err := buf.ReadFrom(metered)
 	var tooLarge *http.MaxBytesError
 	var full *queue.Error
 	switch {
+	case memory.Lost():
+		buf = nil
+		c.Response().Header().Set("Connection", "close") // its read deadline is over
+		if !metered.woken {
+			_ = control.SetReadDeadline(time.Now().Add(r.Timeout))
+			drain(body)
+		}
+		return nil, ErrLostPlace
 	case errors.As(err, &full):
 		buf = nil
 		drain(body)
 		return nil, full
 	case errors.As(err, &tooLarge):
-		return nil, &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf(
-			"the body is larger than %d bytes: send fewer items a call, or raise http.max_body_bytes", tooLarge.Limit)}
+		return nil, r.tooLarge(tooLarge.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded): // net/http has ended the context too
 		return nil, &queue.Error{
 			Code: queue.CodeTooSlow, Err: err,
@@ -93,6 +107,31 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 		return nil, queue.Invalidf("the body ended early: %v", err)
 	}
 	return r.checked(bytes.TrimPrefix(buf.Bytes(), byteOrderMark))
+}
+
+// past is a deadline that ends a Read.
+var past = time.Unix(1, 0)
+
+// limitKey is where LimitBody keeps the limit.
+const limitKey = "belfry.body.limit"
+
+// LimitBody bounds the body of a request to some bytes, or to BodyReader.MaxBytes if that is less.
+func LimitBody(c echo.Context, bytes int64) { c.Set(limitKey, bytes) }
+
+func (r BodyReader) limit(c echo.Context) int64 {
+	if limit, ok := c.Get(limitKey).(int64); ok {
+		return min(limit, r.MaxBytes)
+	}
+	return r.MaxBytes
+}
+
+// tooLarge is the error of a body with more than limit bytes.
+func (r BodyReader) tooLarge(limit int64) error {
+	advice := "send fewer items a call, or raise http.max_body_bytes"
+	if limit < r.MaxBytes {
+		advice = "this request needs no larger one"
+	}
+	return &queue.Error{Code: queue.CodeTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes: %s", limit, advice)}
 }
 
 var byteOrderMark = []byte("\ufeff")

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"errors"
 	"io"
-	"net/http"
+	"os"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -37,23 +39,34 @@ func Memory(c echo.Context, b *inflight.Budget) *inflight.Reservation {
 // meteredBody reserves memory for the bytes of a body as they arrive.
 type meteredBody struct {
 	io.Reader
-	memory *inflight.Reservation
+	memory *inflight.Body
+	// woken: a Read ended because its deadline was over.
+	woken bool
 }
 
-// Read returns queue.MemoryFull when no memory is left.
+// Read returns queue.MemoryFull when no memory is left, and ErrLostPlace when the body has lost it.
 func (m *meteredBody) Read(p []byte) (int, error) {
 	n, err := m.Reader.Read(p)
-	if !m.memory.TakeBody(n) {
+	m.woken = errors.Is(err, os.ErrDeadlineExceeded)
+	ok := m.memory.Take(n)
+	if ok && errors.Is(err, io.EOF) {
+		ok = m.memory.Arrived()
+	}
+	switch {
+	case m.memory.Lost():
+		return 0, ErrLostPlace
+	case !ok:
 		return 0, queue.MemoryFull()
 	}
 	return n, err
 }
 
+// ErrLostPlace is the error of a body that lost its memory to another one. It may have ended the context of the request.
+var ErrLostPlace error = &queue.Error{
+	Code: queue.CodeOverloaded, RetryAfter: time.Second,
+	Message: "the requests in flight use all of http.max_inflight_bytes, and this body arrived slowly or its sender had more than a share: repeat the request later",
+}
+
 // drain reads the rest of a body without keeping it, so that the client reads the answer: many clients
 // send the whole body first. The limit and the deadline of the body still hold.
 func drain(body io.Reader) { _, _ = io.Copy(io.Discard, body) }
-
-// body returns the body of a request, bounded by MaxBytes.
-func (r BodyReader) body(c echo.Context) io.Reader {
-	return http.MaxBytesReader(c.Response(), c.Request().Body, r.MaxBytes)
-}

@@ -1,0 +1,291 @@
+package inflight
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+)
+
+const (
+	// bodyRate is the slowest rate of a body that keeps its place when others need the memory, in bytes per second.
+	bodyRate = 512 << 10
+	// bodyGrace is how long a body may be behind that rate.
+	bodyGrace = time.Second
+	// reservedPart is the part of the memory of bodies that one caller with several bodies cannot take.
+	reservedPart = 8
+)
+
+// bodies divides the memory of bodies among callers.
+//
+// While there is room, a body may take memory. A caller with several bodies leaves an eighth of the memory to
+// others, also if it is alone. If there is no room, a body that still arrives loses its place:
+//
+//  1. A slow one, of any caller: it has been behind bodyRate for longer than bodyGrace. What it sent faster before
+//     does not count.
+//  2. With n callers, a share is 1/n of the memory. If the body stays within the share of its caller, it is
+//     one of the caller that has the most and more than its share.
+//
+// Every other body is refused. A body that has arrived keeps its memory until its request ends.
+type bodies struct {
+	mu  sync.Mutex
+	all pool
+	// callers have memory.
+	callers map[string]*pool
+	most    ranking
+}
+
+// The pools that count a body: of all bodies, and of its caller.
+const (
+	ofAll = iota
+	ofCaller
+	pools
+)
+
+// pool is a bounded part of the memory of bodies. bodies.mu guards it.
+type pool struct {
+	limit, used int64
+	// arriving are the bodies that can lose their place.
+	arriving arriving
+	// rank is the index in bodies.most, from 1 on, or 0.
+	rank int
+}
+
+func newBodies(limit int64) bodies {
+	return bodies{all: pool{limit: limit, arriving: arriving{in: ofAll}}, callers: map[string]*pool{}}
+}
+
+// Body is the memory of a body that arrives. One goroutine reads the body and calls the methods.
+type Body struct {
+	of     *bodies
+	caller string
+	lose   func()
+
+	// of.mu guards these. memory is in both pools.
+	memory int64
+	pools  [pools]*pool
+	// index is the index in pool.arriving, from 1 on, or 0.
+	index [pools]int
+	// slow is when the body is slow, unless more bytes arrive before.
+	slow  time.Time
+	state bodyState
+}
+
+type bodyState int
+
+const (
+	isArriving bodyState = iota
+	hasArrived
+	hasLost
+	hasEnded
+)
+
+// Body begins the body of a caller. lose is called once if the body loses its place to another one, from another
+// goroutine. It must end a Read that waits for bytes, and it must not block. The memory of a body that has lost its
+// place is counted no more: the caller lets go of its bytes at once.
+func (r *Reservation) Body(caller string, lose func()) *Body {
+	b := &Body{of: &r.budget.bodies, caller: caller, lose: lose, slow: time.Now().Add(bodyGrace)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		b.state = hasEnded
+	}
+	r.body = append(r.body, b)
+	return b
+}
+
+// Take reserves the memory for n bytes that have arrived. It returns false if it is not left, or if the body has lost
+// its place. The body then has no memory, and takes nothing more.
+func (b *Body) Take(n int) bool {
+	all := b.of
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if b.state != isArriving {
+		return false
+	}
+	if n == 0 {
+		return true
+	}
+	now := time.Now()
+	b.slow = b.slow.Add(time.Duration(n) * time.Second / bodyRate)
+	if latest := now.Add(bodyGrace); b.slow.After(latest) {
+		b.slow = latest
+	}
+	own := all.callers[b.caller]
+	if own == nil {
+		own = &pool{limit: all.all.limit - all.all.limit/reservedPart, arriving: arriving{in: ofCaller}}
+	}
+	b.pools = [pools]*pool{&all.all, own}
+	memory := int64(n) * BodyCopies
+	for level, p := range b.pools {
+		for p.used+memory > p.limit && (level == ofAll || p.used > b.memory) {
+			loser := p.arriving.slow(now)
+			if loser == nil && level == ofAll {
+				loser = all.aboveShare(own, memory)
+			}
+			if loser == nil || loser == b {
+				b.leave()
+				b.state = hasEnded
+				return false
+			}
+			loser.leave()
+			loser.state = hasLost
+			loser.lose()
+		}
+	}
+	all.callers[b.caller] = own // its last body may just have left
+	b.memory += memory
+	for level, p := range b.pools {
+		p.used += memory
+		if b.index[level] == 0 {
+			heap.Push(&p.arriving, b)
+		} else {
+			heap.Fix(&p.arriving, b.index[level]-1)
+		}
+	}
+	all.rank(own)
+	return true
+}
+
+// aboveShare returns a body that loses its place to another one, whose caller has the pool own and takes more memory.
+func (all *bodies) aboveShare(own *pool, memory int64) *Body {
+	callers := len(all.callers)
+	if own.used == 0 {
+		callers++
+	}
+	share := all.all.limit / int64(max(1, callers))
+	if own.used+memory > share || len(all.most) == 0 || all.most[0].used <= share {
+		return nil
+	}
+	return all.most[0].arriving.bodies[0]
+}
+
+// rank moves a pool of a caller to its place in most.
+func (all *bodies) rank(p *pool) {
+	switch has := len(p.arriving.bodies) > 0; {
+	case has && p.rank == 0:
+		heap.Push(&all.most, p)
+	case has:
+		heap.Fix(&all.most, p.rank-1)
+	case p.rank > 0:
+		heap.Remove(&all.most, p.rank-1)
+	}
+}
+
+// Arrived keeps the memory until the end of the reservation: the body cannot lose its place any more. It returns false
+// if the body has lost it.
+func (b *Body) Arrived() bool {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	if b.state == isArriving {
+		b.keep()
+		b.state = hasArrived
+	}
+	return b.state == hasArrived
+}
+
+// Lost reports whether the body has lost its place.
+func (b *Body) Lost() bool {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	return b.state == hasLost
+}
+
+// keep takes the body from those that can lose their place.
+func (b *Body) keep() {
+	for level, p := range b.pools {
+		if b.index[level] > 0 {
+			heap.Remove(&p.arriving, b.index[level]-1)
+		}
+	}
+	if own := b.pools[ofCaller]; own != nil {
+		b.of.rank(own)
+	}
+}
+
+// leave returns the memory.
+func (b *Body) leave() {
+	for _, p := range b.pools {
+		if p != nil {
+			p.used -= b.memory
+		}
+	}
+	b.memory = 0
+	b.keep()
+	if own := b.pools[ofCaller]; own != nil && own.used == 0 && b.of.callers[b.caller] == own {
+		delete(b.of.callers, b.caller)
+	}
+}
+
+func (b *Body) end() {
+	b.of.mu.Lock()
+	defer b.of.mu.Unlock()
+	b.leave()
+	b.state = hasEnded
+}
+
+// arriving is a container/heap of bodies. The one that is slow first is first.
+type arriving struct {
+	in     int // the pool
+	bodies []*Body
+}
+
+// slow returns the first body if it is slow now.
+func (a *arriving) slow(now time.Time) *Body {
+	if len(a.bodies) == 0 || a.bodies[0].slow.After(now) {
+		return nil
+	}
+	return a.bodies[0]
+}
+
+func (a *arriving) Len() int           { return len(a.bodies) }
+func (a *arriving) Less(i, j int) bool { return a.bodies[i].slow.Before(a.bodies[j].slow) }
+
+func (a *arriving) Swap(i, j int) {
+	a.bodies[i], a.bodies[j] = a.bodies[j], a.bodies[i]
+	a.bodies[i].index[a.in], a.bodies[j].index[a.in] = i+1, j+1
+}
+
+// Push implements heap.Interface.
+func (a *arriving) Push(x any) {
+	b := x.(*Body) //nolint:errcheck // only Take pushes, and only bodies
+	a.bodies = append(a.bodies, b)
+	b.index[a.in] = len(a.bodies)
+}
+
+// Pop implements heap.Interface.
+func (a *arriving) Pop() any {
+	last := len(a.bodies) - 1
+	b := a.bodies[last]
+	a.bodies[last] = nil // lets the collector free the body
+	a.bodies = a.bodies[:last]
+	b.index[a.in] = 0
+	return b
+}
+
+// ranking is a container/heap of the pools of callers with bodies that arrive. The one with the most memory is first.
+type ranking []*pool
+
+func (r ranking) Len() int           { return len(r) }
+func (r ranking) Less(i, j int) bool { return r[i].used > r[j].used }
+
+func (r ranking) Swap(i, j int) {
+	r[i], r[j] = r[j], r[i]
+	r[i].rank, r[j].rank = i+1, j+1
+}
+
+// Push implements heap.Interface.
+func (r *ranking) Push(x any) {
+	p := x.(*pool) //nolint:errcheck // only rank pushes, and only pools
+	*r = append(*r, p)
+	p.rank = len(*r)
+}
+
+// Pop implements heap.Interface.
+func (r *ranking) Pop() any {
+	last := len(*r) - 1
+	p := (*r)[last]
+	(*r)[last] = nil // lets the collector free the pool
+	*r = (*r)[:last]
+	p.rank = 0
+	return p
+}
