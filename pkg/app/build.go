@@ -214,7 +214,7 @@ func (b builder) buildListener() (err error) {
 	}
 	b.sender.QueueOf = b.verbs.QueueOf
 	b.buildHub()
-	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss, groupsOf: b.verbs.GroupsOf, hub: b.hub}
+	in := inboundEvents{bus: b.bus, reportLostWake: b.pool.SignalLoss, doubtConnections: b.pool.DoubtConnections, groupsOf: b.verbs.GroupsOf, hub: b.hub}
 	b.listener, err = listen.NewListener(url, b.sender, b.cfg.Listen, in.callbacks(), b.log)
 	return err
 }

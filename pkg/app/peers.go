@@ -11,6 +11,8 @@ type inboundEvents struct {
 	bus *events.Bus
 	// reportLostWake reports that a wake may have been lost.
 	reportLostWake func()
+	// doubtConnections reports that connections of the pools may be lost too.
+	doubtConnections func()
 	// groupsOf returns the groups of a queue for which requests may wait here.
 	groupsOf func(queueKey int64) []int64
 	hub      hub
@@ -36,6 +38,9 @@ func (in inboundEvents) callbacks() listen.Callbacks {
 		},
 		OnLook: func(reason string) { in.bus.Resync(reason, events.Peer) },
 		OnState: func(state listen.State) {
+			if state == listen.StateReconnecting {
+				in.doubtConnections() // before the requests look
+			}
 			// Waiting requests poll more often while notifications are not known to arrive.
 			in.bus.Resync("the listener is "+string(state), events.Peer)
 			in.hub.ListenerChanged(string(state))

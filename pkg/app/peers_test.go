@@ -53,12 +53,14 @@ func (r *recorder) OnSetting()    { r.list = append(r.list, event{kind: "setting
 func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	t.Parallel()
 	at := time.Now()
-	lost := 0
+	lost, doubt := 0, 0
 	groupsOf := func(queueKey int64) []int64 { return map[int64][]int64{7: {70, 71}}[queueKey] }
 	for name, c := range map[string]struct {
 		hear func(listen.Callbacks)
 		want []event
 		lost int
+		// doubt is how often the connections of the pools are doubted.
+		doubt int
 	}{
 		"a notification of a peer": {
 			hear: func(l listen.Callbacks) {
@@ -96,6 +98,11 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 			hear: func(l listen.Callbacks) { l.OnState(listen.State("degraded")) },
 			want: []event{{kind: "resync", text: "the listener is degraded", from: events.Peer}, {kind: "listener changed"}},
 		},
+		"a lost connection": {
+			hear:  func(l listen.Callbacks) { l.OnState(listen.StateReconnecting) },
+			want:  []event{{kind: "resync", text: "the listener is reconnecting", from: events.Peer}, {kind: "listener changed"}},
+			doubt: 1,
+		},
 		"what another instance tells the watchers": {
 			hear: func(l listen.Callbacks) { l.OnLive("{}"); l.OnPeerLeft(queue.NewID()) },
 			want: []event{{kind: "live", text: "{}"}, {kind: "peer left"}},
@@ -126,9 +133,10 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 	} {
 		bus, got := &events.Bus{}, &recorder{}
 		bus.Subscribe(got)
-		lost = 0
-		c.hear(inboundEvents{bus: bus, reportLostWake: func() { lost++ }, hub: got, groupsOf: groupsOf}.callbacks())
+		lost, doubt = 0, 0
+		c.hear(inboundEvents{bus: bus, reportLostWake: func() { lost++ }, doubtConnections: func() { doubt++ }, hub: got, groupsOf: groupsOf}.callbacks())
 		require.Equal(t, c.want, got.list, name)
 		require.Equal(t, c.lost, lost, name)
+		require.Equal(t, c.doubt, doubt, name)
 	}
 }

@@ -14,6 +14,7 @@ type losses struct {
 	signal     chan struct{}
 	broken     atomic.Bool
 	allRetired atomic.Int64 // the time of the latest call of RetireConnections
+	allDoubted atomic.Int64 // the time of the latest call of DoubtConnections
 }
 
 // now returns the time since the opening of the first pool. A clock that is set back
@@ -48,6 +49,10 @@ func (l *losses) SignalLoss() {
 // Work that is under way over such a connection continues.
 func (l *losses) RetireConnections() { l.allRetired.Store(int64(l.now())) }
 
+// DoubtConnections makes the related pools ping each connection that exists now before it is used again. The caller
+// knows of a loss, as of the connection that listens, which may have had the same cause.
+func (l *losses) DoubtConnections() { l.allDoubted.Store(int64(l.now())) }
+
 const (
 	// sqlstateReadOnly is the SQLSTATE of a write to a read-only Postgres.
 	sqlstateReadOnly = "25006"
@@ -56,6 +61,8 @@ const (
 	readOnlyAge = time.Second
 	// connectedKey is where a connection keeps the time of its start, as now returns it.
 	connectedKey = "belfry.connected"
+	// testedKey is where it keeps the time of its latest ping.
+	testedKey = "belfry.tested"
 )
 
 // connectedAt returns the time of the start of conn.
@@ -78,4 +85,10 @@ func (p *Pool) isDemoted(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
 // isRetired reports whether conn was made before the latest call of RetireConnections.
 func (p *Pool) isRetired(conn *pgx.Conn) bool {
 	return int64(connectedAt(conn.PgConn())) < p.allRetired.Load()
+}
+
+// isDoubted reports whether conn was made, and last pinged, before the latest call of DoubtConnections.
+func (p *Pool) isDoubted(conn *pgx.Conn) bool {
+	tested, _ := conn.PgConn().CustomData()[testedKey].(time.Duration)
+	return int64(max(tested, connectedAt(conn.PgConn()))) < p.allDoubted.Load()
 }

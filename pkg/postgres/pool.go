@@ -72,12 +72,10 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	}
 	pc.ConnConfig.OnNotice = noteUnconfirmed
 	pc.BeforeClose = p.beforeClose
-	// The cause that broke one connection may have left others silent. Each ping of a
-	// silent connection would use up the whole time of a request.
-	pc.ShouldPing = func(_ context.Context, params pgxpool.ShouldPingParams) bool {
-		return params.IdleDuration > pingAfter && !p.isRetired(params.Conn)
+	pc.ShouldPing = func(ctx context.Context, params pgxpool.ShouldPingParams) bool {
+		p.test(ctx, params.Conn, params.IdleDuration)
+		return false
 	}
-	pc.PingTimeout = cfg.RequestTimeout / 2
 	pc.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
 		_ = Confirmed(conn) // what its last user did is answered
 		return !p.isRetired(conn), nil
@@ -87,6 +85,27 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 		return nil, fmt.Errorf("opening the pool: %w", err)
 	}
 	return p, nil
+}
+
+// test pings a connection that was idle, or is older than a doubt. If it does not answer, all connections are retired
+// before test returns: the cause may have left others silent, and each ping of a silent connection takes half of the
+// time of a request.
+func (p *Pool) test(ctx context.Context, conn *pgx.Conn, idle time.Duration) {
+	if p.isRetired(conn) || idle <= pingAfter && !p.isDoubted(conn) {
+		return
+	}
+	until := time.Now().Add(p.requestTimeout / 2)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	// A client that leaves does not cost the connection.
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	defer cancel()
+	conn.PgConn().CustomData()[testedKey] = p.now()
+	if conn.Ping(ctx) != nil {
+		p.ReportBrokenConnection()
+		p.RetireConnections()
+	}
 }
 
 // configure sets or checks the settings of a new connection, within the request timeout. pgxpool sets no limit, and a

@@ -72,3 +72,59 @@ func TestSilentConnectionsInUseLeaveThePool(t *testing.T) {
 	require.NoError(t, err)
 	watch.Within(t, soonEnough, "the pool has room for another connection")
 }
+
+// All connections fall silent while nobody uses them. The first request after that notices it by one ping, and has an
+// answer within its time.
+func TestIdleConnectionsThatFellSilentFailNoRequest(t *testing.T) {
+	t.Parallel()
+	const size = 6
+	network, through := pgproxy.New(t, pgtest.DatabaseWithoutSchema(t))
+	pool := open(t, config(through, func(c *postgres.Config) { c.PoolSize, c.RequestTimeout = size, 6*time.Second }))
+	conns := make([]*pgxpool.Conn, size)
+	for i := range conns {
+		var err error
+		conns[i], err = pool.Acquire(soon(t))
+		require.NoError(t, err)
+	}
+	for _, conn := range conns {
+		conn.Release()
+	}
+	idle := time.NewTimer(1100 * time.Millisecond) // a younger one is not pinged
+	<-idle.C
+	network.FreezeOld()
+	var one int
+	require.NoError(t, pool.ScanRow(t.Context(), []any{&one}, "SELECT 1"))
+	requireLoss(t, pool)
+}
+
+// After a loss that somebody else has noticed, no statement fails on a connection from before it: not on one that was
+// used a moment ago, and not on one that was held meanwhile.
+func TestConnectionsOlderThanALossAreTestedBeforeUse(t *testing.T) {
+	t.Parallel()
+	const size = 3
+	network, through := pgproxy.New(t, pgtest.DatabaseWithoutSchema(t))
+	pool := open(t, config(through, func(c *postgres.Config) { c.PoolSize = size }))
+	second := openRelated(t, pool, config(through))
+	held, err := pool.Acquire(soon(t))
+	require.NoError(t, err)
+	defer held.Release()
+	require.NoError(t, second.Ping(soon(t)))
+	require.NoError(t, pool.Ping(soon(t)))
+	network.Cut()
+	pool.DoubtConnections()
+	_, err = second.Exec(soon(t), "SELECT 1")
+	require.NoError(t, err)
+	held.Release()
+	for range size {
+		conn, err := pool.Acquire(soon(t))
+		require.NoError(t, err)
+		defer conn.Release()
+		_, err = conn.Exec(soon(t), "SELECT 1")
+		require.NoError(t, err)
+	}
+	links := network.Links.Load()
+	pool.DoubtConnections()
+	_, err = second.Exec(soon(t), "SELECT 1")
+	require.NoError(t, err)
+	require.Equal(t, links, network.Links.Load(), "a connection that answers is kept")
+}
