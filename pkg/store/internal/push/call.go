@@ -8,6 +8,7 @@ package push
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -95,11 +96,23 @@ func (p *Pusher) push(ctx context.Context, call *Call) error {
 		return err
 	}
 	err = p.flushes.Do(ctx, call, stripes, call.Size())
-	admission.Settle(postgres.SQLState(err) == "") // an error without SQLSTATE: perhaps stored
+	admission.Settle(Outcome(err))
 	if err != nil {
 		return fmt.Errorf("pushing %d messages: %w", len(call.Items), err)
 	}
 	return nil
+}
+
+// Outcome returns what became of the messages of a flush that ended with err.
+func Outcome(err error) quota.Outcome {
+	switch {
+	case err == nil:
+		return quota.Stored
+	case postgres.SQLState(err) != "", errors.Is(err, batch.ErrWithdrawn), errors.Is(err, batch.ErrClosed):
+		return quota.NotStored
+	default:
+		return quota.Unknown
+	}
 }
 
 // Call is one call of Push.

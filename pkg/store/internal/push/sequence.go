@@ -62,14 +62,14 @@ func (p *Pusher) sequence(ctx context.Context, conn *pgxpool.Conn, rows Inbox) (
 		rows = rows.only(kept)
 		call = NewCall(rows.Items)
 		if _, err := p.Open(ctx, call); err != nil {
-			admission.Settle(false)
+			admission.Settle(quota.NotStored)
 			return nil, call, err
 		}
 	}
 	if len(kept) > 0 {
 		err = p.store(ctx, NewFlush([]*Call{call}), pipeline.ConfirmedOn(conn), rows.IDs)
 	}
-	admission.Settle(postgres.SQLState(err) == "")
+	admission.Settle(Outcome(err))
 	if err != nil {
 		return nil, call, err
 	}

@@ -92,11 +92,22 @@ type share struct {
 	n   int64
 }
 
-// Settle ends the admission. stored says that the messages were stored, or may have been. It must be
-// called once.
-func (a Admission) Settle(stored bool) {
+// Outcome is what became of admitted messages.
+type Outcome int
+
+const (
+	// NotStored: they do not count any more.
+	NotStored Outcome = iota
+	// Stored: they count until the next measurement.
+	Stored
+	// Unknown: they may be stored, and count. The queue is measured before a push is refused because of them.
+	Unknown
+)
+
+// Settle ends the admission. It must be called once.
+func (a Admission) Settle(outcome Outcome) {
 	for _, s := range a.shares {
-		s.of.settle(s.n, stored)
+		s.of.settle(s.n, outcome)
 	}
 }
 
@@ -131,7 +142,7 @@ func (q *Quotas) admit(ctx context.Context, demands []Demand, some bool) (Admiss
 			granted, err = q.takeSome(ctx, one, d, err)
 		}
 		if err != nil {
-			a.Settle(false)
+			a.Settle(NotStored)
 			return Admission{}, err
 		}
 		a.shares = append(a.shares, share{d.QueueKey, one, granted})
@@ -233,6 +244,8 @@ type state struct {
 	// stored since the last measurement began. A message in flight when the measurement begins may be
 	// counted in depth and later in stored too: the sum may be too high, never too low.
 	inFlight, stored int64
+	// unsure: some of stored are perhaps not stored.
+	unsure bool
 	// measuring is closed at the end of the running measurement; nil: none is running.
 	measuring chan struct{}
 }
@@ -266,13 +279,13 @@ func (s *state) try(n int64) (v verdict, measuring chan struct{}) {
 	switch {
 	case fits && (fresh || s.measuring != nil):
 		return admitted, nil
-	case fresh:
+	case fresh && !s.unsure:
 		return refused, nil
 	case s.measuring != nil:
 		return mustWait, s.measuring
 	}
 	s.measuring = make(chan struct{})
-	s.depth, s.stored = s.depth+s.stored, 0 // the sum, until the measurement replaces it
+	s.depth, s.stored, s.unsure = s.depth+s.stored, 0, false // the sum, until the measurement replaces it
 	if fits {
 		return admittedByOld, nil
 	}
@@ -282,13 +295,14 @@ func (s *state) try(n int64) (v verdict, measuring chan struct{}) {
 // waiting returns how many messages wait in the queue.
 func (s *state) waiting() int64 { return s.depth + s.inFlight + s.stored }
 
-func (s *state) settle(n int64, stored bool) {
+func (s *state) settle(n int64, outcome Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight -= n
-	if stored {
+	if outcome != NotStored {
 		s.stored += n
 	}
+	s.unsure = s.unsure || outcome == Unknown
 }
 
 // room returns for how many messages the queue seems to have room.

@@ -49,7 +49,7 @@ func TestAdmissionsCountUntilTheNextMeasurement(t *testing.T) {
 		require.Equal(t, map[int64]int64{1: 0}, none.Granted())
 		require.Equal(t, 1, m.calls)
 
-		first.Settle(false)
+		first.Settle(NotStored)
 		_, err = q.Admit(t.Context(), demand(2))
 		require.NoError(t, err, "a refused push leaves its room to others")
 		time.Sleep(maxFresh)
@@ -57,6 +57,28 @@ func TestAdmissionsCountUntilTheNextMeasurement(t *testing.T) {
 		_, err = q.Admit(t.Context(), demand(2))
 		require.NoError(t, err)
 		require.Equal(t, 2, m.calls)
+	})
+}
+
+// A push whose outcome is unknown counts as stored, and refuses no push before the queue is measured again.
+func TestAnUnknownOutcomeIsMeasuredBeforeARefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := &measured{limit: 5, unread: true, took: time.Second}
+		q := New(m.of)
+		admit := func(n int64, outcome Outcome) error {
+			a, err := q.Admit(t.Context(), demand(n))
+			a.Settle(outcome)
+			return err
+		}
+		require.NoError(t, admit(4, Unknown))
+		require.NoError(t, admit(1, Stored))
+		require.Equal(t, 1, m.calls, "they fit")
+		m.depth = 1
+		require.NoError(t, admit(4, Stored), "nothing of the first push was stored")
+		require.Equal(t, 2, m.calls)
+		require.Equal(t, queue.CodeQueueFull, queue.CodeOf(admit(1, Stored)))
+		require.Equal(t, 2, m.calls, "all are sure now")
 	})
 }
 
@@ -70,7 +92,7 @@ func TestAPushThatFitsDoesNotWaitForTheMeasurement(t *testing.T) {
 		admit := func(n int64) (took time.Duration, err error) {
 			began := time.Now()
 			a, err := q.Admit(t.Context(), demand(n))
-			a.Settle(true)
+			a.Settle(Stored)
 			return time.Since(began), err
 		}
 		took, err := admit(4)
@@ -118,7 +140,7 @@ func TestAnUnreadQueueIsMeasuredSeldom(t *testing.T) {
 		for range 100 {
 			admission, err := q.Admit(t.Context(), demand(1))
 			require.NoError(t, err)
-			admission.Settle(true)
+			admission.Settle(Stored)
 			time.Sleep(190 * time.Millisecond)
 		}
 		require.Equal(t, 1, m.calls)

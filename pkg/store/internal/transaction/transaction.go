@@ -128,7 +128,11 @@ func (r *Runner) try(ctx context.Context, t *call) error {
 		return err
 	}
 	err = r.flushes.Do(ctx, t, stripes, max(1, len(t.operations)-len(t.push.Items)+t.push.Size()))
-	admission.Settle(postgres.SQLState(err) == "" && ack.ContendedIn(err) == nil && !t.refused())
+	outcome := push.Outcome(err)
+	if ack.ContendedIn(err) != nil || t.refused() {
+		outcome = quota.NotStored
+	}
+	admission.Settle(outcome)
 	if err != nil {
 		return fmt.Errorf("applying a transaction of %d operations: %w", len(t.operations), err)
 	}
