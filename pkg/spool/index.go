@@ -23,6 +23,8 @@ type index struct {
 	bytes    int64
 	// rejectedBytes is part of bytes.
 	rejectedBytes int64
+	// appending are the bytes that pushes are adding to the file.
+	appending int64
 }
 
 // backlog is what waits for one queue.
@@ -65,6 +67,24 @@ func (x *index) add(refs []ref) {
 	defer x.mu.Unlock()
 	x.addLocked(refs)
 	x.signal()
+}
+
+// reserve makes room for bytes that a push adds to the file, until release. It returns false if there is none within
+// most.
+func (x *index) reserve(bytes, most int64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.bytes+x.appending+bytes > most {
+		return false
+	}
+	x.appending += bytes
+	return true
+}
+
+func (x *index) release(bytes int64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.appending -= bytes
 }
 
 func (x *index) addLocked(refs []ref) {

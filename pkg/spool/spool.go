@@ -101,12 +101,13 @@ func (s *Spool) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 	for _, r := range records {
 		size += r.size()
 	}
-	if s.Stats().Bytes+size > s.cfg.MaxBytes {
+	if !s.index.reserve(size, s.cfg.MaxBytes) {
 		return nil, &queue.Error{
 			Code: queue.CodeOverloaded, RetryAfter: retryAfter,
 			Message: "push maintenance is on, and the spool holds spool.max_bytes: send the request again when it has ended",
 		}
 	}
+	defer s.index.release(size) // the file has the messages then, or nobody has
 	if err := s.appends.Do(ctx, records, nil, int(size)); err != nil {
 		if errors.Is(err, batch.ErrWithdrawn) {
 			return nil, err // the sender is gone

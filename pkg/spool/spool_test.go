@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -232,4 +234,33 @@ func TestAPushThatTheDiskCannotTakeIsRefused(t *testing.T) {
 	_, err = third.Push(t.Context(), items("q", "3"))
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	require.Error(t, third.Healthy())
+}
+
+// Pushes at the same time do not exceed spool.max_bytes together.
+func TestPushesAtTheSameTimeShareTheLimit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.cfg.MaxBytes = 5000
+	s, _ := w.open()
+	var pushes sync.WaitGroup
+	var accepted atomic.Int64
+	begin := make(chan struct{})
+	for i := range 50 {
+		pushes.Go(func() {
+			<-begin
+			_, err := s.Push(t.Context(), items("q", fmt.Sprintf("%q", strings.Repeat("x", 1000+i))))
+			if err == nil {
+				accepted.Add(1)
+				return
+			}
+			assert.Equal(t, queue.CodeOverloaded, queue.CodeOf(err))
+		})
+	}
+	close(begin)
+	pushes.Wait()
+	require.LessOrEqual(t, s.Stats().Bytes, w.cfg.MaxBytes)
+	require.Positive(t, accepted.Load())
+	require.EqualValues(t, accepted.Load(), s.Stats().Messages)
+	_, err := s.Push(t.Context(), items("q", "1"))
+	require.NoError(t, err, "what was refused takes no room")
 }
