@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,8 +26,12 @@ func CountDropped(core zapcore.Core, dropped func() int64) zapcore.Core {
 	return droppingCore{core, dropped}
 }
 
-// scrapeTimeout bounds a query that a scrape makes.
-const scrapeTimeout = 2 * time.Second
+const (
+	// scrapeTimeout bounds a query that a scrape makes.
+	scrapeTimeout = 2 * time.Second
+	// scrapeAge is how long scrapes share what a query found. Everybody may scrape, so their number costs no queries.
+	scrapeAge = time.Second
+)
 
 // registerGauges registers the metrics that are read from the rooms at each scrape.
 func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts, log *zap.Logger) {
@@ -74,34 +79,49 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts, log
 		func() float64 { return float64(p.sender.Stats.EntriesOut.Load()) })
 }
 
-// scraped are gauges that one query reads at each scrape. If the database does not answer, the scrape
-// has no such metrics: /health and the error counters show that the database is down.
+// scraped are gauges that one query reads for all scrapes of scrapeAge. If the database does not answer, these scrapes
+// have no such metrics: /health and the error counters show that the database is down.
 type scraped struct {
 	gauges []*prometheus.Desc
 	// read returns the values of the gauges, in their order.
 	read func(context.Context) ([]float64, error)
+
+	mu     sync.Mutex
+	next   time.Time // nothing is read before
+	values []float64 // nil after an error
 }
 
-func (s scraped) Describe(descriptions chan<- *prometheus.Desc) {
+func (s *scraped) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range s.gauges {
 		descriptions <- d
 	}
 }
 
-func (s scraped) Collect(samples chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	values, err := s.read(ctx)
-	if err != nil {
-		return
-	}
-	for i, value := range values {
+// Collect blocks for a query, of this or of another scrape.
+func (s *scraped) Collect(samples chan<- prometheus.Metric) {
+	for i, value := range s.latest() {
 		samples <- prometheus.MustNewConstMetric(s.gauges[i], prometheus.GaugeValue, value)
 	}
 }
 
-func inboxCounts(count func(context.Context) (inbox.Counts, error)) scraped {
-	return scraped{
+func (s *scraped) latest() []float64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Now().Before(s.next) {
+		return s.values
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	var err error
+	if s.values, err = s.read(ctx); err != nil {
+		s.values = nil
+	}
+	s.next = time.Now().Add(scrapeAge)
+	return s.values
+}
+
+func inboxCounts(count func(context.Context) (inbox.Counts, error)) *scraped {
+	return &scraped{
 		gauges: []*prometheus.Desc{
 			prometheus.NewDesc("belfry_inbox_waiting_rows",
 				"Messages written by SQL that are committed and not yet in their partitions; counted up to 100000.", nil, nil),
@@ -117,8 +137,8 @@ func inboxCounts(count func(context.Context) (inbox.Counts, error)) scraped {
 	}
 }
 
-func lateness(read func(context.Context) (catalog.Lateness, error)) scraped {
-	return scraped{
+func lateness(read func(context.Context) (catalog.Lateness, error)) *scraped {
+	return &scraped{
 		gauges: []*prometheus.Desc{
 			prometheus.NewDesc("belfry_oldest_ready_seconds",
 				"Age of the oldest message that is ready and not claimed; 0 when there is none.", nil, nil),

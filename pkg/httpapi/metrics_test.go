@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,32 @@ func TestMetricsOfQueues(t *testing.T) {
 	require.NotContains(t, scrape("tenant", limited(3), tenant), `queue="`)
 	f.Resources.FailWith = errors.New("away")
 	require.NotContains(t, scrape("", limited(3)), `queue="`, "the other metrics are served")
+}
+
+// A queue may have any number of groups. Ten times as many groups as queues have metrics of their own: those with the most
+// lag. The other ones of each queue are summed. A name that looks like a sum breaks nothing.
+func TestMetricsOfGroupsAreLimited(t *testing.T) {
+	t.Parallel()
+	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
+		{Name: "a", Counts: stats.Counts{Pending: 2}}, {Name: "b", Counts: stats.Counts{Pending: 1}}, {Name: "(other)", Counts: stats.Counts{Total: 3, Pending: 3}},
+	}}, Groups: []stats.Group{{Queue: "b", Name: "slow", Lag: 1000}, {Queue: "a", Name: "(other)", Lag: 5000}, {Queue: "(other)", Name: "g", Lag: 4}}}
+	for i := range 900 {
+		f.Groups = append(f.Groups, stats.Group{Queue: "a", Name: fmt.Sprint(i), Lag: int64(i), Oldest: time.Duration(i) * time.Second})
+	}
+	s, _ := apitest.Server(f, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.MaxQueueMetrics = 3 })
+	text := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", "")).Body.String()
+	require.Equal(t, 10*3+2, strings.Count(text, "\nbelfry_group_lag_messages{"))
+	sum := 5000
+	for i := range 900 - 29 {
+		sum += i
+	}
+	for _, line := range []string{
+		`belfry_group_lag_messages{group="slow",queue="b"} 1000`, `belfry_group_lag_messages{group="871",queue="a"} 871`,
+		fmt.Sprintf(`belfry_group_lag_messages{group="(other)",queue="a"} %d`, sum), `belfry_group_lag_seconds{group="(other)",queue="a"} 870`,
+		`belfry_group_lag_messages{group="(other)",queue="(other)"} 4`, `belfry_queue_messages{queue="(other)"} 3`,
+	} {
+		require.Contains(t, text, line+"\n")
+	}
 }
 
 // oneToken is an Authenticator with one principal.

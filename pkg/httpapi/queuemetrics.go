@@ -22,15 +22,20 @@ const (
 	queueMetricsAge = 10 * time.Second
 	// queueMetricsTimeout bounds one read. After it the figures of the last read are served.
 	queueMetricsTimeout = 5 * time.Second
-	// otherQueues is the label of the queues above metrics.max_queues together.
+	// queueMetricsRetry is how long nothing is read after a read that failed.
+	queueMetricsRetry = time.Second
+	// otherQueues is the label of the queues above metrics.max_queues together, and of groups.
 	otherQueues = history.Other
+	// groupsPerQueue times metrics.max_queues groups have metrics of their own.
+	groupsPerQueue = 10
 	// maxQueueMetrics is the largest metrics.max_queues.
 	maxQueueMetrics = 10_000
 )
 
 // MetricsConfig is the section "metrics" of the configuration.
 type MetricsConfig struct {
-	// MaxQueues is how many queues have metrics of their own. The other queues are summed. 0: no queue has.
+	// MaxQueues is how many queues have metrics of their own, and groupsPerQueue times as many groups. The other queues
+	// and groups are summed. 0: no queue has.
 	MaxQueues int `mapstructure:"max_queues"`
 }
 
@@ -61,6 +66,7 @@ var (
 type queueMetrics struct {
 	mu     sync.Mutex
 	at     time.Time
+	next   time.Time // nothing is read before
 	latest []prometheus.Metric
 }
 
@@ -79,12 +85,14 @@ func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
 	q := &s.queues
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.at.IsZero() || time.Since(q.at) > queueMetricsAge {
+	if !time.Now().Before(q.next) {
 		ctx, cancel := context.WithTimeout(ctx, queueMetricsTimeout)
 		defer cancel()
 		if read, err := s.readQueueFigures(ctx); err == nil {
 			q.at, q.latest = time.Now(), read
+			q.next = q.at.Add(queueMetricsAge)
 		} else {
+			q.next = time.Now().Add(queueMetricsRetry)
 			s.start.Log.Warn("the metrics of queues could not be read", zap.Error(err))
 		}
 	}
@@ -109,7 +117,8 @@ func (s *Server) readQueueFigures(ctx context.Context) ([]prometheus.Metric, err
 	return figuresOf(queues, groups, s.deps.MaxQueueMetrics), nil
 }
 
-// figuresOf returns the metrics of the queues with the most pending messages, and the sums of the others.
+// figuresOf returns the metrics of the queues with the most pending messages and of their groups with the most lag, and
+// the sums of the others.
 func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []prometheus.Metric {
 	slices.SortFunc(queues, func(a, b stats.Queue) int {
 		return cmp.Or(cmp.Compare(b.Counts.Pending, a.Counts.Pending), cmp.Compare(a.Name, b.Name))
@@ -128,7 +137,7 @@ func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []promethe
 	var rest stats.Queue
 	for i := range queues {
 		q := &queues[i]
-		if i < limit {
+		if i < limit && q.Name != otherQueues { // a queue may have that name
 			shown[q.Name] = true
 			show(q.Name, q)
 			continue
@@ -136,20 +145,30 @@ func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []promethe
 		rest.Partitions += q.Partitions
 		rest.Counts.Total, rest.Counts.Pending, rest.Counts.DeadLetter = rest.Counts.Total+q.Counts.Total, rest.Counts.Pending+q.Counts.Pending, rest.Counts.DeadLetter+q.Counts.DeadLetter
 	}
-	var lag, oldest float64
+	slices.SortFunc(groups, func(a, b stats.Group) int {
+		return cmp.Or(cmp.Compare(b.Lag, a.Lag), cmp.Compare(b.Oldest, a.Oldest), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Name, b.Name))
+	})
+	type sum struct{ lag, oldest float64 }
+	others, left := map[string]sum{}, groupsPerQueue*limit
 	for i := range groups {
-		g := &groups[i]
+		g, of := &groups[i], otherQueues
 		if shown[g.Queue] {
-			gauge(descLag, float64(g.Lag), g.Queue, g.Name)
-			gauge(descAge, g.Oldest.Seconds(), g.Queue, g.Name)
-			continue
+			if of = g.Queue; left > 0 && g.Name != otherQueues {
+				left--
+				gauge(descLag, float64(g.Lag), g.Queue, g.Name)
+				gauge(descAge, g.Oldest.Seconds(), g.Queue, g.Name)
+				continue
+			}
 		}
-		lag, oldest = lag+float64(g.Lag), max(oldest, g.Oldest.Seconds())
+		others[of] = sum{others[of].lag + float64(g.Lag), max(others[of].oldest, g.Oldest.Seconds())}
 	}
-	if len(queues) > limit {
+	if len(shown) < len(queues) {
 		show(otherQueues, &rest)
-		gauge(descLag, lag, otherQueues, otherQueues)
-		gauge(descAge, oldest, otherQueues, otherQueues)
+		others[otherQueues] = others[otherQueues] // also without groups
+	}
+	for name, of := range others {
+		gauge(descLag, of.lag, name, otherQueues)
+		gauge(descAge, of.oldest, name, otherQueues)
 	}
 	return metrics
 }
