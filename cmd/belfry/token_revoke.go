@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -28,7 +29,8 @@ jti), which the audit and "belfry token inspect" show. Without an argument the t
 read from standard input. The servers hear of it at once, over the database. A server
 that has no connection to the database refuses the token after its reconnect.
 
-A token without an id cannot be revoked. "belfry token create" gives each token one.`,
+A token without an id cannot be revoked. "belfry token create" gives each token one. An id
+is a text: one that has only digits is named in double quotes, as '"42"'.`,
 		Example: `  belfry token revoke 0198c7c2-5b1e-7c52-9b5b-0c8f7f4f6a10
   belfry token revoke < token.txt`,
 		Args: cobra.MaximumNArgs(1),
@@ -81,6 +83,12 @@ func newTokenRevokedCmd() *cobra.Command {
 	}
 }
 
+// number matches a number of JSON, and quotedNumber a text of digits.
+var (
+	number       = regexp.MustCompile(`^-?\d+(\.\d+)?([eE][+-]?\d+)?$`)
+	quotedNumber = regexp.MustCompile(`^"(\d+)"$`)
+)
+
 // revocable returns the id of a token, or the argument if it is an id.
 func revocable(text string) (id string, err error) {
 	content, err := token.Read(text)
@@ -89,8 +97,11 @@ func revocable(text string) (id string, err error) {
 		return "", errors.New("the token cannot be read: copy all of it, or name its id")
 	case err != nil && (text == "" || !identity.Printable(text)):
 		return "", errors.New("name a token, or the id of a token")
+	case err != nil && number.MatchString(text):
+		return "", fmt.Errorf("%[1]s is a number, and the id of a token (claim jti) is a text: servers accept no token with the id %[1]s. "+
+			`For a token whose id is the text, name the token, or '"%[1]s"'`, text)
 	case err != nil:
-		return text, nil
+		return quotedNumber.ReplaceAllString(text, "$1"), nil
 	}
 	if id, _ = content.Claims["jti"].(string); id == "" {
 		return "", errors.New("the token has no id (claim jti), so it cannot be revoked: replace the key that signed it")

@@ -64,6 +64,7 @@ func TestTokensAreRevoked(t *testing.T) {
 	made := strings.TrimSpace(run("create", "--subject", "a", "--role", "admin"))
 	_, id, _ := strings.Cut(run("revoke", made), "revoked: ")
 	run("revoke", "an id")
+	run("revoke", `"42"`)
 	parts := strings.Split(made, ".")
 	code, _, stderr := belfry(t, "token", "revoke", made[1:], "--config", cfg, "--database-url", dsn)
 	require.Equal(t, 1, code)
@@ -73,6 +74,7 @@ func TestTokensAreRevoked(t *testing.T) {
 	run("revoke", parts[0]+"."+forged+"."+parts[2])
 	listed := run("revoked")
 	require.Regexp(t, `(?m)^forged\s+\S+Z\s+\S+\s+-$`, listed)
+	require.Regexp(t, `(?m)^42\s`, listed)
 	require.Regexp(t, `(?m)^an id\s+\S+Z\s+\S+\s+-$`, listed)
 	require.Regexp(t, `(?m)^`+strings.TrimSpace(id)+`\s+\S+Z\s+\S+\s+\S+Z$`, listed)
 }
@@ -92,6 +94,7 @@ func TestTokenCommandsSayWhatIsMissing(t *testing.T) {
 		{"token create --subject a --role admin --signing-key /nowhere", 1, "reading the signing key"},
 		{"token inspect nonsense", 1, "Invalid token format"},
 		{"token revoke abc", 1, "BELFRY_DATABASE_URL"},
+		{"token revoke 42", 1, `servers accept no token with the id 42. For a token whose id is the text, name the token, or '"42"'`},
 		{"token revoc", 2, `unknown command "revoc"`},
 	} {
 		code, _, stderr := belfry(t, strings.Fields(c.line)...)

@@ -178,8 +178,8 @@ func (v *Verifier) principal(claims jwt.MapClaims) (*identity.Principal, error) 
 	if err != nil || !identity.Printable(subject) {
 		return nil, refused("Invalid token subject", err)
 	}
-	id, _ := claims["jti"].(string)
-	if !identity.Printable(id) {
+	id, isText := claims["jti"].(string)
+	if claims["jti"] != nil && !isText || !identity.Printable(id) { // a number would be no id, and could not be revoked
 		return nil, refused("Invalid token id", nil)
 	}
 	p := &identity.Principal{Subject: subject, TokenID: id, Role: v.role(claims), Grants: grants}

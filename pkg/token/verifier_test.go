@@ -153,6 +153,7 @@ func TestTokens(t *testing.T) {
 		"control characters":      {nil, hs("sub", "a\x00b"), "Invalid token subject"},
 		"a long subject":          {nil, hs("sub", strings.Repeat("a", 513)), "Invalid token subject"},
 		"a numeric subject":       {nil, hs("sub", 7), "Invalid token subject"},
+		"a numeric id":            {nil, hs("jti", 7), "Invalid token id"},
 		"limited to queues":       {nil, hs("belfry", map[string]any{"push": []string{"a.*"}}), ""},
 		"a misspelled limit":      {nil, hs("belfry", map[string]any{"pusch": []string{"a.*"}}), `Invalid token claim belfry: "pusch" is unknown: use read, push, consume and admin`},
 		"a limit that is null":    {nil, hs("belfry", nil), "Invalid token claim belfry: it must be an object with read, push, consume and admin"},

@@ -100,6 +100,61 @@ func composeBreaches(compose, config *yaml.Node) []string {
 	return complaints
 }
 
+// exactImage matches an image with a version of at least two numbers, or with a digest.
+var exactImage = regexp.MustCompile(`^[^:@]+(:v?\d+\.\d+[\w.-]*|@sha256:[0-9a-f]{64}|:[\w.-]+@sha256:[0-9a-f]{64})$`)
+
+// exposureBreaches reports ports that other machines reach, passwords that everybody knows, and images whose content
+// changes under their name.
+func exposureBreaches(compose *yaml.Node) (complaints []string) {
+	services := at(compose, "services")
+	for i := 0; i+1 < len(services.Content); i += 2 {
+		name, service := services.Content[i].Value, services.Content[i+1]
+		if ports := at(service, "ports"); ports != nil {
+			for _, port := range ports.Content {
+				if !strings.HasPrefix(port.Value, "127.0.0.1:") {
+					complaints = append(complaints, fmt.Sprintf("docker-compose.yml publishes port %q of %s on other addresses than 127.0.0.1", port.Value, name))
+				}
+			}
+		}
+		if image := at(service, "image"); image != nil && !exactImage.MatchString(image.Value) {
+			complaints = append(complaints, fmt.Sprintf("docker-compose.yml: the image %s of %s has no exact version", image.Value, name))
+		}
+		environment := at(service, "environment")
+		for j := 0; environment != nil && environment.Kind == yaml.MappingNode && j+1 < len(environment.Content); j += 2 {
+			key, value := environment.Content[j].Value, environment.Content[j+1].Value
+			secret := strings.HasSuffix(key, "PASSWORD") || strings.Contains(value, "PASSWORD")
+			if secret && !strings.Contains(value, "PASSWORD:?") {
+				complaints = append(complaints, fmt.Sprintf("docker-compose.yml: %s of %s has a default password: use ${POSTGRES_PASSWORD:?}", key, name))
+			}
+		}
+	}
+	return complaints
+}
+
+func TestComposeExposesNothing(t *testing.T) {
+	t.Parallel()
+	holds(t, exposureBreaches(readYAML(t, "docker-compose.yml")))
+	const good = "services:\n  a:\n    image: postgres:17.10\n    ports:\n      - 127.0.0.1:1:1\n    environment:\n      URL: u:${PASSWORD:?set it}@b\n"
+	for change, want := range map[[2]string]string{
+		{"", ""}:                            "",
+		{"postgres:17.10", "postgres:17"}:   "no exact version",
+		{"postgres:17.10", "postgres"}:      "no exact version",
+		{"127.0.0.1:1:1", "1:1"}:            "other addresses",
+		{"127.0.0.1:1:1", "0.0.0.0:1:1"}:    "other addresses",
+		{"PASSWORD:?set it", "PASSWORD:-x"}: "default password",
+		{"PASSWORD:?set it", "PASSWORD"}:    "default password",
+	} {
+		complaints := strings.Join(exposureBreaches(parseYAML(t, strings.Replace(good, change[0], change[1], 1))), "\n")
+		require.Equal(t, want == "", complaints == "", "%v: %s", change, complaints)
+		require.Contains(t, complaints, want)
+	}
+	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	require.NoError(t, err)
+	for _, from := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(string(dockerfile), -1) {
+		require.True(t, from[1] == "scratch" || exactImage.MatchString(from[1]), from[1])
+	}
+}
+
 func duration(node *yaml.Node) (time.Duration, error) {
 	if node == nil {
 		return 0, fmt.Errorf("it is not set")
