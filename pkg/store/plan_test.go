@@ -210,7 +210,7 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 	hot := []string{
 		"store/wake", "store/claim_wait", "store/settle_lock", "store/settle", "store/ack_wait",
 		"store/ack_contended", "store/redrive_restore",
-		"store/lease_extend", "store/lease_release", "store/postpone", "store/unconsume", "store/find_group", "store/find_partitions",
+		"store/lease_extend", "store/lease_release", "store/postpone", "store/unconsume", "store/find_group", "store/find_partitions", "store/known_partitions",
 		"store/preflight", "store/match_queues", "store/queue_depth",
 		"catalog/recompute_ready_lock", "catalog/recompute_ready_wait", "catalog/recompute_ready", "catalog/cursors_delete", "catalog/partitions_close", "catalog/messages_purge", "catalog/dead_letters_purge",
 		"sweep/find", "sweep/idle_find",

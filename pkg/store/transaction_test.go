@@ -145,10 +145,13 @@ func TestARefusedTransactionChangesNothing(t *testing.T) {
 	snapshot := func() (state string) {
 		b.scan(`SELECT (SELECT json_agg(c ORDER BY c.partition_id)::text FROM belfry.cursor c)
 			|| (SELECT json_agg(p ORDER BY p.id)::text FROM belfry.partition p WHERE p.name IN ('p', 'taken'))
-			|| (SELECT count(*) FROM belfry.message) || ' ' || (SELECT count(*) FROM belfry.dead_letter)`, nil, &state)
+			|| (SELECT count(*) FROM belfry.message) || ' ' || (SELECT count(*) FROM belfry.dead_letter)
+			|| ' ' || (SELECT count(*) FROM belfry.queue) || ' ' || (SELECT count(*) FROM belfry.partition)`, nil, &state)
 		return state
 	}
 	before := snapshot()
+	unborn := item("p", "6")
+	unborn.Queue = "unborn"
 	for name, c := range map[string]struct {
 		tx   *queue.Transaction
 		at   int // the operation with the error; -1: none
@@ -186,6 +189,7 @@ func TestARefusedTransactionChangesNothing(t *testing.T) {
 		"dead letters": {transaction(unfenced(d, queue.AckDead, d.Messages...), item("p", "1")), 3,
 			`PUSH operation failed: Duplicate transactionId "1" in queue "q", partition "p"`},
 	} {
+		c.tx.Operations = append(c.tx.Operations, queue.Operation{Push: &unborn})
 		result := b.transact(c.tx)
 		require.False(t, result.Applied, name)
 		require.Equal(t, c.want, result.Error, name)
@@ -194,9 +198,9 @@ func TestARefusedTransactionChangesNothing(t *testing.T) {
 		}
 		require.Equal(t, before, snapshot(), name)
 	}
-	bad := item("new", "5")
+	bad := item("p", "5")
 	bad.Payload = []byte("{")
-	_, err := b.Transact(t.Context(), transaction(done(0, 1, 2), item("p", "5"), bad))
+	_, err := b.Transact(t.Context(), transaction(done(0, 1, 2), bad, unborn))
 	require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), "a value that the database refuses is an error: %v", err)
 	require.Equal(t, before, snapshot())
 	require.True(t, b.applied(transaction(done(0, 1, 2), item("p", "5"), d.LeaseID)).Operations[2].Ack.LeaseReleased)

@@ -17,9 +17,10 @@ import (
 )
 
 var (
-	sqlOpenPartitions = sql.Query("store/open_partitions")
-	sqlFindPartitions = sql.Query("store/find_partitions")
-	sqlEpoch          = sql.Query("store/epoch")
+	sqlOpenPartitions  = sql.Query("store/open_partitions")
+	sqlFindPartitions  = sql.Query("store/find_partitions")
+	sqlKnownPartitions = sql.Query("store/known_partitions")
+	sqlEpoch           = sql.Query("store/epoch")
 )
 
 // openAttempts is how often Open asks for names that are absent from the answer.
@@ -126,6 +127,24 @@ func (d *Directory) Forget(gone []*queue.Partition) { d.cache.forget(gone) }
 // Remember adds partitions to the cache.
 func (d *Directory) Remember(found ...*queue.Partition) { d.resyncIf(d.cache.add(found)) }
 
+// Known returns those of the partitions of the given names that exist.
+func (d *Directory) Known(ctx context.Context, wanted []PartitionName) (map[PartitionName]*queue.Partition, error) {
+	found := make(map[PartitionName]*queue.Partition, len(wanted))
+	missing := remembered(d.cache, wanted, found, func(c *cache) map[PartitionName]*queue.Partition { return c.byName })
+	if len(missing) == 0 {
+		return found, nil
+	}
+	queues, partitions := make([]string, len(missing)), make([]string, len(missing))
+	for i, name := range missing {
+		queues[i], partitions[i] = name.Queue, name.Partition
+	}
+	fresh, err := d.read(ctx, sqlKnownPartitions, len(missing), queues, partitions)
+	for _, p := range fresh {
+		found[PartitionName{p.Queue, p.Name}] = p
+	}
+	return found, err
+}
+
 // ByKeys returns the existing partitions of the given database ids of an epoch.
 func (d *Directory) ByKeys(ctx context.Context, epoch queue.Epoch, keys []int64) (map[int64]*queue.Partition, error) {
 	found := make(map[int64]*queue.Partition, len(keys))
@@ -161,7 +180,12 @@ func (d *Directory) find(ctx context.Context, keys []int64, ids []queue.ID) ([]*
 	if n == 0 {
 		return nil, nil
 	}
-	rows, _ := d.pool.Query(ctx, sqlFindPartitions, pipeline.Array(keys), RawIDs(ids)) // rows hold the error
+	return d.read(ctx, sqlFindPartitions, n, pipeline.Array(keys), RawIDs(ids))
+}
+
+// read reads partitions by a query for n of them, and remembers them.
+func (d *Directory) read(ctx context.Context, query string, n int, args ...any) ([]*queue.Partition, error) {
+	rows, _ := d.pool.Query(ctx, query, args...) // rows hold the error
 	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}
 		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded, &p.Epoch)

@@ -205,6 +205,24 @@ func (p *Pusher) Open(ctx context.Context, call *Call) ([]batch.LockStripe, erro
 	return stripes, nil
 }
 
+// Partitions returns the names of the partitions.
+func (call *Call) Partitions() []names.PartitionName { return call.partitions }
+
+// Only returns a call with the items, and their ids, whose partitions keep accepts. at are their indexes.
+func (call *Call) Only(keep func(names.PartitionName) bool) (some *Call, at []int) {
+	var items []queue.PushItem
+	for i := range call.Items {
+		if keep(call.partitions[call.partitionOf[i]]) {
+			items, at = append(items, call.Items[i]), append(at, i)
+		}
+	}
+	some = NewCall(items)
+	for to, from := range at {
+		some.IDs[to] = call.IDs[from]
+	}
+	return some, at
+}
+
 // Demands returns what the call brings to queues with a maxSize. Its partitions must be open.
 func (call *Call) Demands() []quota.Demand {
 	var demands []quota.Demand

@@ -113,8 +113,57 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	}
 }
 
-// try opens the partitions and commits.
+// try commits, unless t is refused. If it pushes to partitions that do not exist, everything else is tried first and
+// rolled back. So a transaction that is refused leaves no queue.
 func (r *Runner) try(ctx context.Context, t *call) error {
+	for {
+		rehearsal, err := r.rehearsal(ctx, t)
+		if err != nil {
+			return err
+		}
+		if rehearsal == nil {
+			return r.commit(ctx, t)
+		}
+		err = r.commit(ctx, rehearsal)
+		if err == nil && !rehearsal.refused() {
+			return r.commit(ctx, t)
+		}
+		if err == nil {
+			// The same transaction, sent twice, may have been committed meanwhile. Then the partitions exist.
+			known, err := r.Names.Known(ctx, t.push.Partitions())
+			if err != nil {
+				return err
+			}
+			if len(known) > len(rehearsal.push.Partitions()) {
+				continue
+			}
+		}
+		t.failure, t.failures, t.push.Opened = rehearsal.failure, rehearsal.failures, rehearsal.push.Opened
+		return err
+	}
+}
+
+// rehearsal returns t without the pushes to partitions that do not exist. It returns nil if all exist, or nothing is left.
+func (r *Runner) rehearsal(ctx context.Context, t *call) (*call, error) {
+	known, err := r.Names.Known(ctx, t.push.Partitions())
+	if err != nil || len(known) == len(t.push.Partitions()) {
+		return nil, err
+	}
+	some := *t
+	some.isRehearsal, some.pushAt, some.failures = true, nil, slices.Clone(t.failures)
+	var at []int
+	some.push, at = t.push.Only(func(name names.PartitionName) bool { return known[name] != nil })
+	for _, i := range at {
+		some.pushAt = append(some.pushAt, t.pushAt[i])
+	}
+	if len(at) == 0 && len(t.acks.Items) == 0 && len(t.required) == 0 && t.cycle == nil {
+		return nil, nil
+	}
+	return &some, nil
+}
+
+// commit opens the partitions and commits.
+func (r *Runner) commit(ctx context.Context, t *call) error {
 	stripes, err := r.Pushes.Open(ctx, t.push)
 	if err != nil {
 		return err
@@ -129,7 +178,7 @@ func (r *Runner) try(ctx context.Context, t *call) error {
 	}
 	err = r.flushes.Do(ctx, t, stripes, max(1, len(t.operations)-len(t.push.Items)+t.push.Size()))
 	outcome := push.Outcome(err)
-	if ack.ContendedIn(err) != nil || t.refused() {
+	if ack.ContendedIn(err) != nil || t.refused() || t.isRehearsal {
 		outcome = quota.NotStored
 	}
 	admission.Settle(outcome)
@@ -154,6 +203,8 @@ type call struct {
 	failure  string
 	// appliedBefore: an earlier try, or the same transaction sent before, was committed.
 	appliedBefore bool
+	// isRehearsal: it is rolled back.
+	isRehearsal bool
 	// judged: the acks have their results.
 	judged bool
 	// auditRow is committed with the transaction of an operator; nil: the transaction is of a client.
