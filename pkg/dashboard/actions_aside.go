@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,9 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+	"github.com/belfry-mq/belfry/pkg/inflight"
 )
 
 // rows returns the rejected rows that an action selects: one by its id, all of a filter, or all.
@@ -76,6 +79,8 @@ func (d *Dashboard) redriveStream(w http.ResponseWriter, r *http.Request) {
 const (
 	// exportPage is how many dead letters an export reads at once. Large messages make it fewer.
 	exportPage = 500
+	// exportWait is how long an export waits for a page when the server is overloaded, and exportPause is between two tries.
+	exportWait, exportPause = 20 * time.Second, 200 * time.Millisecond
 	// exportWrite bounds the time in which a browser takes a page of an export.
 	exportWrite = time.Minute
 )
@@ -89,13 +94,12 @@ func (d *Dashboard) export(w http.ResponseWriter, r *http.Request) {
 		d.toSignIn(w, r, err)
 		return
 	}
-	control := http.NewResponseController(w)
 	query := url.Values{}
 	for name, field := range map[string]string{"queue": "q", "consumerGroup": "g", "partition": "p", "error": "e", "from": "from", "to": "to"} {
 		query.Set(name, r.URL.Query().Get(field))
 	}
 	for size, begun := exportPage, false; ; begun = true {
-		found, err := d.exported(caller, query, &size)
+		more, err := d.exportNext(w, caller, query, &size, begun)
 		switch {
 		case err != nil && begun:
 			panic(http.ErrAbortHandler)
@@ -103,21 +107,42 @@ func (d *Dashboard) export(w http.ResponseWriter, r *http.Request) {
 			status, failure := d.failure(err)
 			http.Error(w, failure.Text, status)
 			return
-		case !begun:
-			w.Header().Set("Content-Type", "application/x-ndjson")
-			w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.ndjson"`)
-		}
-		_ = control.SetWriteDeadline(time.Now().Add(exportWrite)) // only tests have no connection
-		for _, line := range found.Messages {
-			if _, err := w.Write(append(line, '\n')); err != nil {
-				return // the browser has left
-			}
-		}
-		if found.Pagination.Next == nil {
+		case !more:
 			return
 		}
-		query.Set("cursor", *found.Pagination.Next)
 	}
+}
+
+// exportNext writes a page of an export, and sets the cursor of the next one. It waits for memory if the export has begun.
+// more: the browser waits for another page.
+func (d *Dashboard) exportNext(w http.ResponseWriter, caller *source.Caller, query url.Values, size *int, begun bool) (more bool, err error) {
+	ctx, end := inflight.Fork(caller.Request.Context())
+	defer end()
+	found, err := d.exported(ctx, caller, query, size)
+	for start := time.Now(); begun && source.IsStatus(err, http.StatusServiceUnavailable) && time.Since(start) < exportWait; {
+		if err := backoff.Sleep(ctx, exportPause); err != nil {
+			return false, err
+		}
+		found, err = d.exported(ctx, caller, query, size)
+	}
+	if err != nil {
+		return false, err
+	}
+	if !begun {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		w.Header().Set("Content-Disposition", `attachment; filename="dead-letters.ndjson"`)
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportWrite)) // only tests have no connection
+	for _, line := range found.Messages {
+		if _, err := w.Write(append(line, '\n')); err != nil {
+			return false, nil // the browser has left
+		}
+	}
+	if found.Pagination.Next == nil {
+		return false, nil
+	}
+	query.Set("cursor", *found.Pagination.Next)
+	return true, nil
 }
 
 // letters is a page of an export.
@@ -127,13 +152,13 @@ type letters struct {
 }
 
 // exported reads a page of an export. It halves the size until the page fits into memory.
-func (d *Dashboard) exported(caller *source.Caller, query url.Values, size *int) (found letters, err error) {
+func (d *Dashboard) exported(ctx context.Context, caller *source.Caller, query url.Values, size *int) (found letters, err error) {
 	for {
 		text := fmt.Sprint(*size)
 		query.Set("limit", text)
 		query.Set("examine", text)
 		found = letters{}
-		err = d.client.Load(caller.Request.Context(), caller, "/api/v1/dlq/summary?"+query.Encode(), &found)
+		err = d.client.Load(ctx, caller, "/api/v1/dlq/summary?"+query.Encode(), &found)
 		if !errors.Is(err, source.ErrTooLarge) || *size == 1 {
 			return found, err
 		}

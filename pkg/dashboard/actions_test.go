@@ -189,7 +189,7 @@ func TestFormsAreReadAfterTheirCallerIsKnown(t *testing.T) {
 		require.LessOrEqual(t, body.read, most, path)
 		require.Zero(t, s.api.calls.Load())
 	}
-	memory := inflight.NewBudget(1 << 20)
+	memory := inflight.NewBudget(1<<20, 1<<20)
 	api := &api{}
 	d, err := dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: zap.NewNop(), Memory: memory})
 	require.NoError(t, err)

@@ -75,7 +75,7 @@ type Dashboard struct {
 // New returns a Dashboard. An error means that a template is invalid.
 func New(cfg Config, deps Deps) (*Dashboard, error) {
 	if deps.Memory == nil {
-		deps.Memory = inflight.NewBudget(math.MaxInt64)
+		deps.Memory = inflight.NewBudget(math.MaxInt64, math.MaxInt64)
 	}
 	set, err := page.Parse(pages.List())
 	if err != nil {
@@ -175,6 +175,9 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the browser has left
 	}
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
 	d.render(w, status, func(b *bytes.Buffer) error { return d.pages.Render(b, view) })
 }
 
@@ -222,7 +225,7 @@ func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	case http.StatusForbidden, http.StatusUnauthorized:
 		failure.Title, failure.Advice = "Your token does not allow this", "Sign in with a token that does."
 	case http.StatusServiceUnavailable:
-		failure.Title, failure.Advice = "The database does not answer in time", "The page comes back by itself when it does. See the readiness of the server at /readyz."
+		failure.Title, failure.Advice = "The server cannot answer in time", "The page comes back by itself when it does. See the readiness of the server at /readyz."
 	}
 	return answer.Status, failure
 }

@@ -94,17 +94,31 @@ type Letter struct {
 	PayloadError string
 }
 
-// List returns up to limit dead letters after a key, newest failure first, and the total number
-// that the filter selects. It skips the first offset of them. Errors: CodeUnavailable.
-func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offset int64) (letters []Letter, total int64, err error) {
+// Page is a page of dead letters.
+type Page struct {
+	Letters []Letter
+	// Total is how many the filter selects.
+	Total int64
+	// Cut: the page has fewer letters than its limit because they are large.
+	Cut bool
+}
+
+// List returns up to limit dead letters after a key, newest failure first. It skips the first offset of them.
+// Errors: CodeUnavailable, and CodeOverloaded if the request has no memory for them.
+func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offset int64) (page Page, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	if total, _, err = l.count(ctx, &f); err != nil {
-		return nil, 0, postgres.Wrap(err)
+	if page.Total, _, err = l.count(ctx, &f); err != nil {
+		return Page{}, postgres.Wrap(err)
 	}
-	rows, _ := l.pool.Query(ctx, sqlList, append(f.args(ctx, l.pool), zeronull.Timestamptz(after.FailedAt), after.ID, limit, offset, postgres.LikePatterns(f.Allowed))...)
-	letters, err = pgx.CollectRows(rows, l.readLetter) // also returns the error of Query
-	return letters, total, postgres.Wrapf(err, "listing dead letters")
+	page.Letters, page.Cut, err = postgres.ReadPage(ctx, limit, func(n int64, last *Letter) pgx.Rows {
+		if last != nil {
+			after, offset = last.ListKey, 0
+		}
+		rows, _ := l.pool.Query(ctx, sqlList, append(f.args(ctx, l.pool), zeronull.Timestamptz(after.FailedAt), after.ID, n, offset, postgres.LikePatterns(f.Allowed))...)
+		return rows
+	}, l.readLetter)
+	return page, postgres.Wrapf(err, "listing dead letters")
 }
 
 func (l *Letters) readLetter(row pgx.CollectableRow) (one Letter, err error) {

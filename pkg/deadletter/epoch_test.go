@@ -30,7 +30,7 @@ func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
 	}
 	_, err = r.Retry(t.Context(), partition, "p1", nil)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
-	_, total, err := r.List(t.Context(), named("q", "g"), deadletter.ListKey{}, 10, 0)
+	page, err := r.List(t.Context(), named("q", "g"), deadletter.ListKey{}, 10, 0)
 	require.NoError(t, err)
-	require.Equal(t, int64(2), total)
+	require.Equal(t, int64(2), page.Total)
 }

@@ -83,11 +83,16 @@ func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds S
 		return nil
 	})
 	if err == nil && len(ids) > 0 {
-		rows, _ = l.pool.Query(ctx, sqlLetters, ids)
-		s.Letters, err = pgx.CollectRows(rows, l.readLetter) // also returns the error of Query
+		left := ids
+		s.Letters, _, err = postgres.ReadPage(ctx, int64(len(ids)), func(n int64, _ *Letter) pgx.Rows {
+			next := left[:min(n, int64(len(left)))]
+			left = left[len(next):]
+			rows, _ := l.pool.Query(ctx, sqlLetters, next)
+			return rows
+		}, l.readLetter)
 	}
 	s.LettersNext = s.Next
-	if n := len(s.Letters); n > 0 && s.Matched > int64(len(ids)) {
+	if n := len(s.Letters); n > 0 && s.Matched > int64(n) {
 		s.LettersNext = s.Letters[n-1].ListKey
 	}
 	return s, postgres.Wrapf(err, "summing up dead letters")

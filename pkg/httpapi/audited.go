@@ -16,12 +16,13 @@ const maxRequestID = 64
 // audited returns the handler of a route that changes state for an operator. See pkg/audit. Each answer
 // has the request id of the row as X-Request-Id.
 func (s *Server) audited(action string, answer func(*wire.Params) (any, error)) echo.HandlerFunc {
-	return wire.JSON(func(p *wire.Params) (any, error) { return s.record(action, p, answer) })
+	return wire.Change(func(p *wire.Params) (any, error) { return s.record(action, p, answer) })
 }
 
 // auditedStream is audited for a route whose handler writes its answer itself.
 func (s *Server) auditedStream(action string, serve func(*wire.Params) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
+		wire.IgnoreReads(c)
 		_, err := s.record(action, &wire.Params{Context: c, Status: http.StatusOK}, func(p *wire.Params) (any, error) { return nil, serve(p) })
 		return err
 	}
@@ -29,7 +30,7 @@ func (s *Server) auditedStream(action string, serve func(*wire.Params) error) ec
 
 // confirmed returns the handler of another route that changes state: see Deps.Confirm.
 func (s *Server) confirmed(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
-	return wire.JSON(func(p *wire.Params) (any, error) {
+	return wire.Change(func(p *wire.Params) (any, error) {
 		value, err := answer(p)
 		if err == nil {
 			err = s.deps.Confirm(p.Ctx())

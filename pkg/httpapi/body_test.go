@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"strings"
@@ -12,7 +13,10 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/dashboard"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -187,4 +191,70 @@ func TestACompressedBodyIsRefused(t *testing.T) {
 	r.Header.Set("Content-Encoding", "Identity")
 	require.Equal(t, 201, apitest.Send(s, r).Code)
 	require.Greater(t, routes, 20)
+}
+
+// notedBody is a body of some bytes that notes how many were read.
+type notedBody struct {
+	left, read int
+}
+
+func (b *notedBody) Read(p []byte) (int, error) {
+	n := min(len(p), b.left)
+	for i := range p[:n] {
+		p[i] = 'x'
+	}
+	b.left, b.read = b.left-n, b.read+n
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (b *notedBody) Close() error { return nil }
+
+// anonymousBodies are the addresses that read a body before they know who sends it, and how many bytes of it.
+var anonymousBodies = map[string]int{
+	"/ui/sign-in": 16 << 10, // the token is in the form
+}
+
+// No route reads a body before it knows that the sender may use the route. What is in the list reads little.
+func TestNoBodyIsReadBeforeTheRights(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	var s *httpapi.Server
+	s, _ = apitest.Server(&apitest.Fakes{}, withTokens, func(_ *httpapi.Config, deps *httpapi.Deps) {
+		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
+		var err error
+		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Auth: tokens{}, Changes: &source.Changes{}, Log: zap.NewNop()})
+		require.NoError(t, err)
+	})
+	walked := map[string]bool{}
+	for _, route := range s.Routes() {
+		paths := []string{pathOf(route.Path)}
+		if route.Path == "/ui/*" {
+			paths = []string{"/ui/sign-in", "/ui/sign-out", "/ui/do", "/ui/redrive", "/ui/export", "/ui/live", "/ui/queues"}
+		}
+		for _, path := range paths {
+			for _, token := range []string{"", "foreign", "none"} {
+				if open := token == "none" && route.Right&^httpapi.Granted == httpapi.AnyRole; open || (tokens{}).Skips(route.Path) {
+					continue
+				}
+				walked[path] = true
+				body := &notedBody{left: size}
+				r := apitest.Request(route.Method, path, "")
+				r.Body, r.ContentLength = body, size
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.Header.Set("Authorization", "Bearer "+token)
+				if token == "" {
+					r.Header.Del("Authorization")
+				}
+				apitest.Send(s, r)
+				require.LessOrEqual(t, body.read, anonymousBodies[path]+1, "%s %s with the token %q", route.Method, path, token)
+				require.Zero(t, s.Inflight().Used())
+			}
+		}
+	}
+	for path := range anonymousBodies {
+		require.True(t, walked[path], path)
+	}
 }

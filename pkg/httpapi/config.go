@@ -29,7 +29,8 @@ type Config struct {
 	TLSClientRole string `mapstructure:"tls_client_role"`
 	// MaxBodyBytes bounds a request body; a larger one gets 413.
 	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
-	// MaxResponseBytes bounds the answer of a pop, which has at least one message.
+	// MaxResponseBytes bounds the answer of a pop, which has at least one message, and a page of a list, which has at least
+	// one row.
 	MaxResponseBytes int64 `mapstructure:"max_response_bytes"`
 	// MaxInflightBytes bounds the memory of all requests and answers in flight. One request of
 	// the largest size always fits. See pkg/inflight.

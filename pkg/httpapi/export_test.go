@@ -2,9 +2,6 @@ package httpapi
 
 import "time"
 
-// Routes returns the route table.
-func (s *Server) Routes() []Route { return s.routeTable() }
-
 // Least returns the right without what is added to it.
 func (r Right) Least() Right { return r.least() }
 

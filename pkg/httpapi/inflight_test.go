@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -74,4 +76,50 @@ func TestBodiesBeyondTheBudgetAreRefused(t *testing.T) {
 	require.NoError(t, arrives.Close())
 	require.Equal(t, result{status: 201}, <-done, "the body that was there first is stored")
 	require.Eventually(t, func() bool { return s.Inflight().Used() == 0 }, 30*time.Second, time.Millisecond, fmt.Sprint(s.Inflight().Used()))
+}
+
+// What a route that changes state reads does not count, also if a page of the dashboard sends the request: a redrive reads
+// any number of pages, and keeps none.
+func TestReadsOfAChangeDoNotCount(t *testing.T) {
+	t.Parallel()
+	counted := map[string]bool{}
+	note := func(name string) func(ctx context.Context) {
+		return func(ctx context.Context) { counted[name] = inflight.From(ctx) != nil }
+	}
+	s, _ := apitest.Server(&apitest.Fakes{}, func(_ *httpapi.Config, deps *httpapi.Deps) {
+		deps.DeadLetters = notedLetters{deps.DeadLetters, note("list"), note("redrive"), note("stream")}
+	})
+	page := inflight.With(t.Context(), s.Inflight().Reservation())
+	for _, ctx := range []context.Context{t.Context(), page} {
+		clear(counted)
+		for target, body := range map[string]string{"/api/v1/dlq/redrive": `{"queue":"q","consumerGroup":"g","all":true}`, "/api/v1/dlq/redrive/stream": `{"queue":"q","consumerGroup":"g","all":true}`, "/api/v1/dlq": ""} {
+			method := http.MethodGet
+			if body != "" {
+				method = http.MethodPost
+			}
+			apitest.SendOK(t, s, apitest.Request(method, target, body).WithContext(ctx))
+		}
+		require.Equal(t, map[string]bool{"list": true, "redrive": false, "stream": false}, counted)
+	}
+}
+
+// notedLetters tells the contexts of its calls.
+type notedLetters struct {
+	httpapi.DeadLetters
+	list, redrive, stream func(ctx context.Context)
+}
+
+func (l notedLetters) List(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, limit, offset int64) (deadletter.Page, error) {
+	l.list(ctx)
+	return l.DeadLetters.List(ctx, f, after, limit, offset)
+}
+
+func (l notedLetters) Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error) {
+	l.redrive(ctx)
+	return l.DeadLetters.Redrive(ctx, f, rate, dryRun)
+}
+
+func (l notedLetters) RedriveAll(ctx context.Context, f deadletter.Filter, rate int64, report func(deadletter.Result) error) (deadletter.Result, error) {
+	l.stream(ctx)
+	return l.DeadLetters.RedriveAll(ctx, f, rate, report)
 }

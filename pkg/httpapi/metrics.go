@@ -14,6 +14,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -217,8 +218,10 @@ func (s *Server) observe(c echo.Context, started time.Time, err error) {
 }
 
 // prometheus serves GET /metrics/prometheus. Some metrics are read from the database. Only a sender that may
-// see all queues gets metrics with the names of queues and groups.
+// see all queues gets metrics with the names of queues and groups. An answer counts for http.max_inflight_bytes, and is
+// given when nothing is left: an operator then needs it most.
 func (s *Server) prometheus(c echo.Context) error {
+	wire.CountReads(c)
 	release, err := s.statistics.acquire(c.Request().Context())
 	if err != nil {
 		return err
@@ -231,7 +234,7 @@ func (s *Server) prometheus(c echo.Context) error {
 	}
 	release()
 	c.Response().Header().Set("Cache-Control", "no-cache")
-	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(c.Response(), c.Request())
+	promhttp.HandlerFor(all, promhttp.HandlerOpts{}).ServeHTTP(wire.Covered(c), c.Request())
 	return nil
 }
 

@@ -29,6 +29,9 @@ type Route struct {
 // The methods of routes.
 const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 
+// Routes returns the route table, for tests that walk it.
+func (s *Server) Routes() []Route { return s.routeTable() }
+
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
 	data, admin := s.planes()
@@ -214,7 +217,11 @@ func (s *Server) dashboardRoutes() []Route {
 	if s.deps.Dashboard == nil {
 		return nil
 	}
-	serve := echo.WrapHandler(s.deps.Dashboard)
+	pages := echo.WrapHandler(s.deps.Dashboard)
+	serve := func(c echo.Context) error {
+		wire.CountReads(c) // of the requests that the page sends to the API
+		return pages(c)
+	}
 	routes := []Route{{post, "/ui/*", Public, serve}}
 	for _, path := range []string{"/", "/ui", "/ui/*"} {
 		routes = append(routes, Route{get, path, Public, serve}, Route{http.MethodHead, path, Public, serve})
@@ -241,7 +248,7 @@ func (s *Server) probes(listener func() ListenerState, waiting func() int, switc
 }
 
 func (s *Server) bodies() wire.BodyReader {
-	return wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Timeout: s.cfg.BodyTimeout, Budget: s.inflight, AnyJSON: s.cfg.AllowAnyJSON}
+	return wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Timeout: s.cfg.BodyTimeout, AnyJSON: s.cfg.AllowAnyJSON}
 }
 
 func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {

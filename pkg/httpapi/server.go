@@ -56,7 +56,7 @@ func New(cfg Config, start StartDeps) *Server {
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
 		sent:        &dataplane.InFlight{},
-		inflight:    inflight.NewBudget(cfg.inflightBytes()),
+		inflight:    inflight.NewBudget(cfg.inflightBytes(), cfg.MaxResponseBytes),
 	}
 	if s.origins.any() {
 		start.Log.Warn("http.cors_origins allows every web page to use this server")
@@ -85,7 +85,7 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	for _, r := range routes {
 		changing[r.Path] = changing[r.Path] || r.Right&Changes != 0
 	}
-	e.Use(s.measure, s.refuseHost(s.deps.Auth), s.refuse(s.deps.Auth, changing), wire.ReturnMemory)
+	e.Use(s.measure, s.refuseHost(s.deps.Auth), s.refuse(s.deps.Auth, changing), wire.CountMemory(s.inflight))
 	for _, r := range routes {
 		e.Add(r.Method, r.Path, s.authorize(r.Right, limitBody(r.Right, r.handler)))
 	}

@@ -1,11 +1,13 @@
 // Package inflight bounds the memory of the requests and answers that a server has in hand.
 //
-// A body takes from the budget as its bytes arrive, and an answer as its messages arrive from the
-// database. What finds no room is refused: it holds nothing while it waits, so requests cannot block
+// A body takes from the budget as its bytes arrive, and an answer as its messages or rows arrive from
+// the database. What finds no room is refused: it holds nothing while it waits, so requests cannot block
 // each other. A refused body is discarded, and the messages of a refused answer are given back. A body that
 // is slow, or of a caller with more than its share, loses its place to those that arrive: see bodies.
-// Claims are told how much is left, so that few are refused. Bodies and answers have half of the
-// budget each, so that clients that do not read cannot stop pushes.
+// Claims and pages of lists are told how much is left, so that few are refused. Bodies and answers have
+// half of the budget each, so that clients that do not read cannot stop pushes.
+//
+// The context of a request carries its reservation to the rooms that read for it: see With and From.
 package inflight
 
 import (
@@ -23,15 +25,25 @@ const (
 // answersAtOnce is how many answers of AnswerBytes fit into the memory that is left.
 const answersAtOnce = 2
 
+const (
+	// FreeAnswer is how many bytes an answer may have without a reservation, so that small answers are given
+	// when the budget is used up. Nothing larger is written at once without one.
+	FreeAnswer = 64 << 10
+	// pageStart is how many bytes a page of a list reserves before it is read.
+	pageStart = 1 << 20
+)
+
 // Budget bounds bytes. Its methods may be called by any goroutine, and none blocks.
 type Budget struct {
-	half    int64
-	bodies  bodies
-	answers atomic.Int64
+	half, page int64
+	bodies     bodies
+	answers    atomic.Int64
 }
 
-// NewBudget returns a budget of some bytes of memory.
-func NewBudget(bytes int64) *Budget { return &Budget{half: bytes / 2, bodies: newBodies(bytes / 2)} }
+// NewBudget returns a budget of some bytes of memory. A page of a list has at most page bytes, or one row.
+func NewBudget(bytes, page int64) *Budget {
+	return &Budget{half: bytes / 2, page: page, bodies: newBodies(bytes / 2)}
+}
 
 // Used returns the reserved memory in bytes.
 func (b *Budget) Used() int64 {
@@ -51,15 +63,82 @@ type Reservation struct {
 	mu     sync.Mutex
 	body   []*Body // one for each time that the request reads its body
 	answer int64
-	ended  bool
+	// read is how many bytes of rows the answer has.
+	read  int64
+	ended bool
 }
+
+// Another returns one more reservation of the same budget, without memory.
+func (r *Reservation) Another() *Reservation { return r.budget.Reservation() }
 
 // TakeAnswer reserves the memory for n bytes of the answer, and returns false if it is not left. An
 // answer of any size has room if there is no other answer.
 func (r *Reservation) TakeAnswer(n int) bool {
-	memory := int64(n) * AnswerCopies
+	return r.take(int64(n) * AnswerCopies)
+}
+
+// Read reserves the memory for n bytes that were read for the answer, and returns false if it is not left.
+// The first FreeAnswer bytes need none.
+func (r *Reservation) Read(n int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.read += int64(n)
+	more := r.read*AnswerCopies - r.answer
+	return r.read <= FreeAnswer || more <= 0 || r.takeLocked(more)
+}
+
+// StartPage reserves memory for the beginning of a page of a list, and returns false if none is left.
+func (r *Reservation) StartPage() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	start := min(pageStart, r.budget.page, r.AnswerBytesLeft())
+	more := (r.read+start)*AnswerCopies - r.answer
+	return start > 0 && (more <= 0 || r.takeLocked(more))
+}
+
+// BytesRead returns how many bytes were read for the answer.
+func (r *Reservation) BytesRead() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.read
+}
+
+// PageBytesLeft returns how many more bytes should be read for a page of a list. The page leaves room for
+// other answers.
+func (r *Reservation) PageBytesLeft() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return min(r.budget.page, r.AnswerBytesLeft()+r.answer/AnswerCopies/answersAtOnce) - r.read
+}
+
+// Cover reserves the memory for an answer of n bytes in all, which exists already. It exceeds the budget if no memory
+// is left.
+func (r *Reservation) Cover(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if more := int64(n)*AnswerCopies - r.answer; more > 0 && !r.ended {
+		r.answer += more
+		r.budget.answers.Add(more)
+	}
+}
+
+// Trim returns the memory that was reserved for rows that were not read.
+func (r *Reservation) Trim() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if unused := r.answer - r.read*AnswerCopies; unused > 0 {
+		r.answer -= unused
+		r.budget.answers.Add(-unused)
+	}
+}
+
+func (r *Reservation) take(memory int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.takeLocked(memory)
+}
+
+func (r *Reservation) takeLocked(memory int64) bool {
 	if r.ended {
 		return false
 	}

@@ -13,7 +13,7 @@ import (
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	const body = 1 << 20
-	b := inflight.NewBudget(4 * body * inflight.BodyCopies)
+	b := inflight.NewBudget(4*body*inflight.BodyCopies, 1<<20)
 	first, second := b.Reservation(), b.Reservation()
 	one, two := bodyOf(first, "anna"), bodyOf(second, "bert")
 	require.True(t, one.Take(body))
@@ -46,7 +46,7 @@ func TestSlowBodiesLoseTheirPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const body = 4 << 20
-		b := inflight.NewBudget(2 * 4 * body * inflight.BodyCopies)
+		b := inflight.NewBudget(2 * 4 * body * inflight.BodyCopies, 2 * 4 * body * inflight.BodyCopies)
 		lost := 0
 		slow := b.Reservation().Body("anna", func() { lost++ })
 		arrived, fast := bodyOf(b.Reservation(), "anna"), bodyOf(b.Reservation(), "bert")
@@ -75,7 +75,7 @@ func TestSlowBodiesLoseTheirPlace(t *testing.T) {
 func TestCallersHaveShares(t *testing.T) {
 	t.Parallel()
 	const part = 1 << 20
-	b := inflight.NewBudget(2 * 8 * part * inflight.BodyCopies)
+	b := inflight.NewBudget(2 * 8 * part * inflight.BodyCopies, 2 * 8 * part * inflight.BodyCopies)
 	requests, lost := map[*inflight.Body]*inflight.Reservation{}, map[string]int{}
 	begin := func(caller string) *inflight.Body {
 		r := b.Reservation()
@@ -110,7 +110,7 @@ func TestCallersHaveShares(t *testing.T) {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const answer = 1 << 20
-	b := inflight.NewBudget(4 * answer * inflight.AnswerCopies)
+	b := inflight.NewBudget(4*answer*inflight.AnswerCopies, 1<<20)
 	first, second := b.Reservation(), b.Reservation()
 	require.EqualValues(t, answer, first.AnswerBytesLeft(), "half of what is left: another answer has room")
 	require.True(t, first.TakeAnswer(3*answer), "a larger answer has room if it is the only one")
@@ -124,5 +124,37 @@ func TestAnswers(t *testing.T) {
 	first.End()
 	first.ReturnAnswer(answer)
 	second.End()
+	require.Zero(t, b.Used())
+}
+
+// Reads reserve as they arrive, after a small answer that needs no memory. A page reserves before it reads, and leaves room
+// for other answers.
+func TestReads(t *testing.T) {
+	t.Parallel()
+	const answer = 1 << 20
+	b := inflight.NewBudget(4*answer*inflight.AnswerCopies, answer)
+	first, second := b.Reservation(), b.Reservation()
+	require.True(t, first.Read(inflight.FreeAnswer))
+	require.Zero(t, b.Used(), "a small answer needs no memory")
+	require.True(t, first.Read(1))
+	require.EqualValues(t, (inflight.FreeAnswer+1)*inflight.AnswerCopies, b.Used(), "all of a larger one does")
+
+	require.True(t, first.StartPage())
+	require.Greater(t, b.Used(), int64(answer/2*inflight.AnswerCopies), "a page reserves before it is read")
+	first.Trim()
+	require.EqualValues(t, (inflight.FreeAnswer+1)*inflight.AnswerCopies, b.Used(), "and returns what it does not need")
+	require.True(t, first.Read(answer))
+	require.Negative(t, first.PageBytesLeft(), "a page is bounded")
+	require.Positive(t, second.PageBytesLeft())
+	require.False(t, second.Read(answer))
+	require.True(t, b.Reservation().Read(100), "a small answer is given when the memory is used up")
+
+	second.Cover(2 * answer)
+	require.Greater(t, b.Used(), int64(2*answer*inflight.AnswerCopies), "what exists counts, also beyond the budget")
+	require.False(t, b.Reservation().StartPage())
+	first.End()
+	second.End()
+	require.False(t, first.Read(answer))
+	first.Cover(answer)
 	require.Zero(t, b.Used())
 }

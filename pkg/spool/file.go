@@ -302,11 +302,11 @@ func (f *file) read(refs []ref) (records []*record, err error) {
 	return records, err
 }
 
-// rejected returns the oldest rejected records.
-func (f *file) rejected(limit int) (records []*record, err error) {
+// rejected returns the oldest rejected records: at most limit, and only while fits returns true for the size of the next one.
+func (f *file) rejected(limit int, fits func(bytes int) bool) (records []*record, err error) {
 	err = f.view(func(_, rejects *bbolt.Bucket) error {
 		cursor := rejects.Cursor()
-		for key, value := cursor.First(); key != nil && len(records) < limit; key, value = cursor.Next() {
+		for key, value := cursor.First(); key != nil && len(records) < limit && fits(len(value)); key, value = cursor.Next() {
 			r, err := decode(value)
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/seal"
@@ -166,15 +167,28 @@ type Rejection struct {
 	At      time.Time
 }
 
-// Rejections returns the oldest rejected messages of this instance. Errors: CodeUnavailable.
-func (s *Spool) Rejections(limit int) ([]Rejection, error) {
+// Rejections returns the oldest rejected messages of this instance. It returns fewer than limit if they are larger than a
+// page of a list (see pkg/inflight). Errors: CodeUnavailable, and CodeOverloaded if the request has no memory for them.
+func (s *Spool) Rejections(ctx context.Context, limit int) ([]Rejection, error) {
 	out := []Rejection{}
 	if s.Stats().Rejected == 0 {
 		return out, nil
 	}
-	records, err := s.file.rejected(limit)
-	if err != nil {
+	memory, read := inflight.From(ctx), 0
+	full := memory != nil && !memory.StartPage()
+	records, err := s.file.rejected(limit, func(bytes int) bool {
+		if memory == nil || full || read > 0 && memory.PageBytesLeft() < int64(bytes) {
+			return memory == nil
+		}
+		full = !memory.Read(bytes)
+		read++
+		return !full
+	})
+	switch {
+	case err != nil:
 		return nil, s.failed(err)
+	case full && len(records) == 0:
+		return nil, queue.MemoryFull()
 	}
 	for _, r := range records {
 		of := &r.Items[0]

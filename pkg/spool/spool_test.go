@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/secret"
@@ -171,7 +172,7 @@ func TestOneBadMessageIsFound(t *testing.T) {
 			w.mu.Unlock()
 			w.eventually("all others are stored", func() bool { return s.Stats().Messages == 0 })
 			require.Equal(t, c.stored, w.contents())
-			rejected, err := s.Rejections(9)
+			rejected, err := s.Rejections(t.Context(), 9)
 			require.NoError(t, err)
 			require.Len(t, rejected, 1)
 			require.Equal(t, `"bad"`, string(rejected[0].Payload))
@@ -263,4 +264,33 @@ func TestPushesAtTheSameTimeShareTheLimit(t *testing.T) {
 	require.EqualValues(t, accepted.Load(), s.Stats().Messages)
 	_, err := s.Push(t.Context(), items("q", "1"))
 	require.NoError(t, err, "what was refused takes no room")
+}
+
+// A list of rejected messages has no more than fits into the memory of its request, and at least one message.
+func TestRejectionsFitIntoMemory(t *testing.T) {
+	t.Parallel()
+	const size, page = 100_000, 350_000
+	w := newWorld(t)
+	w.refuse = func(string) error { return &queue.Error{Code: queue.CodeInvalid, Message: "refused"} }
+	s, _ := w.open()
+	for range 8 {
+		_, err := s.Push(t.Context(), items("q", `"`+strings.Repeat("x", size)+`"`))
+		require.NoError(t, err)
+	}
+	w.end()
+	w.eventually("all are rejected", func() bool { return s.Stats().Rejected == 8 })
+	budget := inflight.NewBudget(1<<30, page)
+	list := func(budget *inflight.Budget) ([]spool.Rejection, error) {
+		return s.Rejections(inflight.With(t.Context(), budget.Reservation()), 1000)
+	}
+	found, err := list(budget)
+	require.NoError(t, err)
+	require.Len(t, found, page/size)
+	require.GreaterOrEqual(t, budget.Used(), int64(page/size*size*inflight.AnswerCopies))
+	found, err = list(inflight.NewBudget(1<<30, 1))
+	require.NoError(t, err)
+	require.Len(t, found, 1, "a page has at least one")
+	budget.Reservation().Cover(1 << 30)
+	_, err = list(budget)
+	require.Equal(t, queue.CodeOverloaded, queue.CodeOf(err))
 }

@@ -22,7 +22,7 @@ func TestAPopWithoutMemoryGivesItsMessagesBack(t *testing.T) {
 			b := newBench(t)
 			b.register("g")
 			b.pushPayloads("a", 2, false)
-			budget := inflight.NewBudget(2 * inflight.AnswerCopies * 4 * size)
+			budget := inflight.NewBudget(2*inflight.AnswerCopies*4*size, 1<<20)
 			others := budget.Reservation()
 			require.True(t, others.TakeAnswer(4*size-size/2))
 			held := budget.Used()
@@ -61,7 +61,7 @@ func TestAPopWithoutMemoryGivesItsMessagesBack(t *testing.T) {
 // A push whose waiting request has no memory hands nothing over, and leaves the message ready.
 func TestAHandoffWithoutMemoryLeavesTheMessageReady(t *testing.T) {
 	t.Parallel()
-	budget := inflight.NewBudget(2 * inflight.AnswerCopies * 10_000)
+	budget := inflight.NewBudget(2*inflight.AnswerCopies*10_000, 1<<20)
 	others := budget.Reservation()
 	require.True(t, others.TakeAnswer(9_500))
 	req := request("g", 1)

@@ -131,43 +131,51 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 	return id, nil
 }
 
-// OfMessage returns the first limit traces of a message, oldest first. A message that
-// does not exist has none. Errors: CodeUnavailable.
-func (t *Traces) OfMessage(ctx context.Context, partition queue.ID, transactionID string, limit int64) ([]Trace, error) {
+// OfMessage returns up to limit traces of a message after a position, oldest first. A message that
+// does not exist has none. cut: there are fewer than limit because they are large. Errors: CodeUnavailable, and
+// CodeOverloaded if the request has no memory for them.
+func (t *Traces) OfMessage(ctx context.Context, partition queue.ID, transactionID string, after Position, limit int64) (found []Trace, cut bool, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	rows, _ := t.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, limit) // CollectRows returns its error
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (one Trace, err error) {
+	found, cut, err = postgres.ReadPage(ctx, limit, func(n int64, last *Trace) pgx.Rows {
+		if last != nil {
+			after = Position{last.CreatedAt, last.ID}
+		}
+		rows, _ := t.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, n, zeronull.Timestamptz(after.CreatedAt), [16]byte(after.ID))
+		return rows
+	}, func(row pgx.CollectableRow) (one Trace, err error) {
 		err = row.Scan(one.columns()...)
 		return one, err
 	})
-	if err != nil {
-		return nil, postgres.Wrap(fmt.Errorf("listing the traces of message %q: %w", transactionID, err))
-	}
-	return found, nil
+	return found, cut, postgres.Wrapf(err, "listing the traces of message %q", transactionID)
 }
 
 func (t *Trace) columns() []any {
 	return []any{(*[16]byte)(&t.ID), &t.CreatedAt, &t.Group, &t.Type, &t.Worker, &t.Names, (*[]byte)(&t.Data)}
 }
 
-// ByName returns a page of the traces with a name, oldest first, after a position. total counts all traces with the name. Errors:
-// CodeUnavailable.
-func (t *Traces) ByName(ctx context.Context, name string, after Position, page Page) (found []NamedTrace, total int64, err error) {
+// ByName returns a page of the traces with a name, oldest first, after a position. total counts all traces with the name.
+// cut: there are fewer than the limit because they are large. Errors: CodeUnavailable, and CodeOverloaded if the request
+// has no memory for them.
+func (t *Traces) ByName(ctx context.Context, name string, after Position, page Page) (found []NamedTrace, total int64, cut bool, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
-	since := pgtype.Timestamptz{Time: after.CreatedAt, Valid: !after.CreatedAt.IsZero()}
 	patterns := postgres.LikePatterns(page.Allowed)
 	name = t.pool.Storable(ctx, name)
 	err = t.pool.QueryRow(ctx, sqlByNameCount, name, patterns, zeronull.Int8(page.Bound)).Scan(&total)
 	if err == nil {
-		rows, _ := t.pool.Query(ctx, sqlByName, name, since, [16]byte(after.ID), page.Limit, page.Offset, patterns) // as in OfMessage
-		found, err = pgx.CollectRows(rows, t.readNamed)
+		found, cut, err = postgres.ReadPage(ctx, page.Limit, func(n int64, last *NamedTrace) pgx.Rows {
+			if last != nil {
+				after, page.Offset = Position{last.CreatedAt, last.ID}, 0
+			}
+			rows, _ := t.pool.Query(ctx, sqlByName, name, zeronull.Timestamptz(after.CreatedAt), [16]byte(after.ID), n, page.Offset, patterns)
+			return rows
+		}, t.readNamed)
 	}
 	if err != nil {
-		return nil, 0, postgres.Wrap(fmt.Errorf("listing the traces named %q: %w", name, err))
+		return nil, 0, false, postgres.Wrap(fmt.Errorf("listing the traces named %q: %w", name, err))
 	}
-	return found, total, nil
+	return found, total, cut, nil
 }
 
 func (t *Traces) readNamed(row pgx.CollectableRow) (one NamedTrace, err error) {

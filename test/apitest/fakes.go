@@ -148,9 +148,11 @@ func (spoolFake) Stats() spool.Stats { return spool.Stats{} }
 func (spoolFake) Everywhere(context.Context) ([]spool.Held, error) {
 	return []spool.Held{{Host: "here"}}, nil
 }
-func (spoolFake) Rejections(int) ([]spool.Rejection, error) { return []spool.Rejection{}, nil }
-func (spoolFake) Retry() (int, error)                       { return 0, nil }
-func (spoolFake) Discard() (int, error)                     { return 0, nil }
+func (spoolFake) Rejections(context.Context, int) ([]spool.Rejection, error) {
+	return []spool.Rejection{}, nil
+}
+func (spoolFake) Retry() (int, error)   { return 0, nil }
+func (spoolFake) Discard() (int, error) { return 0, nil }
 
 // streamsFake replaces pkg/stream.
 type streamsFake struct{ *Fakes }

@@ -46,10 +46,10 @@ func (f deadLettersFake) filtered(filter deadletter.Filter) {
 
 func (f deadLettersFake) List(
 	_ context.Context, filter deadletter.Filter, after deadletter.ListKey, limit, offset int64,
-) ([]deadletter.Letter, int64, error) {
+) (deadletter.Page, error) {
 	f.filtered(filter)
 	f.After, f.Limit, f.Offset = after, limit, offset
-	return f.Letters, int64(len(f.Letters)), nil
+	return deadletter.Page{Letters: f.Letters, Total: int64(len(f.Letters))}, nil
 }
 
 func (f deadLettersFake) Redrive(_ context.Context, filter deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error) {
@@ -129,16 +129,16 @@ func (f tracesFake) Add(_ context.Context, e trace.Event) (queue.ID, error) {
 	return IDOne, nil
 }
 
-func (f tracesFake) OfMessage(_ context.Context, _ queue.ID, transactionID string, _ int64) ([]trace.Trace, error) {
+func (f tracesFake) OfMessage(_ context.Context, _ queue.ID, transactionID string, after trace.Position, _ int64) ([]trace.Trace, bool, error) {
 	f.Calls++
-	f.Texts = append(f.Texts, transactionID)
-	return []trace.Trace{{ID: IDOne, Data: []byte("{}")}}, nil
+	f.Texts, f.After = append(f.Texts, transactionID), after
+	return []trace.Trace{{ID: IDOne, Data: []byte("{}")}}, false, nil
 }
 
-func (f tracesFake) ByName(_ context.Context, name string, after trace.Position, _ trace.Page) ([]trace.NamedTrace, int64, error) {
+func (f tracesFake) ByName(_ context.Context, name string, after trace.Position, _ trace.Page) ([]trace.NamedTrace, int64, bool, error) {
 	f.Calls++
 	f.Texts, f.After = append(f.Texts, name), after
-	return []trace.NamedTrace{{Trace: trace.Trace{ID: IDOne, Data: []byte("1"), CreatedAt: time.UnixMicro(1_500_000)}}}, 9, nil
+	return []trace.NamedTrace{{Trace: trace.Trace{ID: IDOne, Data: []byte("1"), CreatedAt: time.UnixMicro(1_500_000)}}}, 9, false, nil
 }
 
 func (f tracesFake) Names(context.Context, trace.Page) ([]trace.NameCount, int64, error) {

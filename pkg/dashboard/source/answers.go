@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 const (
@@ -32,6 +35,8 @@ type answer struct {
 	count uint64
 	// good is how long the answer is used although things have changed.
 	good time.Duration
+	// size is about how many bytes the answer has in memory.
+	size int64
 }
 
 // usable reports whether a finished answer may be used. need is the number of changes that it must have seen,
@@ -48,6 +53,15 @@ type answers struct {
 	// least is the number of changes that every used answer has seen. A caller that has changed something
 	// raises it, to see what it did.
 	least uint64
+}
+
+// forgetLarge makes sure that a finished answer is not kept if it is large.
+func (a *answers) forgetLarge(key string, one *answer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if one.size > inflight.FreeAnswer && a.kept[key] == one {
+		delete(a.kept, key)
+	}
 }
 
 // get returns the answer that is kept for a key, if it is being read or usable. Otherwise it returns a new one
@@ -91,21 +105,31 @@ func Read[T any](ctx context.Context, c *Client, caller *Caller, path string) (*
 		need = min(need, caller.Least)
 	}
 	for {
-		one, mine := c.answers.get(caller.key()+" "+path, need, c.changes.Count())
+		key := caller.key() + " " + path
+		one, mine := c.answers.get(key, need, c.changes.Count())
 		if mine {
-			go fill[T](context.WithoutCancel(ctx), one, func(ctx context.Context, out any) error {
-				return c.send(ctx, caller, call{http.MethodGet, path, nil}, out)
-			})
+			ctx, end := inflight.Fork(context.WithoutCancel(ctx)) // the caller may leave before others have the answer
+			go func() {
+				defer end()
+				fill[T](ctx, one, func(ctx context.Context, out any) error {
+					return c.send(ctx, caller, call{http.MethodGet, path, nil}, out)
+				})
+				c.answers.forgetLarge(key, one)
+			}()
 		}
 		select {
 		case <-one.done:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if one.count >= need {
-			value, _ := one.value.(*T)
-			return value, one.err
+		if one.count < need {
+			continue
 		}
+		if memory := inflight.From(ctx); memory != nil && !memory.Read(int(one.size)) {
+			return nil, &Error{http.StatusServiceUnavailable, queue.MemoryFull().Error()}
+		}
+		value, _ := one.value.(*T)
+		return value, one.err
 	}
 }
 
@@ -125,6 +149,9 @@ func fill[T any](ctx context.Context, one *answer, read func(ctx context.Context
 	defer cancel()
 	out := new(T)
 	one.err = read(ctx, out)
+	if memory := inflight.From(ctx); memory != nil {
+		one.size = memory.BytesRead()
+	}
 	one.value, one.good = out, max(minAge, slowness*time.Since(one.asked))
 }
 

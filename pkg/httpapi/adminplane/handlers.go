@@ -67,8 +67,8 @@ type DeadLetters interface {
 // Traces stores and lists the traces of messages.
 type Traces interface {
 	Add(ctx context.Context, e trace.Event) (queue.ID, error)
-	OfMessage(ctx context.Context, partition queue.ID, transactionID string, limit int64) ([]trace.Trace, error)
-	ByName(ctx context.Context, name string, after trace.Position, page trace.Page) ([]trace.NamedTrace, int64, error)
+	OfMessage(ctx context.Context, partition queue.ID, transactionID string, after trace.Position, limit int64) (found []trace.Trace, cut bool, err error)
+	ByName(ctx context.Context, name string, after trace.Position, page trace.Page) (found []trace.NamedTrace, total int64, cut bool, err error)
 	Names(ctx context.Context, page trace.Page) ([]trace.NameCount, int64, error)
 }
 
@@ -104,7 +104,7 @@ type Spool interface {
 	Healthy() error
 	Stats() spool.Stats
 	Everywhere(ctx context.Context) ([]spool.Held, error)
-	Rejections(limit int) ([]spool.Rejection, error)
+	Rejections(ctx context.Context, limit int) ([]spool.Rejection, error)
 	Retry() (int, error)
 	Discard() (int, error)
 }

@@ -76,7 +76,7 @@ const maxRejections = 1000
 // Rejected serves GET /api/v1/system/maintenance/rejected. Queen MQ does not have it.
 func (h *Handlers) Rejected(p *wire.Params) (any, error) {
 	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxRejections)
-	found, err := h.Spool.Rejections(limit)
+	found, err := h.Spool.Rejections(p.Ctx(), limit)
 	return wire.Fields{"messages", each(found, rejectedRow), "total", h.Spool.Stats().Rejected}, err
 }
 

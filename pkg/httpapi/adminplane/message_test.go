@@ -77,5 +77,5 @@ func TestTracesAreStoredAndListed(t *testing.T) {
 	require.Equal(t, apitest.IDOne, f.Traces.After.ID)
 	require.Equal(t, http.StatusBadRequest, apitest.Call(f, http.MethodGet, "/api/v1/traces/by-name/x?cursor=1500000_1", "").Code)
 	require.JSONEq(t, `{"trace_names":[],"total":0,"pagination":{"limit":50,"offset":0}}`, apitest.Call(f, http.MethodGet, "/api/v1/traces/names", "").Body.String())
-	require.JSONEq(t, `{"traces":[]}`, apitest.Call(f, http.MethodGet, "/api/v1/traces/no-uuid/t", "").Body.String())
+	require.JSONEq(t, `{"traces":[],"pagination":{"limit":1000,"offset":0,"next":null}}`, apitest.Call(f, http.MethodGet, "/api/v1/traces/no-uuid/t", "").Body.String())
 }

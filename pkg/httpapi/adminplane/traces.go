@@ -127,19 +127,25 @@ func notFound(p *wire.Params, err error) (any, error) {
 	return wire.Fields{"success", false, "error", err.Error()}, nil
 }
 
-// MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId.
+// MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId. pagination is not in Queen MQ.
 func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 	var found []trace.Trace
+	var cut bool
+	page := readPage(p, maxLimit)
+	page.Offset = 0
+	after := trace.Position{}
+	after.CreatedAt, after.ID = readCursor(p, queue.ParseID)
 	ref, err := readMessagePath(p)
 	if err == nil {
 		err = h.findPartition(p.Ctx(), ref.partition, (*identity.Grants).MayRead)
 	}
 	if err == nil {
-		found, err = h.Traces.OfMessage(p.Ctx(), ref.partition, ref.transactionID, maxLimit)
+		found, cut, err = h.Traces.OfMessage(p.Ctx(), ref.partition, ref.transactionID, after, page.Limit)
 	} else if queue.CodeOf(err) == queue.CodeNotFound {
 		err = nil
 	}
-	return wire.Fields{"traces", each(found, traceRow)}, err
+	next := nextPage(page.Cut(len(found), cut), found, func(last *trace.Trace) string { return cursor(last.CreatedAt, last.ID) })
+	return wire.Fields{"traces", each(found, traceRow), "pagination", next}, err
 }
 
 // NamedTraces serves GET /api/v1/traces/by-name/:name.
@@ -150,8 +156,8 @@ func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	found, total, err := h.Traces.ByName(p.Ctx(), name, after, trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
-	next := nextPage(page, found, func(last *trace.NamedTrace) string { return cursor(last.CreatedAt, last.ID) })
+	found, total, cut, err := h.Traces.ByName(p.Ctx(), name, after, trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
+	next := nextPage(page.Cut(len(found), cut), found, func(last *trace.NamedTrace) string { return cursor(last.CreatedAt, last.ID) })
 	return wire.Fields{"traces", each(found, namedTraceRow), "total", total, "pagination", next}, err
 }
 

@@ -65,7 +65,7 @@ func (h *Handlers) pop(c *wire.Params, req *queue.PopRequest) error {
 	if err := mayPop(c.Ctx(), req); err != nil {
 		return err
 	}
-	req.Memory = wire.Memory(c, h.Bodies.Budget)
+	req.Memory = wire.Memory(c)
 	if req.Memory.AnswerBytesLeft() == 0 { // before the group is registered
 		return queue.MemoryFull()
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/inflight"
 )
 
 // BenchmarkPushDecode reads and decodes the body of a push, with the check of http.allow_any_json and without it.
@@ -35,7 +34,7 @@ func BenchmarkPushDecode(b *testing.B) {
 		body := `{"items":[` + strings.Join(items, ",") + `]}`
 		for _, anyJSON := range []bool{true, false} {
 			b.Run(fmt.Sprintf("%s/any=%t", one.name, anyJSON), func(b *testing.B) {
-				reader := wire.BodyReader{MaxBytes: 16 << 20, Budget: inflight.NewBudget(1 << 62), AnyJSON: anyJSON}
+				reader := wire.BodyReader{MaxBytes: 16 << 20, AnyJSON: anyJSON}
 				from := strings.NewReader("")
 				request := httptest.NewRequest("POST", "/api/v1/push", from)
 				request.ContentLength = int64(len(body))

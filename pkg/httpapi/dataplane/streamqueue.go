@@ -120,7 +120,7 @@ func (s *queueStream) finish(why error) error {
 
 // prepare sets the request of the next pop, and reserves memory for its messages.
 func (s *queueStream) prepare() error {
-	s.memory = s.Bodies.Budget.Reservation()
+	s.memory = wire.Memory(s.c).Another()
 	if s.memory.AnswerBytesLeft() == 0 {
 		return queue.MemoryFull()
 	}

@@ -25,9 +25,9 @@ func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	letters, total, err := h.Letters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
-	next := wire.NextPage(page, letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
-	return wire.Fields{"messages", wire.Each(letters, deadLetterRow), "total", total, "pagination", next}, err
+	found, err := h.Letters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
+	next := wire.NextPage(page.Cut(len(found.Letters), found.Cut), found.Letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
+	return wire.Fields{"messages", wire.Each(found.Letters, deadLetterRow), "total", found.Total, "pagination", next}, err
 }
 
 func deadLetterRow(l *deadletter.Letter) wire.Fields {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -46,21 +47,78 @@ func Answer(c echo.Context, status int, body []byte) error {
 	return c.Blob(status, echo.MIMEApplicationJSON, body)
 }
 
-// JSON returns a handler that sends what answer returns, as JSON with the status of
-// the Params.
+// JSON returns a handler that sends what answer returns, as JSON with the status of the Params. What answer reads from
+// the database counts for http.max_inflight_bytes. The JSON is written as it is made.
 func JSON(answer func(p *Params) (any, error)) echo.HandlerFunc {
+	return Change(func(p *Params) (any, error) {
+		CountReads(p)
+		return answer(p)
+	})
+}
+
+// Change is JSON for a route that changes state. What it reads does not count: it may read any number of pages, keeps one
+// of them, and answers with counts.
+func Change(answer func(p *Params) (any, error)) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		p := &Params{Context: c, Status: http.StatusOK}
+		IgnoreReads(c)
 		value, err := answer(p)
+		Memory(c).Trim()
 		if err != nil {
 			return err
 		}
-		body, err := json.Marshal(value, encoding)
-		if err != nil {
+		to := &jsonWriter{c: c, status: p.Status}
+		if err := json.MarshalWrite(to, value, encoding); err != nil && to.failed == nil {
+			if c.Response().Committed {
+				// The end of the answer cannot be written any more, so the client does not take the part for the whole.
+				_ = http.NewResponseController(c.Response()).SetWriteDeadline(time.Unix(1, 0))
+			}
 			return fmt.Errorf("encoding the answer to %s: %w", c.Path(), err)
 		}
-		return Answer(c, p.Status, body)
+		return to.end()
 	}
+}
+
+// jsonWriter writes an answer in parts. An answer of one part names its length.
+type jsonWriter struct {
+	c      echo.Context
+	status int
+	part   []byte
+	failed error
+}
+
+// Write adds to the answer.
+func (w *jsonWriter) Write(b []byte) (int, error) {
+	if len(w.part)+len(b) > inflight.FreeAnswer {
+		w.send()
+	}
+	if w.failed == nil && len(b) > inflight.FreeAnswer {
+		_, w.failed = w.c.Response().Write(b)
+	} else {
+		w.part = append(w.part, b...)
+	}
+	return len(b), w.failed
+}
+
+// send writes the part.
+func (w *jsonWriter) send() {
+	if r := w.c.Response(); !r.Committed {
+		r.Header().Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+		r.WriteHeader(w.status)
+	}
+	if w.failed == nil {
+		_, w.failed = w.c.Response().Write(w.part)
+	}
+	w.part = w.part[:0]
+}
+
+// end writes the last part.
+func (w *jsonWriter) end() error {
+	if !w.c.Response().Committed {
+		w.c.Response().Header().Set(echo.HeaderContentLength, strconv.Itoa(len(w.part)))
+	}
+	w.send()
+	return w.failed
 }
 
 // Fields is a JSON object: each name is followed by its value.

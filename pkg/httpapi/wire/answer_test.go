@@ -4,9 +4,12 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -94,4 +98,31 @@ func TestAStoredValueIsShown(t *testing.T) {
 	shown, err := json.Marshal(list, encoding)
 	require.NoError(t, err)
 	require.Equal(t, `[[1,"\ud800"],null,"{\"a\":\"�","]","1 2","",true]`, string(shown))
+}
+
+// A large answer is written as it is made. If it cannot be finished, its client does not take the part for the whole.
+func TestAPartOfAnAnswerIsNotTakenForWhole(t *testing.T) {
+	t.Parallel()
+	e := echo.New()
+	e.HTTPErrorHandler = func(error, echo.Context) {}
+	e.Use(CountMemory(inflight.NewBudget(1<<30, 1<<30)))
+	row := jsontext.Value(`"` + strings.Repeat("x", 10_000) + `"`)
+	rows := slices.Repeat([]jsontext.Value{row}, 100)
+	e.GET("/whole", JSON(func(*Params) (any, error) { return rows, nil }))
+	e.GET("/part", JSON(func(*Params) (any, error) { return append(slices.Clone(rows), jsontext.Value(`{`)), nil }))
+	server := httptest.NewServer(e)
+	defer server.Close()
+	read := func(path string) ([]byte, error) {
+		answer, err := server.Client().Get(server.URL + path)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, answer.Body.Close()) }()
+		return io.ReadAll(answer.Body)
+	}
+	whole, err := read("/whole")
+	require.NoError(t, err)
+	require.True(t, jsontext.Value(whole).IsValid())
+	require.Len(t, whole, 100*(len(row)+1)+1)
+	_, err = read("/part")
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	server.Client().CloseIdleConnections()
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
-	"github.com/belfry-mq/belfry/pkg/inflight"
 	"github.com/belfry-mq/belfry/pkg/portable"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -24,8 +23,6 @@ type BodyReader struct {
 	MaxBytes int64
 	// Timeout is http.body_timeout.
 	Timeout time.Duration
-	// Budget bounds the bodies of all requests together; see http.max_inflight_bytes.
-	Budget *inflight.Budget
 	// AnyJSON accepts JSON that some clients cannot read; see http.allow_any_json.
 	AnyJSON bool
 }
@@ -75,7 +72,7 @@ func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 		buf.Grow(int(min(request.ContentLength, firstBuffer)) + bytes.MinRead)
 	}
 	control := http.NewResponseController(c.Response().Writer)
-	memory := Memory(c, r.Budget).Body(Caller(c), func() { _ = control.SetReadDeadline(past) })
+	memory := Memory(c).Body(Caller(c), func() { _ = control.SetReadDeadline(past) })
 	body := http.MaxBytesReader(c.Response(), request.Body, r.limit(c))
 	metered := &meteredBody{Reader: body, memory: memory}
 	_, err := buf.ReadFrom(metered)

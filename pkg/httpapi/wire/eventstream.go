@@ -84,8 +84,10 @@ type EventStream struct {
 	buffer   []byte
 }
 
+const eventStreamType = "text/event-stream"
+
 // streamHeaders are the headers of each stream. nginx passes each event on at once because of the last one.
-var streamHeaders = http.Header{"Content-Type": {"text/event-stream"}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"}}
+var streamHeaders = http.Header{"Content-Type": {eventStreamType}, "Cache-Control": {"no-store"}, "X-Accel-Buffering": {"no"}}
 
 // Start begins the answer. After that the handler cannot answer with an error.
 func (s Streams) Start(c echo.Context) (*EventStream, error) {

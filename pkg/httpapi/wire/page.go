@@ -36,6 +36,15 @@ func ReadPage(p *Params, defaultLimit int) Page {
 	return Page{int64(limit), int64(offset)}
 }
 
+// Cut returns the page with the number of its rows as limit, if its rows are fewer because they are large. So a client
+// that goes on by its offset or by next misses nothing.
+func (p Page) Cut(rows int, cut bool) Page {
+	if cut {
+		p.Limit = int64(rows)
+	}
+	return p
+}
+
 // Cursor returns the cursor of the page after the row with this instant and id.
 func Cursor(at time.Time, id any) string { return fmt.Sprintf("%d_%v", at.UnixMicro(), id) }
 

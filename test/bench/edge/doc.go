@@ -17,6 +17,7 @@
 //	          and read nothing: memory, time of other pushes, time of a stop
 //	inflight  500 pushes of 2 MiB at the same time: memory, and each message stored once
 //	bigpop    1,000 messages of 1 MiB are popped with batch=10000: size of the answers, memory
+//	answers   20 lists of 200 dead letters of 1 MiB are read at the same time: memory, and each listed once
 //	poison    200 pops wait for 200 messages, one of which cannot be read: time of the others
 //	million   1,000,000 partitions: first pop of a new group, pushes to new partitions meanwhile,
 //	          heal after a restart, pushes with maxSize

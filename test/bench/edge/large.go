@@ -119,16 +119,8 @@ func measureBigPop(ctx context.Context, r *suite, out *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
-	payload := `"` + strings.Repeat("x", bigMessage) + `"`
-	for n := 0; n < t.messages; n += bigBatch {
-		var items []string
-		for i := n; i < min(n+bigBatch, t.messages); i++ {
-			items = append(items, fmt.Sprintf(`{"queue":"big","transactionId":"%d","payload":%s}`, i, payload))
-		}
-		var answer bytes.Buffer
-		if _, err := t.Do(ctx, http.MethodPost, t.URL("/api/v1/push"), []byte(`{"items":[`+strings.Join(items, ",")+`]}`), &answer); err != nil {
-			return err
-		}
+	if err := t.pushBig(ctx, t.messages); err != nil {
+		return err
 	}
 	if err := t.restart(ctx); err != nil { // the memory of the pushes does not count
 		return err

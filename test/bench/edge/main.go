@@ -29,7 +29,7 @@ type measure struct {
 
 // measures has all measures in the order they run.
 var measures = []measure{
-	{"trickle", measureTrickle}, {"inflight", measureInflight}, {"bigpop", measureBigPop}, {"poison", measurePoison}, {"million", measureMillion},
+	{"trickle", measureTrickle}, {"inflight", measureInflight}, {"bigpop", measureBigPop}, {"answers", measureAnswers}, {"poison", measurePoison}, {"million", measureMillion},
 	{"skips", measureSkips},
 }
 
@@ -60,7 +60,7 @@ func main() {
 func run(ctx context.Context, s settings, names []string) (ok bool, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(measures, func(m measure) bool { return m.name == name }) {
-			return false, fmt.Errorf("there is no measure %q: there are trickle, inflight, bigpop, poison, million and skips", name)
+			return false, fmt.Errorf("there is no measure %q: there are trickle, inflight, bigpop, answers, poison, million and skips", name)
 		}
 	}
 	r, err := newSuite(ctx, s)
