@@ -131,11 +131,11 @@ type offers struct {
 
 func (o *offers) Handoffs(string, string) []queue.Handoff { return o.all }
 
-// A push hands its message to a request that consumes it and to one that leases it. The commit of both waits
-// for the disk, in whatever order the requests are offered.
-func TestAHandoffThatConsumesWaitsForTheDisk(t *testing.T) {
+// A push, or a round, claims for a request that consumes and for one that leases. The commit of both waits for the
+// disk, in whatever order the requests are.
+func TestAClaimThatConsumesWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
-	for _, consumesFirst := range []bool{true, false} {
+	for _, c := range []struct{ inRound, consumesFirst bool }{{false, true}, {false, false}, {true, true}, {true, false}} {
 		b := newBench(t)
 		b.register("consuming", "leasing")
 		o := &offers{}
@@ -149,10 +149,12 @@ func TestAHandoffThatConsumesWaitsForTheDisk(t *testing.T) {
 				Assignment: queue.Assignment{Request: req, Target: target}, Take: func(d queue.Delivery) bool { return len(d.Messages) > 0 },
 			})
 		}
-		if !consumesFirst {
+		if !c.consumesFirst {
 			slices.Reverse(o.all)
 		}
-		b.Observe(o)
+		if !c.inRound {
+			b.Observe(o)
+		}
 		b.push("p", "1") // makes the cursors
 		b.exec(`UPDATE belfry.cursor c SET committed = p.last_seq, ready_at = NULL, lease_id = NULL, lease_until = NULL FROM belfry.partition p`)
 		b.exec(`CREATE TABLE belfry.committed (durable text)`)
@@ -161,9 +163,13 @@ func TestAHandoffThatConsumesWaitsForTheDisk(t *testing.T) {
 		b.exec(`CREATE CONSTRAINT TRIGGER note AFTER UPDATE ON belfry.cursor DEFERRABLE INITIALLY DEFERRED
 			FOR EACH ROW WHEN (NEW.committed > OLD.committed) EXECUTE FUNCTION belfry.note()`)
 		b.push("p", "2")
+		if c.inRound {
+			_, err := b.Claim(t.Context(), []queue.Assignment{o.all[0].Assignment, o.all[1].Assignment})
+			require.NoError(t, err)
+		}
 		var durable []string
 		b.scan(`SELECT array_agg(durable) FROM belfry.committed`, nil, &durable)
-		require.Equal(t, []string{"on"}, durable, "the consuming request first: %t", consumesFirst)
+		require.Equal(t, []string{"on"}, durable, "%+v", c)
 	}
 }
 

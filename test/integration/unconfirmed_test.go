@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 	require.NoError(t, primary.CreateDatabase(t.Context(), "unconfirmed"))
 	s := startOn(t, primary.URL("unconfirmed"), proven)
 	c := s.client(t)
-	for _, id := range []string{"acked", "cycled", "deleted", "purged"} {
+	for _, id := range []string{"acked", "consumed", "cycled", "deleted", "purged"} {
 		c.pushIDs(id, "p", "m")
 	}
 	c.pushIDs("left", "p", "m")
@@ -34,6 +35,7 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 		"transaction without ids": transactCall(nil, pushing(item{Queue: "moved", Partition: "b"})),
 		"ack":                     post(ackPath, encode(leased.ack("completed")[0])),
 		"acks":                    post(batchPath, encode(object{"acknowledgments": leased.ack("completed")})),
+		"pop that consumes":       get("/api/v1/pop/queue/consumed?autoAck=true"),
 		"cycle":                   post("/streams/v1/cycle", encode(object{"query_id": query, "partition_id": partition, "state_ops": []object{upsert("k", 1)}, "push_items": []object{{"queue": "out", "transactionId": "1", "payload": 1}}})),
 		"registered query":        post("/streams/v1/queries", encode(object{"name": "new", "source_queue": "cycled", "config_hash": "1"})),
 		"deleted query":           remove("/api/v1/streams/" + gone),
@@ -63,15 +65,57 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 		got, err := s.send(t.Context(), what)
 		require.NoError(t, err)
 		require.Less(t, got.Status, http.StatusMultipleChoices, "%s, with the standby: %.300s", door, got.Raw)
+		require.NotEqual(t, http.StatusNoContent, got.Status, "%s, with the standby", door)
 	}
+}
+
+// Nor is a push whose wait was canceled acknowledged if a later statement of its round trip fails.
+func TestAnUnconfirmedPushWithoutItsWakeIsNotAcknowledged(t *testing.T) {
+	t.Parallel()
+	primary, standby := replicated(t)
+	require.NoError(t, primary.CreateDatabase(t.Context(), "unconfirmed"))
+	dsn := primary.URL("unconfirmed")
+	c := startOn(t, dsn, proven).client(t)
+	c.pushIDs("q", "p", "first")
+	admin := connect(t, dsn)
+	locking, err := connect(t, dsn).Begin(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, standby.Stop(t.Context()))
+	_, err = locking.Exec(t.Context(), "LOCK TABLE belfry.cursor") // the wake needs it, and the push does not
+	require.NoError(t, err)
+	pending := c.begin(pushCall(item{Queue: "q", Partition: "p", TransactionID: "second"}))
+	var pid int
+	until(t, "the commit waits for the standby", func() bool {
+		return admin.QueryRow(t.Context(), "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'").Scan(&pid) == nil
+	})
+	until(t, "the wake waits for the lock", func() bool {
+		var waits bool
+		require.NoError(t, admin.QueryRow(t.Context(), `SELECT coalesce(wait_event_type = 'Lock', false) FROM pg_stat_activity WHERE pid = $1
+			AND pg_cancel_backend(CASE WHEN wait_event = 'SyncRep' THEN pid END) IS DISTINCT FROM false`, pid).Scan(&waits))
+		return waits
+	})
+	_, err = admin.Exec(t.Context(), "SELECT pg_terminate_backend($1)", pid)
+	require.NoError(t, err)
+	<-pending.done
+	require.NoError(t, pending.err)
+	require.Equal(t, http.StatusServiceUnavailable, pending.reply.Status, "%.300s", pending.reply.Raw)
+	require.NoError(t, locking.Rollback(t.Context()))
+	require.NoError(t, standby.Restart(t.Context()))
+}
+
+// connect connects to a database until the end of the test.
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	return conn
 }
 
 // cancelWaits cancels each wait for a standby, until all calls have their answers.
 func cancelWaits(t *testing.T, dsn string, pending map[string]*pendingCall) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	conn := connect(t, dsn)
 	for _, one := range pending {
 		until(t, "all are answered", func() bool {
 			_, err := conn.Exec(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")

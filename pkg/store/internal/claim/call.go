@@ -2,11 +2,14 @@ package claim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/store/internal/scanfloor"
@@ -88,9 +91,11 @@ func (c *Claimer) queue(b *pgx.Batch, one *call, alone bool) {
 }
 
 // send makes claims in one pipeline. The lease of an earlier try is released first: nothing else
-// would release it before it ends.
+// would release it before it ends. The claims are one transaction, and its last claim decides whether the commit waits
+// for the disk.
 func (c *Claimer) send(ctx context.Context, send pipeline.SendFunc, calls []*call) error {
 	b := &pgx.Batch{}
+	calls = slices.SortedStableFunc(slices.Values(calls), func(a, b *call) int { return consumes(a.req) - consumes(b.req) })
 	var repeated []*call
 	for _, one := range calls {
 		if one.sent {
@@ -104,7 +109,7 @@ func (c *Claimer) send(ctx context.Context, send pipeline.SendFunc, calls []*cal
 	for _, one := range calls {
 		c.queue(b, one, len(calls) == 1)
 	}
-	return send(ctx, b, func(results pgx.BatchResults) error {
+	err := send(ctx, b, func(results pgx.BatchResults) error {
 		for _, one := range repeated {
 			var err error
 			if one.released, err = wake.ReadReadyResult(results, "releasing the lease of an earlier try"); err != nil {
@@ -118,6 +123,22 @@ func (c *Claimer) send(ctx context.Context, send pipeline.SendFunc, calls []*cal
 		}
 		return nil
 	})
+	if postgres.IsUnconfirmed(err) {
+		for _, one := range calls {
+			c.giveBackUnsafe(ctx, one)
+		}
+	}
+	return err
+}
+
+// giveBackUnsafe undoes a consumption that a failover can lose: its messages would be delivered twice.
+func (c *Claimer) giveBackUnsafe(ctx context.Context, one *call) {
+	if len(one.delivery.Messages) == 0 {
+		return
+	}
+	if err := c.giveBack(ctx, one); err != nil {
+		c.Log.Warn("Messages whose delivery the synchronous standbys did not confirm were not given back.", zap.String("queue", one.req.Queue), zap.Error(err))
+	}
 }
 
 // readResult reads the next result of a pipeline, which is that of the call.

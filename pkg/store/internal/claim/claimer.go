@@ -97,9 +97,9 @@ type Claimer struct {
 
 // New returns a Claimer.
 func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
-	c := &Claimer{Deps: deps, maxSize: cfg.MaxSize, orphans: make(chan queue.ID, maxOrphans), sizes: newMessageSizes(), urgent: pipeline.On(deps.Pool.Pool)}
+	c := &Claimer{Deps: deps, maxSize: cfg.MaxSize, orphans: make(chan queue.ID, maxOrphans), sizes: newMessageSizes(), urgent: pipeline.Confirmed(deps.Pool.Pool)}
 	if deps.Urgent != nil {
-		c.urgent = pipeline.On(deps.Urgent)
+		c.urgent = pipeline.Confirmed(deps.Urgent)
 	}
 	c.leased = groupcommit.NewManager(metrics, "claim", cfg, c.flush)
 	c.consuming = groupcommit.NewManager(metrics, "take", cfg, c.flush)
@@ -175,7 +175,7 @@ func withBatch(req *queue.PopRequest, batch int) *queue.PopRequest {
 func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
-	return nil, explainUnreadable(c.send(ctx, pipeline.On(c.Pool.Pool), calls))
+	return nil, explainUnreadable(c.send(ctx, pipeline.Confirmed(c.Pool.Pool), calls))
 }
 
 // Round makes the claims of one round of the dispatcher; see Store.Claim.

@@ -32,13 +32,13 @@ type Handoff struct {
 // NewHandoff returns the wake of partitions and the claims of the waiting requests.
 func (c *Claimer) NewHandoff(partitions []int64, waiting []queue.Handoff) *Handoff {
 	// The last claim decides whether the commit waits for the disk.
-	slices.SortStableFunc(waiting, func(a, b queue.Handoff) int { return consumes(a) - consumes(b) })
+	slices.SortStableFunc(waiting, func(a, b queue.Handoff) int { return consumes(a.Request) - consumes(b.Request) })
 	return &Handoff{c: c, partitions: partitions, waiting: waiting}
 }
 
-// consumes returns 1 if the claim consumes what it delivers, else 0.
-func consumes(h queue.Handoff) int {
-	if h.Request.AutoAck {
+// consumes returns 1 if a claim for the request consumes what it delivers, else 0.
+func consumes(req *queue.PopRequest) int {
+	if req.AutoAck {
 		return 1
 	}
 	return 0
@@ -143,7 +143,11 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 	for i, request := range waiting {
 		h.waiting = waiting[i+1:]
 		var d queue.Delivery
-		if h.answered && err == nil {
+		switch {
+		case !h.answered || err != nil:
+		case request.Request.AutoAck && postgres.IsUnconfirmed(sent):
+			h.c.giveBackUnsafe(ctx, h.calls[i])
+		default:
 			d = h.calls[i].delivery
 		}
 		if len(d.Messages) == 0 {

@@ -7,6 +7,7 @@ package pipeline
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -51,12 +52,14 @@ func ConfirmedOn(conn *pgxpool.Conn) SendFunc {
 	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error { return SendConfirmed(ctx, conn, b, read) }
 }
 
-// SendConfirmed is Send, and fails if a commit was not confirmed: see postgres.Confirmed.
+// SendConfirmed is Send, and fails if a commit was not confirmed: see postgres.Confirmed. If a later statement fails as
+// well, the error has both.
 func SendConfirmed(ctx context.Context, conn *pgxpool.Conn, b *pgx.Batch, read ReadFunc) error {
-	if err := Send(ctx, conn, b, read); err != nil {
-		return err
+	err := Send(ctx, conn, b, read)
+	if unconfirmed := postgres.Confirmed(conn.Conn()); unconfirmed != nil {
+		return errors.Join(unconfirmed, err)
 	}
-	return postgres.Confirmed(conn.Conn())
+	return err
 }
 
 // Send sends b on conn and passes the results to read. After an error no transaction is open.

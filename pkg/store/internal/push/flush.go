@@ -174,18 +174,14 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 		ready = handoff.Read(results)
 		return nil
 	})
-	var unconfirmed error
-	if postgres.IsUnconfirmed(err) { // every statement has succeeded
-		unconfirmed, err = err, nil
-	}
 	handoff.Conclude(ctx, err)
 	p.Waker.Announce(ready)
 	if f.storedBefore {
 		// The earlier try also ran its own wake, and the answer was lost.
 		p.Waker.Resync("a push had been stored by a try without an answer")
 	}
-	if committed {
-		return unconfirmed // a later failure does not concern the callers
+	if committed && !postgres.IsUnconfirmed(err) {
+		return nil // a later failure does not concern the callers
 	}
 	return err
 }
