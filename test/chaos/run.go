@@ -96,6 +96,10 @@ func run(ctx context.Context, s settings, out io.Writer, judge judgeFunc) error 
 		Database: c.world.Clients(), SQLProducers: sqlProducers, Writers: writers, SQLConsumers: sqlConsumers,
 	})
 	c.world.PopUnread = c.clients.PopUnread
+	c.world.Rewinding = func() func() {
+		o := c.recorder.Begin(history.Operation{Kind: history.Rewound, Outcome: history.Done})
+		return func() { c.recorder.End(o) }
+	}
 	c.stalls = newStallMeter(c.world.Database(), c.clients, c.recorder)
 	err = c.runClients(ctx, faults)
 	if ctx.Err() == nil {

@@ -13,6 +13,7 @@ import (
 //     empty, seeks, and extends of leases given there.
 //   - If the violation names a group, only pushes and the operations of that group stay.
 //   - If it names a transaction, all operations of the transaction stay.
+//   - Promotions stay.
 //   - If it names no partition, or no queue, the operations of all partitions, or queues, stay.
 func Cut(operations []history.Operation, v Violation) []history.Operation {
 	given := map[string]bool{}
@@ -25,6 +26,9 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 	var cut []history.Operation
 	for _, o := range operations {
 		switch {
+		case o.Kind == history.Rewound:
+			cut = append(cut, o)
+			continue
 		case v.Transaction != "" && o.Transaction == v.Transaction:
 			cut = append(cut, o)
 			continue

@@ -73,6 +73,17 @@
 // redelivered. A redelivery belongs to no generation: it arrives in the current one, and shows nothing about the
 // cursor.
 //
+// # Promotions
+//
+// A synchronous standby can be promoted without commits that were visible on the primary: their wait for the standby
+// was canceled, so they were never acknowledged. The history has each such promotion (history.Rewound).
+//
+//   - A delivery meanwhile is not judged if its lease is not in the tables and nothing was acknowledged under it. Claims
+//     do not wait for the standby, and a lease that is there shows that the standby has all that its claim saw.
+//   - Samples taken meanwhile are not judged, and no consumer is late meanwhile.
+//   - Everything answered with success was confirmed by the standby, and is judged like everything else. So are pops with
+//     autoAck.
+//
 // # Preconditions
 //
 //   - Queues have neither a delay nor a window. Messages may have delays.

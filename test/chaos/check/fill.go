@@ -101,7 +101,7 @@ func (x *index) add(op *history.Operation) {
 		return
 	}
 	switch op.Kind {
-	case history.Push:
+	case history.Push, history.Rewound:
 	case history.Pop:
 		x.addPop(op)
 	case history.Await:

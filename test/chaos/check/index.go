@@ -40,6 +40,8 @@ type index struct {
 	watched bool
 	// erased are the messages that were deleted with their queues.
 	erased map[Erased]bool
+	// rewinds are the promotions.
+	rewinds []*history.Operation
 	// former maps a message of a removed partition to the name of its lane.
 	former map[Erased]string
 }
@@ -169,8 +171,9 @@ type ack struct {
 func (a *ack) uncertain() bool { return a.op.Outcome == history.Unknown }
 
 func newIndex(operations []history.Operation, state State, options Options) *index {
+	operations, rewinds := withoutRewound(operations, &state)
 	x := &index{
-		options: options, state: &state, byID: make(map[int64]*history.Operation, len(operations)),
+		options: options, state: &state, rewinds: rewinds, byID: make(map[int64]*history.Operation, len(operations)),
 		laneByName: map[laneName]*lane{}, groupByName: map[groupName]*group{},
 		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
 		possibleExtends: map[string][]*history.Operation{}, transacted: map[string]*transaction{},

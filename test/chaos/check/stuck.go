@@ -141,6 +141,9 @@ func (r *reader) leased(x *index) []span {
 			spans = append(spans, span{op.Begin, op.End, op})
 		}
 	}
+	for _, op := range x.rewinds { // what held the messages meanwhile may be gone
+		spans = append(spans, span{op.Begin, op.End, op})
+	}
 	slices.SortStableFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	return spans
 }

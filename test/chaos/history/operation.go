@@ -26,6 +26,9 @@ const (
 	DeleteMessage Kind = "delete"
 	DeleteQueue   Kind = "delete-queue"
 	DeleteGroup   Kind = "delete-group"
+	// Rewound is the promotion of a standby that received nothing since the begin. What was visible meanwhile and never
+	// acknowledged may be gone at the end. What was acknowledged must be there. It has no queue.
+	Rewound Kind = "rewound"
 )
 
 // The targets of a seek, other than an instant.

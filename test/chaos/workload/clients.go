@@ -54,13 +54,14 @@ type Clients struct {
 	mu         sync.Mutex
 	complaints []string
 	suppressed int
-	anonymous  map[int64][]string // marks of pushes without ids, by operation
-	learned    map[string]string  // the transaction id of each mark, from deliveries
+	anonymous  map[int64][]string  // marks of pushes without ids, by operation
+	learned    map[string]learning // by mark, from deliveries
+	changed    []change
 }
 
 // New returns clients that have not started.
 func New(cfg Config) *Clients {
-	return &Clients{cfg: cfg, anonymous: map[int64][]string{}, learned: map[string]string{}}
+	return &Clients{cfg: cfg, anonymous: map[int64][]string{}, learned: map[string]learning{}}
 }
 
 // Queues returns the names of the queues.

@@ -64,29 +64,55 @@ func (c *Clients) expect(operation int64, items []pushItem) {
 	c.anonymous[operation] = marks
 }
 
-// learn notes the transaction id of a delivered mark. A mark must keep its id.
+// learning is the transaction id of a delivered mark, and when the mark was first delivered with it.
+type learning struct {
+	id string
+	at time.Duration
+}
+
+// change is a mark with another transaction id than before.
+type change struct {
+	mark   string
+	before learning
+	now    string
+}
+
+// learn notes the transaction id of a delivered mark.
 func (c *Clients) learn(mark, transactionID string) {
 	c.mu.Lock()
-	known, ok := c.learned[mark]
-	if !ok {
-		c.learned[mark] = transactionID
+	defer c.mu.Unlock()
+	before, ok := c.learned[mark]
+	if ok && before.id == transactionID {
+		return
 	}
-	c.mu.Unlock()
-	if ok && known != transactionID {
-		c.complain("the message %s was pushed once and is stored twice, as %s and %s", mark, known, transactionID)
+	c.learned[mark] = learning{transactionID, c.cfg.Recorder.Now()}
+	if ok {
+		c.changed = append(c.changed, change{mark, before, transactionID})
 	}
 }
 
 // Resolve sets the transaction ids of unanswered pushes without ids, if their messages were delivered. It is called
-// after the drain. An id that stays empty belongs to a message that was never stored.
+// after the drain. An id that stays empty belongs to a message that was never stored. A mark with two ids is a
+// complaint, unless a promotion may have lost the first: a row of the inbox gets its id when it is stored.
 func (c *Clients) Resolve(operations []history.Operation) {
+	c.mu.Lock()
+	changed := c.changed
+	c.changed = nil
+	c.mu.Unlock()
+	for _, one := range changed {
+		if !slices.ContainsFunc(operations, func(o history.Operation) bool {
+			return o.Kind == history.Rewound && o.Begin <= one.before.at && one.before.at <= o.End
+		}) {
+			c.complain("the message %s was pushed once and is stored twice, as %s and %s", one.mark, one.before.id, one.now)
+		}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range operations {
 		marks := c.anonymous[operations[i].ID]
 		for j := range marks {
 			if item := &operations[i].Items[j]; item.TransactionID == "" {
-				item.TransactionID = c.learned[marks[j]]
+				item.TransactionID = c.learned[marks[j]].id
 			}
 		}
 	}

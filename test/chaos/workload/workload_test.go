@@ -174,12 +174,18 @@ func TestIDsAreLearnedFromDeliveries(t *testing.T) {
 	items[0].Payload.Mark, items[1].Payload.Mark = "x", "y"
 	clients.client("one").push(t.Context(), items)
 	clients.learn("x", "made by the server")
-	clients.learn("x", "made by the server")
-	require.Empty(t, clients.Complaints())
 	operations := recorder.Operations()
 	clients.Resolve(operations)
 	require.Equal(t, "made by the server", operations[0].Items[0].TransactionID)
 	require.Empty(t, operations[0].Items[1].TransactionID)
+	promotion := history.Operation{Kind: history.Rewound, Begin: recorder.Now()}
+	clients.learn("y", "lost")
+	promotion.End = recorder.Now()
+	clients.learn("y", "stored again")
+	clients.Resolve(append(operations, promotion))
+	require.Empty(t, clients.Complaints(), "a promotion lost the first")
+	require.Equal(t, "stored again", operations[0].Items[1].TransactionID)
 	clients.learn("x", "another")
+	clients.Resolve(append(operations, promotion))
 	require.Len(t, clients.Complaints(), 1, "stored twice")
 }

@@ -31,6 +31,7 @@ func databaseFaults() []Fault {
 		{Name: "exhaust-connections", run: exhaustConnections},
 		{Name: fillsDisk, run: fillDisk, obstacle: cannotMount},
 		{Name: failsOver, run: failOver},
+		{Name: stopsStandby, run: stopSynchronousStandby},
 	}
 }
 

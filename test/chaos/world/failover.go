@@ -20,14 +20,13 @@ const (
 // replicating are the faults that need a standby.
 var replicating = []string{failsOver, stopsStandby, loses}
 
-// Losing returns faults that are only used by name. One loses acknowledged messages, to prove that the judge reports
-// them. The other loses what was visible and never acknowledged, and the judge does not tell that from a loss in most of
-// its rules.
+// Losing returns faults that are only used by name: they lose acknowledged messages, to prove that the judge reports
+// them.
 func Losing() []Fault {
 	behind := func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		return w.failOver(ctx, choose, true)
 	}
-	return []Fault{{Name: loses, run: behind}, {Name: stopsStandby, run: stopSynchronousStandby}}
+	return []Fault{{Name: loses, run: behind}}
 }
 
 // failOver copies the running primary to a synchronous standby, ends the primary after a while, and promotes the
@@ -94,6 +93,7 @@ func stopSynchronousStandby(ctx context.Context, w *World, choose *rand.Rand) (s
 		return "", err
 	}
 	Pause(ctx, following)
+	rewound := w.Rewinding()
 	if err := w.nodes[next].Stop(whole); err != nil {
 		return "", fmt.Errorf("stopping the standby: %w", err)
 	}
@@ -108,6 +108,7 @@ func stopSynchronousStandby(ctx context.Context, w *World, choose *rand.Rand) (s
 		return "", fmt.Errorf("promoting the standby: %w", err)
 	}
 	w.leading = next
+	rewound()
 	return fmt.Sprintf("node-%d was without its standby for %s, and node-%d was promoted", old+1, alone.Round(time.Millisecond), next+1), nil
 }
 

@@ -46,6 +46,10 @@ type World struct {
 	// fault stop-reading-clients uses it.
 	PopUnread func(conn net.Conn, choose *rand.Rand)
 
+	// Rewinding is called before a standby is stopped that is promoted later, and ended after the promotion: commits in
+	// between that were not acknowledged may be lost.
+	Rewinding func() (ended func())
+
 	// postgres is held by the fault that stops Postgres, until it runs again.
 	postgres sync.Mutex
 	// leading is the index of the primary. Written under postgres.
