@@ -117,7 +117,7 @@ chaos-build:
 
 chaos-faults: chaos-build
 	bin/chaos --seed 1 --duration 45s --faults \
-		'step-clock,hold-snapshot,kill-server,end-listeners,stall-commits,fill-disk?,exhaust-connections,fail-over,stop-server,stop-postgres,kill-postgres,end-sessions'
+		'step-clock,hold-snapshot,kill-server,end-listeners,stall-commits,fill-disk?,exhaust-connections,fail-over,stop-synchronous-standby,stop-server,stop-postgres,kill-postgres,end-sessions'
 
 chaos-network: chaos-build
 	bin/chaos --seed 2 --duration 58s --faults \
