@@ -80,12 +80,12 @@ func (w *World) failOver(ctx context.Context, choose *rand.Rand, behind bool) (s
 }
 
 // stopSynchronousStandby copies the running primary to a synchronous standby and stops the standby, so that commits wait
-// until the servers cancel them. They are visible then, and clients send their requests again. Then the primary is
-// killed, and the standby, which has none of these commits, is started and promoted.
+// until the servers cancel them. They are visible then, and clients send their requests again, which takes a second
+// request timeout. Then the primary is killed, and the standby, which has none of these commits, is started and promoted.
 func stopSynchronousStandby(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 	w.postgres.Lock()
 	defer w.postgres.Unlock()
-	following, alone := hold(choose), between(choose, requestTimeout, 2*requestTimeout)
+	following, alone := hold(choose), between(choose, 2*requestTimeout, 4*requestTimeout)
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), clusterPatience)
 	defer cancel()
 	old, next := w.leading, 1-w.leading
