@@ -78,7 +78,7 @@
 // A synchronous standby can be promoted without commits that were visible on the primary: their wait for the standby
 // was canceled, so they were never acknowledged. The history has each such promotion (history.Rewound).
 //
-//   - A delivery meanwhile is not judged if its lease is not in the tables and nothing was acknowledged under it. Claims
+//   - A delivery meanwhile is not judged if its lease is not in the tables and no ack under it was accepted. Claims
 //     do not wait for the standby, and a lease that is there shows that the standby has all that its claim saw.
 //   - Samples taken meanwhile are not judged, and no consumer is late meanwhile.
 //   - Everything answered with success was confirmed by the standby, and is judged like everything else. So are pops with

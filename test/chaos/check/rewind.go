@@ -20,12 +20,14 @@ func withoutRewound(operations []history.Operation, state *State) (kept []histor
 	during := func(op *history.Operation) bool {
 		return slices.ContainsFunc(rewinds, func(r *history.Operation) bool { return op.Begin <= r.End && op.End >= r.Begin })
 	}
-	safe := map[string]bool{} // leases that the tables know, or under which something was acknowledged
+	safe := map[string]bool{} // leases that the tables know, or under which something was accepted
 	for _, t := range state.LeasePeriods {
 		safe[t.LeaseID] = true
 	}
 	for i := range operations {
-		if op := &operations[i]; (op.Kind == history.Ack || op.Kind == history.Extend) && op.Outcome == history.Done {
+		op := &operations[i]
+		accepted := op.Kind == history.Extend || op.Kind == history.Ack && slices.ContainsFunc(op.Items, func(item history.Item) bool { return item.Accepted })
+		if accepted && op.Outcome == history.Done {
 			safe[op.LeaseID] = true
 		}
 	}

@@ -61,7 +61,9 @@ func TestAPromotionLosesOnlyWhatWasNotAcknowledged(t *testing.T) {
 		{"order", func(r *run) { r.lose(pushed("x", "y")) }, 20 * time.Second, func(r *run) { r.again("y", "x") }, acknowledge(pushed("x", "y")...)},
 		{"skipped", func(r *run) { r.lose(pushed("y")) }, 20 * time.Second, func(r *run) { r.again("x", "y") }, acknowledge(pushed("y")...)},
 		{
-			"stored", func(r *run) { r.add(history.Operation{Kind: history.Push, Outcome: history.Unknown, Items: pushed("x")}) }, 20 * time.Second,
+			"stored", func(r *run) {
+				r.add(history.Operation{Kind: history.Push, Outcome: history.Unknown, Items: pushed("x")})
+			}, 20 * time.Second,
 			func(*run) {}, func(r *run) { r.op(9).Outcome = history.Done },
 		},
 		{
@@ -124,6 +126,7 @@ func TestADeliveryUnderALeaseOfTheTablesIsJudged(t *testing.T) {
 	t.Parallel()
 	r := story()
 	r.lose(pushed("x"))
+	r.add(history.Operation{Kind: history.Ack, LeaseID: "lost", Items: pushed("x")}) // not accepted
 	r.operations = append(r.operations, history.Operation{ID: 100, Kind: history.Rewound, Begin: 16 * time.Second, End: 20 * time.Second})
 	require.Empty(t, r.judge())
 	r.state.LeasePeriods = []check.LeasePeriod{{Queue: "q", Partition: "p", Group: "g", LeaseID: "lost"}}
