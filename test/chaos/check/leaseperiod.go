@@ -10,7 +10,8 @@ import (
 
 const sqlLeaseChanges = `
 SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coalesce(l.old_until, l.at), coalesce(l.new_lease::text, ''),
-       coalesce(l.new_until, l.at), l.at, l.how, coalesce(l.old_seq, 0), coalesce(l.new_seq, 0), coalesce(l.skip, '{}')
+       coalesce(l.new_until, l.at), l.at, l.how, coalesce(l.old_seq, 0), coalesce(l.new_seq, 0),
+       ARRAY(SELECT s.seq FROM unnest(l.skip) AS r, generate_series(lower(r), upper(r) - 1) AS s(seq) ORDER BY s.seq)
   FROM chaos.lease_change l
   JOIN (SELECT p.id, p.queue_id, p.name FROM belfry.partition p
         UNION ALL

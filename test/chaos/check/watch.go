@@ -29,7 +29,7 @@ CREATE TABLE chaos.lease_change (
     how          text NOT NULL DEFAULT 'lease',
     old_seq    bigint,
     new_seq    bigint,
-    skip         bigint[],
+    skip         int8multirange,
     at           timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE FUNCTION chaos.note_lease() RETURNS trigger LANGUAGE plpgsql AS $$
