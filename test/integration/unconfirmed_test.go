@@ -31,6 +31,8 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 	partition := c.pop("cycled", "batch=1").ok(http.StatusOK).PartitionID
 	query := c.register(object{"name": "known", "source_queue": "cycled", "config_hash": "1"}).ok(http.StatusOK).QueryID
 	gone := c.register(object{"name": "gone", "source_queue": "cycled", "config_hash": "1"}).ok(http.StatusOK).QueryID
+	c.pushIDs("handed", "p", "m")
+	c.pop("handed", "batch=1&autoAck=true").ok(http.StatusOK)
 	left := c.pop("left", "batch=1&autoAck=true").ok(http.StatusOK).Messages[0]
 
 	doors := map[string]call{
@@ -39,6 +41,8 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 		"transaction without ids": transactCall(nil, pushing(item{Queue: "moved", Partition: "b"})),
 		"ack":                     post(ackPath, encode(leased.ack("completed")[0])),
 		"acks":                    post(batchPath, encode(object{"acknowledgments": leased.ack("completed")})),
+		"waiting pop":             get("/api/v1/pop/queue/handed?autoAck=true&wait=true&timeout=60000"),
+		"push for it":             pushCall(item{Queue: "handed", Partition: "p", TransactionID: "1"}),
 		"pop that consumes":       get("/api/v1/pop/queue/consumed?autoAck=true"),
 		"cycle":                   post("/streams/v1/cycle", encode(object{"query_id": query, "partition_id": partition, "state_ops": []object{upsert("k", 1)}, "push_items": []object{{"queue": "out", "transactionId": "1", "payload": 1}}})),
 		"registered query":        post("/streams/v1/queries", encode(object{"name": "new", "source_queue": "cycled", "config_hash": "1"})),
