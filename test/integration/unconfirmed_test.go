@@ -41,7 +41,6 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 		"transaction without ids": transactCall(nil, pushing(item{Queue: "moved", Partition: "b"})),
 		"ack":                     post(ackPath, encode(leased.ack("completed")[0])),
 		"acks":                    post(batchPath, encode(object{"acknowledgments": leased.ack("completed")})),
-		"waiting pop":             get("/api/v1/pop/queue/handed?autoAck=true&wait=true&timeout=60000"),
 		"push for it":             pushCall(item{Queue: "handed", Partition: "p", TransactionID: "1"}),
 		"pop that consumes":       get("/api/v1/pop/queue/consumed?autoAck=true"),
 		"cycle":                   post("/streams/v1/cycle", encode(object{"query_id": query, "partition_id": partition, "state_ops": []object{upsert("k", 1)}, "push_items": []object{{"queue": "out", "transactionId": "1", "payload": 1}}})),
@@ -55,9 +54,11 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 		"paused queue":            post("/api/v1/resources/queues/purged/pause", `{}`),
 		"sought group":            post("/api/v1/consumer-groups/g/queues/purged/seek", `{"toEnd":true}`),
 	}
+	waiting := c.begin(get("/api/v1/pop/queue/handed?autoAck=true&wait=true&timeout=60000"))
+	s.untilParked(t, "handed", 1)
 	require.NoError(t, standby.Stop(t.Context()))
 	for _, round := range []string{"first", "again"} {
-		answers := make(map[string]*pendingCall, len(doors))
+		answers := map[string]*pendingCall{"waiting pop": waiting}
 		for door, what := range doors {
 			answers[door] = c.begin(what)
 		}
@@ -77,6 +78,7 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 		require.NotEqual(t, http.StatusNoContent, got.Status, "%s, with the standby", door)
 		require.False(t, streamFailed(got), "%s, with the standby: %.300s", door, got.Raw)
 	}
+	require.Equal(t, []string{"1"}, c.pop("handed", "batch=1&autoAck=true").ok(http.StatusOK).ids(), "the waiting pop gave it back")
 }
 
 // streamFailed reports whether an answer is a stream of events that ended with an error.
