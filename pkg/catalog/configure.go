@@ -108,7 +108,8 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()
 	o, x := set.Options, set.Extensions
-	err = c.pool.QueryRow(ctx, sqlOpenPartitions, []string{set.Queue}, []string{queue.DefaultPartition}, o.LeaseTime, o.RetryLimit).
+	err = c.pool.QueryRow(ctx, sqlOpenPartitions, []string{set.Queue}, []string{queue.DefaultPartition}, o.LeaseTime, o.RetryLimit,
+		o.RetryDelay, x.RetryBackoff, x.RetryDelayMax).
 		Scan(nil, nil, nil, nil, &out.PartitionID, nil, nil, &out.partitionCreated, &out.queueCreated, nil)
 	if err != nil {
 		return out, err
@@ -118,7 +119,7 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 			o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
 			o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
 			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
-			x.RetryBackoff, x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries).
+			x.RetryBackoff, x.RetryDelayMax, x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries).
 			Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
 		if err != nil {
 			return err

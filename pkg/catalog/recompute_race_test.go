@@ -68,7 +68,7 @@ func TestConfigureSeesWhatIsCommittedMeanwhile(t *testing.T) {
 			r := newFixture(t)
 			configure := func(to optionSetting) (catalog.Configured, error) {
 				set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
-				set.Options.DelayedProcessing, set.Extensions.RetryBackoff = to.delay, to.backoff
+				set.Options.DelayedProcessing, set.Options.RetryDelay = to.delay, to.backoff
 				return r.Configure(testContext(t), set)
 			}
 			made, err := configure(optionSetting{3000, 3_600_000})

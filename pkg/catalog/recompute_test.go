@@ -153,13 +153,13 @@ func TestConfigureDoesNotWaitForAnUncommittedPush(t *testing.T) {
 	require.Equal(t, readiness{none: 1}, r.readiness(key), "the wake of the push comes after its commit")
 }
 
-// After a failure, a cursor with a retry backoff is not ready before retry_at. A change of another
-// option, or a shorter backoff, does not change retry_at. Turning the retry backoff off makes the
+// After a failure, a cursor with a retry delay is not ready before retry_at. A change of another
+// option, or a shorter delay, does not change retry_at. Turning the retry delay off makes the
 // cursor ready at once.
-func TestOnlyTurningOffRetryBackoffEndsTheWait(t *testing.T) {
+func TestOnlyTurningOffRetryDelayEndsTheWait(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options(), Extensions: queue.Extensions{RetryBackoff: 1000}}
+	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	configure := func() catalog.Configured {
 		t.Helper()
 		made, err := r.Configure(testContext(t), set)
@@ -176,10 +176,10 @@ func TestOnlyTurningOffRetryBackoffEndsTheWait(t *testing.T) {
 	configure()
 	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "the wait goes on")
 	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = retry_at"))
-	set.Extensions.RetryBackoff = 5
+	set.Options.RetryDelay = 5
 	configure()
-	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "a shorter backoff applies from the next failure on")
-	set.Extensions.RetryBackoff = 0
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "a shorter delay applies from the next failure on")
+	set.Options.RetryDelay = 0
 	configure()
 	require.Equal(t, readiness{now: 2}, r.readiness(key))
 }

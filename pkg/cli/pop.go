@@ -206,6 +206,7 @@ func newAck() *cobra.Command {
 	f.StringVar(&ack.Group, "group", "", "the consumer group; the reader without a group if none is named")
 	f.StringVar(&ack.LeaseID, "lease-id", "", "the lease of the delivery; it is checked if it is named")
 	f.StringVar(&status, "status", "completed", "completed, failed, retry or dlq")
+	f.DurationVar(&ack.RetryAfter, "retry-after", 0, "how long until a message that is failed or retry is delivered again; 0 leaves it to the queue")
 	f.StringVar(&ack.Error, "error", "", "why it failed; a dead letter keeps it")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"completed", "failed", "retry", "dlq"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,7 +22,7 @@ const (
 	Completed AckStatus = "completed"
 	// Failed ends the lease. The message is delivered again, and after the retryLimit of the queue it is a dead letter.
 	Failed AckStatus = "failed"
-	// Retry is like Failed, but is not counted.
+	// Retry is like Failed, but is not counted, and without RetryAfter the message is delivered again at once.
 	Retry AckStatus = "retry"
 	// DeadLettered makes the message a dead letter.
 	DeadLettered AckStatus = "dlq"
@@ -37,6 +38,9 @@ type Ack struct {
 	LeaseID string `json:"leaseId,omitempty"`
 	// Error is kept with a dead letter.
 	Error string `json:"error,omitempty"`
+	// RetryAfter, with Failed or Retry, is the time until the message is delivered again. 0 leaves it to the server: for Failed
+	// the retryDelay of the queue, for Retry none.
+	RetryAfter time.Duration `json:"retryAfter,omitzero,format:sec"`
 	// Group is the consumer group. "" is the reader without a group.
 	Group string `json:"-"`
 }
@@ -112,6 +116,9 @@ func ackBody(group string, acks []Ack) []byte {
 		member(`,"leaseId":`, ack.LeaseID)
 		member(`,"status":`, string(ack.Status))
 		member(`,"error":`, ack.Error)
+		if ack.RetryAfter != 0 {
+			b = strconv.AppendFloat(append(b, `,"retryAfter":`...), ack.RetryAfter.Seconds(), 'f', -1, 64)
+		}
 		b = append(b, '}')
 	}
 	return append(b, "]}"...)

@@ -64,25 +64,29 @@ func (o ConsumeOptions) pop() PopOptions {
 	}
 }
 
-// handled marks the errors of DeadLetter and RetryLater.
+// handled marks the errors of DeadLetter, RetryLater and RetryAfter.
 type handled struct {
 	status AckStatus
+	pause  time.Duration
 	error
 }
 
 func (h *handled) Unwrap() error { return h.error }
 
 // DeadLetter returns an error with which a handler makes its message a dead letter at once. err is kept with it.
-func DeadLetter(err error) error { return decide(DeadLettered, err) }
+func DeadLetter(err error) error { return decide(DeadLettered, 0, err) }
 
-// RetryLater returns an error after which the message is delivered again, without counting a failure.
-func RetryLater(err error) error { return decide(Retry, err) }
+// RetryLater returns an error after which the message is delivered again a second later, without counting a failure.
+func RetryLater(err error) error { return RetryAfter(time.Second, err) }
 
-func decide(status AckStatus, err error) error {
+// RetryAfter is RetryLater with another pause. With 0 the message is delivered again at once.
+func RetryAfter(pause time.Duration, err error) error { return decide(Retry, pause, err) }
+
+func decide(status AckStatus, pause time.Duration, err error) error {
 	if err == nil {
 		err = errors.New("the handler gave no reason")
 	}
-	return &handled{status, err}
+	return &handled{status, pause, err}
 }
 
 // Consume calls handle for each message until ctx ends, and then returns nil. The messages of a partition are handled
@@ -91,14 +95,15 @@ func decide(status AckStatus, err error) error {
 // The result of handle decides what happens to the message:
 //   - nil: it is completed.
 //   - DeadLetter(err): it becomes a dead letter.
-//   - RetryLater(err): it is delivered again, with all that follow it in its partition.
+//   - RetryLater(err): it is delivered again, with all that follow it in its partition, after a second.
+//   - RetryAfter(d, err): the same, after d.
 //   - ErrAcknowledged: nothing, because the handler acknowledged it.
 //   - any other error, a panic, or a payload that does not fit T: it failed. It is delivered again, with all that follow it in its
 //     partition, until the retryLimit of the queue is reached. Then it becomes a dead letter.
 //
 // The context of handle carries the trace id of the message. It ends when the lease is lost, with the cause
 // ErrLeaseLost: the message is delivered again, perhaps already now. It also ends Grace after ctx. Then an error of
-// handle counts as RetryLater.
+// handle counts as RetryAfter(0, err).
 //
 // When ctx ends, Consume sends no more pops and begins no more messages. It waits for the handlers, acknowledges what is
 // done, and releases the rest, which other consumers receive at once. It returns when all handlers have returned and the
@@ -201,20 +206,20 @@ func (w *consumer) run(ctx context.Context) error {
 	return nil
 }
 
-// statusOf returns how a message is acknowledged, "" for not at all.
-func (w *consumer) statusOf(err error) AckStatus {
+// statusOf returns how a message is acknowledged, "" for not at all, and the pause before the next delivery.
+func (w *consumer) statusOf(err error) (AckStatus, time.Duration) {
 	var decided *handled
 	switch {
 	case err == nil:
-		return Completed
+		return Completed, 0
 	case errors.Is(err, ErrAcknowledged):
-		return ""
+		return "", 0
 	case errors.As(err, &decided):
-		return decided.status
+		return decided.status, decided.pause
 	case w.work.Err() != nil:
-		return Retry
+		return Retry, 0
 	}
-	return Failed
+	return Failed, 0
 }
 
 // seconds returns a duration of at least a second that the API can express.

@@ -50,7 +50,7 @@ func (d *delivery) one(message *Raw, rest []*Raw) {
 		ctx = WithTraceID(ctx, message.TraceID)
 	}
 	err := d.handle(ctx, message)
-	status := d.statusOf(err)
+	status, pause := d.statusOf(err)
 	if status == Failed || status == DeadLettered {
 		d.client.log.WarnContext(ctx, "a message was not handled", "queue", message.Queue, "partition", message.Partition,
 			"transaction_id", message.TransactionID, "attempt", message.Attempt, "status", string(status), "error", err)
@@ -68,7 +68,7 @@ func (d *delivery) one(message *Raw, rest []*Raw) {
 			pauseFor(ctx, afterError) // otherwise a server that always fails gets the message again and again without a pause
 		}
 	case Retry, Failed:
-		d.end(message, status, err)
+		d.end(message, status, pause, err)
 		// If this failure makes the message a dead letter, the lease lives on for the others. This releases it. Otherwise
 		// it is refused.
 		for _, next := range rest {
@@ -85,14 +85,16 @@ func (d *delivery) one(message *Raw, rest []*Raw) {
 }
 
 // end acknowledges a message with a status that ends the lease of its partition.
-func (d *delivery) end(message *Raw, status AckStatus, reason error) {
+func (d *delivery) end(message *Raw, status AckStatus, pause time.Duration, reason error) {
 	d.ended[message.PartitionID] = true
-	d.finished = append(d.finished, ackItem{Ack: message.Ack(status, reason)})
+	ack := message.Ack(status, reason)
+	ack.RetryAfter = pause
+	d.finished = append(d.finished, ackItem{Ack: ack})
 }
 
 // release ends the lease of the partition of a message. It has no effect if the lease has ended.
 func (d *delivery) release(message *Raw) {
-	d.end(message, Retry, nil)
+	d.end(message, Retry, 0, nil)
 	d.finished[len(d.finished)-1].mayBeRefused = true
 }
 

@@ -47,7 +47,7 @@ func Messages[T any](ctx context.Context, c *Client, o ConsumeOptions) iter.Seq2
 			if !yield(delivered, nil) {
 				leave()
 				if !delivered.settled {
-					return RetryLater(nil)
+					return RetryAfter(0, nil)
 				}
 			}
 			return delivered.verdict

@@ -114,8 +114,8 @@ var cases = map[string]struct {
 	"behind a lease":           {code: explain.Leased, happens: func(f *fixture) { f.pop(1) }, asks: "m2", next: "m1", changesIn: 300 * time.Second, says: "first messages"},
 	"in a lease":               {code: explain.Leased, happens: func(f *fixture) { f.pop(1) }, asks: "m1", changesIn: 300 * time.Second, says: "is delivered"},
 	"the lease has expired":    {code: explain.Deliverable, happens: func(f *fixture) { f.pop(1); f.expire() }, next: "m1", in: waiting(1)},
-	"resting":                  {code: explain.Resting, happens: func(f *fixture) { f.option("retry_backoff_ms = 60000"); f.consume(1, queue.AckFailed) }, next: "m1", changesIn: time.Minute, says: "failed 1 times"},
-	"behind a resting message": {code: explain.Resting, happens: func(f *fixture) { f.option("retry_backoff_ms = 60000"); f.consume(1, queue.AckFailed) }, asks: "m2", next: "m1", changesIn: time.Minute},
+	"resting":                  {code: explain.Resting, happens: func(f *fixture) { f.option("retry_delay = 60000"); f.consume(1, queue.AckFailed) }, next: "m1", changesIn: time.Minute, says: "failed 1 times"},
+	"behind a resting message": {code: explain.Resting, happens: func(f *fixture) { f.option("retry_delay = 60000"); f.consume(1, queue.AckFailed) }, asks: "m2", next: "m1", changesIn: time.Minute},
 	"delayed":                  {code: explain.Delayed, happens: func(f *fixture) { f.option("delayed_processing = 60"); f.recompute() }, next: "m1", changesIn: time.Minute},
 	"window open":              {code: explain.WindowOpen, happens: func(f *fixture) { f.option("window_buffer = 60"); f.recompute() }, next: "m1", changesIn: time.Minute},
 	"starts later": {code: explain.StartsLater, happens: func(f *fixture) {

@@ -143,7 +143,7 @@ func TestEachProblemIsFound(t *testing.T) {
 			f.exec(`UPDATE belfry.cursor SET attempts = 3 WHERE lease_id IS NOT NULL`)
 		}, want: []string{"stuck_head q/g/p: 2"}},
 		"a long wait for a retry, behind others": {happens: func(f *fixture) {
-			f.exec(`UPDATE belfry.queue SET retry_backoff_ms = 600000`)
+			f.exec(`UPDATE belfry.queue SET retry_delay = 600000`)
 			f.push("q", "p", 1)
 			f.pop("q", "g", 1, queue.AckFailed)
 			for i := range 9 {
@@ -154,7 +154,7 @@ func TestEachProblemIsFound(t *testing.T) {
 			}
 		}, want: []string{"stuck_head q/g/p: 1"}},
 		"a short wait for a retry": {happens: func(f *fixture) {
-			f.exec(`UPDATE belfry.queue SET retry_backoff_ms = 20000`)
+			f.exec(`UPDATE belfry.queue SET retry_delay = 20000`)
 			f.push("q", "p", 1)
 			f.pop("q", "g", 1, queue.AckFailed)
 		}},

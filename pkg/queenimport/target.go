@@ -55,7 +55,7 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 			names = append(names, partitions[i].Name)
 		}
 	}
-	o := q.Options
+	o, more := q.Options, queue.DefaultDefaults().Extensions()
 	byName := map[string]int64{}
 	err = pgx.BeginFunc(ctx, t.conn, func(tx pgx.Tx) error {
 		for first := 0; first < len(names); first += namesPage {
@@ -64,7 +64,7 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 			for i := range same {
 				same[i] = q.Name
 			}
-			rows, _ := tx.Query(ctx, sqlOpenPartitions, same, page, o.LeaseTime, o.RetryLimit) // ForEachRow returns its error
+			rows, _ := tx.Query(ctx, sqlOpenPartitions, same, page, o.LeaseTime, o.RetryLimit, o.RetryDelay, more.RetryBackoff, more.RetryDelayMax) // ForEachRow returns its error
 			var name string
 			var partition int64
 			_, err := pgx.ForEachRow(rows, []any{nil, &name, nil, &partition, nil, nil, nil, nil, nil, nil}, func() error {
@@ -77,7 +77,7 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 		}
 		err := tx.QueryRow(ctx, sqlQueueConfigure, q.Name, q.Namespace, q.Task, o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer,
 			o.EncryptionEnabled, o.RetentionEnabled, o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
-			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries, int64(0), int64(0), false, int64(0)).Scan(&id, nil, nil, nil)
+			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries, more.RetryBackoff, more.RetryDelayMax, int64(0), false, int64(0)).Scan(&id, nil, nil, nil)
 		if err != nil {
 			return err
 		}

@@ -1,5 +1,7 @@
 package queue
 
+import "time"
+
 // AckStatus is the outcome of a message that a consumer reports.
 type AckStatus int
 
@@ -46,6 +48,9 @@ type AckItem struct {
 	Status  AckStatus
 	// Error is stored with the dead letter.
 	Error string
+	// RetryAfter, of a failed ack or a retry, is the time until the next delivery. nil: for a failed
+	// ack the retryDelay of the queue, for a retry none.
+	RetryAfter *time.Duration
 }
 
 // AckResult is the result of one AckItem.

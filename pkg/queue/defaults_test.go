@@ -42,6 +42,9 @@ func TestValidateNamesOnlyTheInvalidDefault(t *testing.T) {
 		"defaults.retry_limit":       func(d *queue.Defaults) { d.RetryLimit = -3 },
 		"defaults.pop_timeout":       func(d *queue.Defaults) { d.PopTimeout = -1 },
 		"defaults.pop_batch_size":    func(d *queue.Defaults) { d.PopBatchSize = -1 },
+		"defaults.retry_delay":       func(d *queue.Defaults) { d.RetryDelay = -1 },
+		"defaults.retry_backoff":     func(d *queue.Defaults) { d.RetryBackoff = 0 },
+		"defaults.retry_delay_max":   func(d *queue.Defaults) { d.RetryDelayMax = d.RetryDelay - 1 },
 		"defaults.subscription_mode": func(d *queue.Defaults) { d.SubscriptionMode = "timestamp" },
 	} {
 		d := queue.DefaultDefaults()
@@ -55,7 +58,7 @@ func TestValidateNamesOnlyTheInvalidDefault(t *testing.T) {
 func TestValidateAcceptsBoundaryValues(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "all", "new"} {
-		d := queue.Defaults{LeaseTime: time.Second, RetryLimit: 0, PopTimeout: 1, PopBatchSize: 1, SubscriptionMode: mode}
+		d := queue.Defaults{LeaseTime: time.Second, RetryLimit: 0, RetryBackoff: 1, PopTimeout: 1, PopBatchSize: 1, SubscriptionMode: mode}
 		require.NoError(t, d.Validate(), "mode %q", mode)
 	}
 }
@@ -65,7 +68,7 @@ func TestOptionsHaveTheNamesAndValuesOfTheAPI(t *testing.T) {
 	d := queue.DefaultDefaults()
 	text, err := json.Marshal(d.Options())
 	require.NoError(t, err)
-	require.JSONEq(t, `{"leaseTime":300,"retryLimit":3,"delayedProcessing":0,"windowBuffer":0,
+	require.JSONEq(t, `{"leaseTime":300,"retryLimit":7,"delayedProcessing":0,"windowBuffer":0,
 		"encryptionEnabled":false,"retentionEnabled":false,"retentionSeconds":0,"completedRetentionSeconds":0,
 		"maxWaitTimeSeconds":0,"maxSize":0,"priority":0,"retryDelay":1000,"ttl":3600,
 		"deadLetterQueue":false,"dlqAfterMaxRetries":false}`, string(text))

@@ -1,10 +1,8 @@
 package queue
 
-import "time"
-
 // Options are the fifteen options of a queue, as POST /api/v1/configure accepts
 // and echoes them. docs/concepts.md has a table of their effects. Durations are
-// whole seconds on the wire. RetryDelay alone is in milliseconds.
+// whole seconds on the wire. Those of retries alone are in milliseconds.
 //
 // All options are stored and echoed. A change takes effect at once on all
 // instances. ttl, deadLetterQueue and dlqAfterMaxRetries have no effect, on
@@ -34,25 +32,24 @@ type Options struct {
 	MaxWaitTimeSeconds        int64 `json:"maxWaitTimeSeconds"`
 	MaxSize                   int64 `json:"maxSize"`
 	Priority                  int64 `json:"priority"`
-	RetryDelay                int64 `json:"retryDelay"`
-	TTL                       int64 `json:"ttl"`
-	DeadLetterQueue           bool  `json:"deadLetterQueue"`
-	DLQAfterMaxRetries        bool  `json:"dlqAfterMaxRetries"`
+	// RetryDelay: after a failed ack that leads to a redelivery, the partition is not poppable
+	// for this long. Extensions say how the delay grows. It varies by 20 % at random. 0: no
+	// delay. The status "retry" and the end of a lease delay nothing.
+	RetryDelay         int64 `json:"retryDelay"`
+	TTL                int64 `json:"ttl"`
+	DeadLetterQueue    bool  `json:"deadLetterQueue"`
+	DLQAfterMaxRetries bool  `json:"dlqAfterMaxRetries"`
 }
 
-// MaxRetryBackoff is the limit up to which RetryBackoff grows. A RetryBackoff that
-// is configured above the limit stays as it is.
-const MaxRetryBackoff = time.Hour
-
 // Extensions are the options that Belfry adds to the fifteen. The zero value
-// switches all of them off. A new queue has the zero value.
+// switches all of them off. A new queue has those of Defaults.
 type Extensions struct {
-	// RetryBackoff is retryDelay in milliseconds if the caller sent it, else 0.
-	// After a failed ack that leads to a redelivery, the partition is not poppable
-	// for this long. The time doubles with each further failure, up to
-	// MaxRetryBackoff, and varies by 20 % at random. The status "retry" and the end
-	// of a lease delay nothing.
+	// RetryBackoff: RetryDelay is so many times as long after each further failure.
+	// 0 and 1: the delay does not grow.
 	RetryBackoff int64
+	// RetryDelayMax is the limit in milliseconds up to which the delay grows. A RetryDelay
+	// above it stays as it is.
+	RetryDelayMax int64
 	// ExpireAfterSeconds: messages older than this are no longer delivered. 0: off.
 	// A sweep deletes them (pkg/sweep). A pop that meets them first skips them and
 	// counts them in belfry_messages_expired_total. A leased message can still be

@@ -35,7 +35,7 @@ func TestShowSaysWhereEachPartitionOfAGroupIs(t *testing.T) {
 	r := newFixture(t)
 	_, err := r.groups().Show(t.Context(), "q", "g", 10)
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
-	r.configure("q", func(s *catalog.Settings) { s.Extensions.RetryBackoff = 600_000 })
+	r.configure("q", func(s *catalog.Settings) { s.Options.RetryDelay = 600_000 })
 	for _, name := range []string{"due", "old", "leased", "failed", "done", "paused"} {
 		r.push("q", name, name+"1", name+"2", name+"3")
 	}
@@ -190,7 +190,7 @@ func TestOfQueueListsTheGroupsOfOneQueue(t *testing.T) {
 func TestHeatFindsTheWorstPartitions(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	r.configure("q", func(s *catalog.Settings) { s.Extensions.RetryBackoff = 600_000 })
+	r.configure("q", func(s *catalog.Settings) { s.Options.RetryDelay = 600_000 })
 	for i := range 9 {
 		r.push("q", fmt.Sprintf("p%d", i), "1", "2", "3")
 	}

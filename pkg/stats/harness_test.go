@@ -44,7 +44,7 @@ func newFixture(t *testing.T) *fixture {
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	s := store.New(pool, store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()},
+	s := store.New(pool, store.Config{Defaults: atOnce(), Batch: batch.DefaultConfig()},
 		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	conn, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
@@ -140,4 +140,11 @@ func transactions(messages []stats.Message) []string {
 		ids[i] = m.TransactionID
 	}
 	return ids
+}
+
+// atOnce are the defaults of a server without pauses after failures.
+func atOnce() queue.Defaults {
+	d := queue.DefaultDefaults()
+	d.RetryLimit, d.RetryDelay = 3, 0
+	return d
 }

@@ -20,7 +20,7 @@ func TestDeletingAFailedMessageEndsItsRetryDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "1", "2")
 	d := b.pop(request("g", 1))
 	b.ack(d, queue.AckFailed, d.Messages...)

@@ -51,7 +51,7 @@ func newPool(t testing.TB, dsn string, timeout time.Duration) *postgres.Pool {
 
 func newStore(t testing.TB, pool *postgres.Pool, reg *prometheus.Registry, sealer *seal.Sealer, edits ...func(*batch.Config)) *store.Store {
 	t.Helper()
-	cfg := store.Config{Defaults: queue.DefaultDefaults(), Sealer: sealer, Batch: batch.DefaultConfig()}
+	cfg := store.Config{Defaults: atOnce(), Sealer: sealer, Batch: batch.DefaultConfig()}
 	for _, edit := range edits {
 		edit(&cfg.Batch)
 	}
@@ -180,4 +180,11 @@ func (b *bench) completes(partition int64, group string, seq int64) []any {
 	return []any{
 		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, "1000", true,
 	}
+}
+
+// atOnce are the defaults of a server without pauses after failures.
+func atOnce() queue.Defaults {
+	d := queue.DefaultDefaults()
+	d.RetryLimit, d.RetryDelay = 3, 0
+	return d
 }

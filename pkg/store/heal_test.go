@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/batch"
-	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/store"
 )
 
@@ -131,7 +130,7 @@ func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	core, logs := observer.New(zap.InfoLevel)
-	s := store.New(b.pool, store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.New(core))
+	s := store.New(b.pool, store.Config{Defaults: atOnce(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.New(core))
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	b.register("g")
 	b.push("p", "1")

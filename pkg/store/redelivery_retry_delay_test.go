@@ -17,7 +17,7 @@ import (
 func (b *bench) failRedriven(fails int, ids ...string) {
 	b.t.Helper()
 	b.register("g")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", ids...)
 	b.deadLetter(ids...)
 	require.Equal(b.t, len(ids), b.redrive())
@@ -114,7 +114,7 @@ func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 		require.Equal(t, []string{name}, transactionIDs(d), "after "+name)
 		b.ack(d, queue.AckCompleted, d.Messages...)
 	}
-	b.option("retry_backoff_ms = 0")
+	b.option("retry_delay = 0")
 	b.recomputeReady()
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 9))), "without retryDelay the message is due")
 }
@@ -143,7 +143,7 @@ func TestARedrivenMessageThatFailedInSQLIsDelayed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "a")
 	b.deadLetter("a")
 	b.redrive()
@@ -172,7 +172,7 @@ func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.redriven("0", "a")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- b.Run(ctx) }()

@@ -45,7 +45,7 @@ func TestAFailedAckDelaysTheNextDelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "1", "2")
 	for _, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute} {
 		d := b.pop(request("g", 9))
@@ -68,7 +68,7 @@ func TestOnlyProgressEndsARetryDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "1", "2", "3")
 	d := b.pop(request("g", 2))
 	b.ack(d, queue.AckFailed, d.Messages[0])
@@ -104,7 +104,7 @@ func TestAFailedAckAnnouncesTheEndOfTheDelay(t *testing.T) {
 	heard := &receiver{}
 	b.Observe(heard)
 	b.register("g")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "1")
 	d := b.pop(request("g", 9))
 	heard.ready = nil
@@ -118,7 +118,7 @@ func TestDeletingTheLastMessageEndsItsRetryDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "1")
 	d := b.pop(request("g", 1))
 	b.ack(d, queue.AckFailed, d.Messages...)
@@ -133,15 +133,88 @@ func TestSettingRetryDelayToZeroEndsARetryDelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("g")
-	b.option("retry_backoff_ms = 600000")
+	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "1")
 	d := b.pop(request("g", 1))
 	b.ack(d, queue.AckFailed, d.Messages...)
-	b.option("retry_backoff_ms = 0")
+	b.option("retry_delay = 0")
 	b.recomputeReady()
 	for range 2 {
 		d = b.pop(request("g", 1))
 		require.Len(t, d.Messages, 1)
 		require.NoError(t, b.Release(t.Context(), d.LeaseID))
+	}
+}
+
+// A failed ack or a retry asks for a pause of its own. It holds instead of the delay of the queue, for a
+// redriven message too, and a retry is not counted.
+func TestAnAckAsksForAPause(t *testing.T) {
+	t.Parallel()
+	for name, redriven := range map[string]bool{"of the log": false, "redriven": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.register("g")
+			b.option("retry_delay = 60000, retry_backoff = 2, retry_delay_max = 3600000")
+			b.push("p", "a")
+			if redriven {
+				b.deadLetter("a")
+				require.Equal(t, 1, b.redrive())
+			}
+			fail := func(status queue.AckStatus, pause time.Duration) {
+				t.Helper()
+				b.endRetryDelays()
+				b.endRedriveRetryDelays()
+				d := b.pop(request("g", 9))
+				items := acks(d, status, d.Messages...)
+				items[0].RetryAfter = &pause
+				results, err := b.Ack(t.Context(), items)
+				require.NoError(t, err)
+				require.True(t, results[0].Success && results[0].LeaseReleased && !results[0].DeadLettered)
+			}
+			for _, status := range []queue.AckStatus{queue.AckRetry, queue.AckFailed} {
+				fail(status, 40*time.Minute)
+				left := b.retryDelayLeft()
+				require.LessOrEqual(t, left, 40*time.Minute, "no jitter")
+				require.Greater(t, left, 39*time.Minute)
+				fail(status, 0)
+				require.LessOrEqual(t, b.retryDelayLeft(), time.Duration(0))
+			}
+			fail(queue.AckRetry, time.Hour)
+			fail(queue.AckFailed, time.Hour) // the third failure: the retries were not counted
+			b.endRetryDelays()
+			b.endRedriveRetryDelays()
+			d := b.pop(request("g", 9))
+			require.True(t, b.ack(d, queue.AckFailed, d.Messages...)[0].DeadLettered)
+		})
+	}
+}
+
+// Several acks of one call ask for pauses. The longest holds.
+func TestTheLongestPauseOfACallHolds(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "a", "b", "c")
+	d := b.pop(request("g", 9))
+	items := acks(d, queue.AckRetry, d.Messages...)
+	items[0].RetryAfter, items[1].RetryAfter = new(time.Minute), new(time.Hour)
+	_, err := b.Ack(t.Context(), items)
+	require.NoError(t, err)
+	require.Greater(t, b.retryDelayLeft(), 50*time.Minute)
+}
+
+func TestSQLAsksForAPause(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "a")
+	b.exec(`SELECT belfry.ack(lease, status => 'retry', retry_after => '40 minutes') FROM belfry.pop('q', 'g')`)
+	require.Greater(t, b.retryDelayLeft(), 39*time.Minute)
+	b.endRetryDelays()
+	lease := b.pop(request("g", 1)).LeaseID
+	for _, call := range []string{`status => 'failed', retry_after => '-1 s'`, `status => 'failed', retry_after => '2 years'`, `retry_after => '1 s'`} {
+		_, err := b.pool.Exec(t.Context(), `SELECT belfry.ack($1, `+call+`)`, lease.String())
+		require.ErrorContains(t, err, "retry_after is")
 	}
 }

@@ -97,7 +97,7 @@ func TestAckStatusesActAlikeInTransactions(t *testing.T) {
 		return b.pop(req)
 	}
 	b.push("p", "1", "2", "3")
-	for range queue.DefaultDefaults().RetryLimit {
+	for range atOnce().RetryLimit {
 		failed := one(named(), queue.AckFailed)
 		require.False(t, failed.DeadLettered)
 		require.True(t, failed.LeaseReleased)

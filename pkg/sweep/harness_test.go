@@ -95,7 +95,7 @@ func openPool(t *testing.T, dsn string) *postgres.Pool {
 
 func openStore(t *testing.T, pool *postgres.Pool) *store.Store {
 	t.Helper()
-	cfg := store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()}
+	cfg := store.Config{Defaults: atOnce(), Batch: batch.DefaultConfig()}
 	s := store.New(pool, cfg, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	return s
@@ -299,4 +299,11 @@ func (r *fixture) await(what string, done func() bool) {
 			require.Fail(r.t, "this did not happen in time: "+what)
 		}
 	}
+}
+
+// atOnce are the defaults of a server without pauses after failures.
+func atOnce() queue.Defaults {
+	d := queue.DefaultDefaults()
+	d.RetryLimit, d.RetryDelay = 3, 0
+	return d
 }

@@ -5,7 +5,7 @@ CREATE SCHEMA IF NOT EXISTS belfry;
 -- From sql/schema/queue.sql.
 
 -- A queue and its options. pkg/queue/options.go says what each option does. Times are in
--- seconds, except retry_backoff_ms. 0 switches an optional limit off.
+-- seconds, except those of retries. 0 switches an optional limit off.
 CREATE TABLE belfry.queue (
     id                          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid                         uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -14,7 +14,7 @@ CREATE TABLE belfry.queue (
     namespace                   text NOT NULL DEFAULT '',
     task                        text NOT NULL DEFAULT '',
     lease_time                  bigint NOT NULL DEFAULT 300,
-    retry_limit                 bigint NOT NULL DEFAULT 3,
+    retry_limit                 bigint NOT NULL DEFAULT 7,
     delayed_processing          bigint NOT NULL DEFAULT 0,
     window_buffer               bigint NOT NULL DEFAULT 0,
     encryption_enabled          boolean NOT NULL DEFAULT false,
@@ -25,13 +25,13 @@ CREATE TABLE belfry.queue (
     -- The greatest number of stored messages.
     max_size                    bigint NOT NULL DEFAULT 0,
     priority                    bigint NOT NULL DEFAULT 0,
-    -- The option retryDelay as the client wrote it. The engine reads retry_backoff_ms.
+    -- See belfry.retry_delay; the first and the last are milliseconds.
     retry_delay                 bigint NOT NULL DEFAULT 1000,
+    retry_backoff               bigint NOT NULL DEFAULT 2,
+    retry_delay_max             bigint NOT NULL DEFAULT 60000,
     ttl                         bigint NOT NULL DEFAULT 3600,
     dead_letter_queue           boolean NOT NULL DEFAULT false,
     dlq_after_max_retries       boolean NOT NULL DEFAULT false,
-    -- The effective retry delay: 0 until a client configures retryDelay.
-    retry_backoff_ms            bigint NOT NULL DEFAULT 0,
     expire_after_seconds        bigint NOT NULL DEFAULT 0,
     dead_letter_expired         boolean NOT NULL DEFAULT false,
     max_deliveries              bigint NOT NULL DEFAULT 0,
@@ -885,18 +885,20 @@ $$;
 -- consumers never commit for one message. status is one of these:
 --
 --   completed  The messages, and all before them in the partition, are finished.
---   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
---              letter if no retry is left.
---   retry      Delivered again, without counting a failure.
+--   failed     Delivered again from the first of them on, after the queue's retryDelay, or after
+--              retry_after. A dead letter if no retry is left.
+--   retry      Delivered again, without counting a failure, at once or after retry_after.
 --   dlq        A dead letter now.
 --
 -- apply_acks has the rules. Locks the cursor. Returns how many of the messages the lease still held.
-CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION belfry.ack(
+    lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL, retry_after interval DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
+    v_pause bigint := extract(epoch FROM retry_after) * 1000;
     v_held bigint[]; -- the messages of the call that the lease still holds
     v_acked bigint[];
     k record;
@@ -908,6 +910,9 @@ BEGIN
     ELSIF v_status IS NULL THEN
         RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
+    ELSIF retry_after IS NOT NULL AND v_status NOT IN (2, 4) OR v_pause NOT BETWEEN 0 AND 31622400000 THEN
+        RAISE EXCEPTION 'retry_after is % with the status %', retry_after, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It delays messages that are ''failed'' or ''retry'', by 0 to 366 days.';
     END IF;
     PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
     PERFORM belfry.check_lease(lease);
@@ -948,7 +953,8 @@ BEGIN
      CROSS JOIN LATERAL (SELECT ARRAY[cardinality(v_acked)] AS n) AS e
      CROSS JOIN LATERAL belfry.apply_acks(
             ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
-            array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n), NULL, true) AS a;
+            array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n),
+            array_fill(v_pause, e.n), NULL, true) AS a;
     IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
     ELSIF r.released THEN
@@ -956,7 +962,7 @@ BEGIN
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;
-REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLIC;
 
 -- From sql/functions/ack/apply_acks.sql.
 
@@ -974,6 +980,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 --   p_leases        The zero UUID: the ack is not fenced.
 --   p_statuses      0 no effect, 1 completed, 2 failed, 3 dlq, 4 retry
 --   p_errors        UTF-8 texts for dead letters. An empty array: none.
+--   p_pauses        Of a failed ack or a retry: milliseconds until the next delivery. NULL: for a failed ack
+--                   the delay of the queue, for a retry none. An empty array: NULL for each.
 --   p_patience      The lock_timeout from here on. NULL: unchanged.
 --   p_sql_consumer  No wake can follow the commit of a SQL consumer. So a drained cursor stays marked
 --                   ready, and the server that gets the announcement, or the next pop, settles it.
@@ -985,7 +993,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 --   2. completed moves the cursor to the message, never back. Acks of finished messages succeed.
 --   3. The first failed ack with retries left, or the first retry, stops the cursor and ends the
 --      lease: its message and all later ones are redelivered. So completed acks of later messages
---      are refused. A failed ack counts a failure and starts the retry delay.
+--      are refused. A failed ack counts a failure and starts the retry delay. Of several pauses of
+--      one call the longest holds.
 --   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message
 --      and stays where it is for the messages before it.
 --   5. The lease ends when the cursor reaches its end.
@@ -998,7 +1007,7 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
 -- sql/schema/partition.sql.
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
-    p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[],
+    p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[], p_pauses bigint[],
     p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
@@ -1033,6 +1042,7 @@ DECLARE
     v_touched boolean; -- it changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- a failed ack counts
+    v_pause bigint; -- the longest one that an ack asks for
     -- The ack.
     v_status smallint;
     v_seq bigint;
@@ -1042,15 +1052,15 @@ DECLARE
 BEGIN
     v_patience := CASE WHEN p_patience IS NOT NULL THEN set_config('lock_timeout', p_patience, true) END;
     FOR k IN
-        SELECT w.ord, w.retry_limit, w.retry_backoff_ms, c.*
-          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
+        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, c.*
+          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                   FROM unnest(p_partitions, p_partition_uids, p_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
                          WHERE p.id >= w.partition_id AND p.id <= w.partition_id
                          ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (
-                        SELECT q.retry_limit, q.retry_backoff_ms
+                        SELECT q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
                  CROSS JOIN LATERAL (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
                  WHERE p.uid = w.uid
@@ -1088,6 +1098,7 @@ BEGIN
                 v_touched := false;
                 v_stopped := false;
                 v_failed := false;
+                v_pause := NULL;
             END IF;
 
             -- Judge the ack.
@@ -1118,11 +1129,11 @@ BEGIN
                     END IF;
                 ELSE
                     v_redeliver := true;
-                    IF v_status = c_failed THEN
+                    IF v_status = c_failed OR p_pauses[i] IS NOT NULL THEN
                         UPDATE belfry.redrive x
-                           SET failures = x.failures + 1,
-                               retry_at = CASE WHEN k.retry_backoff_ms > 0
-                                   THEN v_now + belfry.retry_delay(k.retry_backoff_ms, x.failures + 1) END
+                           SET failures = x.failures + (v_status = c_failed)::integer,
+                               retry_at = v_now + coalesce(p_pauses[i] * interval '1 millisecond',
+                                   belfry.retry_delay(k.retry_delay, k.retry_backoff, k.retry_delay_max, x.failures + 1))
                          WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
                     END IF;
                 END IF;
@@ -1148,6 +1159,7 @@ BEGIN
                     v_failures := 0;
                 ELSE
                     v_stopped := true;
+                    v_pause := greatest(v_pause, p_pauses[i]);
                     v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
@@ -1176,9 +1188,10 @@ BEGIN
                 END IF;
                 IF v_failed AND v_lease IS NOT NULL THEN
                     v_failures := v_failures + 1;
-                    IF k.retry_backoff_ms > 0 THEN
-                        v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
-                    END IF;
+                    v_retry_at := v_now + belfry.retry_delay(k.retry_delay, k.retry_backoff, k.retry_delay_max, v_failures);
+                END IF;
+                IF v_pause IS NOT NULL THEN
+                    v_retry_at := v_now + v_pause * interval '1 millisecond';
                 END IF;
             END IF;
             IF v_settling IS NOT NULL THEN
@@ -2188,11 +2201,12 @@ END $$;
 
 -- From sql/functions/claim/retry_delay.sql.
 
--- Returns the delay before a message that failed p_failures times is delivered again. The delay
--- doubles with each failure, up to an hour, and varies by 20 % at random.
-CREATE FUNCTION belfry.retry_delay(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
-    SELECT least(p_backoff_ms * power(2, least(p_failures - 1, 40)), greatest(3600000, p_backoff_ms))
-           * (0.8 + 0.4 * random()) * interval '1 millisecond'
+-- Returns the delay before a message that failed p_failures times is delivered again: p_delay
+-- milliseconds after the first failure, p_backoff times as long after each further one, up to p_max,
+-- and varied by 20 % at random. NULL: no delay.
+CREATE FUNCTION belfry.retry_delay(p_delay bigint, p_backoff bigint, p_max bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
+    SELECT least(p_delay * power(greatest(p_backoff, 1), least(p_failures - 1, 40)), greatest(p_max, p_delay))
+           * (0.8 + 0.4 * random()) * interval '1 millisecond' WHERE p_delay > 0
 $$;
 
 -- From sql/functions/claim/seq_at.sql.
@@ -3507,15 +3521,17 @@ END $$;
 -- NO KEY UPDATE while it registers a group. So if a partition and a group are created at the same
 -- time, the cursor between them exists: this call or a later join_page creates it. A new cursor of a group that starts in the future gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
-    p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint
+    p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint, p_retry_delay bigint DEFAULT 0,
+    p_retry_backoff bigint DEFAULT 0, p_retry_delay_max bigint DEFAULT 0
 ) RETURNS TABLE (
     queue_name text, partition_name text, queue_id bigint, partition_id bigint, partition_uid uuid, sealed boolean
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit)
-    SELECT DISTINCT w.name, split_part(w.name, '.', 1), split_part(w.name, '.', 2), p_lease_time, p_retry_limit
+    INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit, retry_delay, retry_backoff, retry_delay_max)
+    SELECT DISTINCT w.name, split_part(w.name, '.', 1), split_part(w.name, '.', 2), p_lease_time, p_retry_limit, p_retry_delay,
+           p_retry_backoff, p_retry_delay_max
       FROM unnest(p_queues) AS w(name)
      WHERE (SELECT q.id FROM belfry.queue q WHERE q.name = w.name AND q.deleted_at IS NULL) IS NULL
      ORDER BY 1
@@ -3728,7 +3744,7 @@ BEGIN
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
             WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%')),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
-            'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text), belfry.extend(uuid, bigint) TO %I'),
+            'belfry.pop(text, text, integer, text, integer), belfry.ack(uuid, uuid[], text, text, interval), belfry.extend(uuid, bigint) TO %I'),
         ('admin', 'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA belfry TO %I'),
         ('admin', 'GRANT EXECUTE ON FUNCTION belfry.advance_ids(), belfry.change_grant(text, name, text, text, boolean), '
             'belfry.pause(text, text, text), belfry.resume(text, text, text) TO %I'),
@@ -4351,4 +4367,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '6427a71312bcea2d3cb7ca2aceeed63f03349c8a67f15241fc319791108dedda';
+COMMENT ON FUNCTION belfry.baseline() IS 'df1561308b0b7e0048ca9928bbd6b4f8cace0f049575c1420c73b384c769121c';

@@ -1,5 +1,5 @@
 -- A queue and its options. pkg/queue/options.go says what each option does. Times are in
--- seconds, except retry_backoff_ms. 0 switches an optional limit off.
+-- seconds, except those of retries. 0 switches an optional limit off.
 CREATE TABLE belfry.queue (
     id                          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uid                         uuid NOT NULL DEFAULT gen_random_uuid(),
@@ -8,7 +8,7 @@ CREATE TABLE belfry.queue (
     namespace                   text NOT NULL DEFAULT '',
     task                        text NOT NULL DEFAULT '',
     lease_time                  bigint NOT NULL DEFAULT 300,
-    retry_limit                 bigint NOT NULL DEFAULT 3,
+    retry_limit                 bigint NOT NULL DEFAULT 7,
     delayed_processing          bigint NOT NULL DEFAULT 0,
     window_buffer               bigint NOT NULL DEFAULT 0,
     encryption_enabled          boolean NOT NULL DEFAULT false,
@@ -19,13 +19,13 @@ CREATE TABLE belfry.queue (
     -- The greatest number of stored messages.
     max_size                    bigint NOT NULL DEFAULT 0,
     priority                    bigint NOT NULL DEFAULT 0,
-    -- The option retryDelay as the client wrote it. The engine reads retry_backoff_ms.
+    -- See belfry.retry_delay; the first and the last are milliseconds.
     retry_delay                 bigint NOT NULL DEFAULT 1000,
+    retry_backoff               bigint NOT NULL DEFAULT 2,
+    retry_delay_max             bigint NOT NULL DEFAULT 60000,
     ttl                         bigint NOT NULL DEFAULT 3600,
     dead_letter_queue           boolean NOT NULL DEFAULT false,
     dlq_after_max_retries       boolean NOT NULL DEFAULT false,
-    -- The effective retry delay: 0 until a client configures retryDelay.
-    retry_backoff_ms            bigint NOT NULL DEFAULT 0,
     expire_after_seconds        bigint NOT NULL DEFAULT 0,
     dead_letter_expired         boolean NOT NULL DEFAULT false,
     max_deliveries              bigint NOT NULL DEFAULT 0,

@@ -1,14 +1,20 @@
 package integration_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config"
+	goclient "github.com/belfry-mq/belfry/pkg/client"
 	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
@@ -112,13 +118,13 @@ func TestRetryDelayIsKept(t *testing.T) {
 	first := startOn(t, dsn)
 	c := first.client(t)
 	c.configure("q", map[string]any{"retryDelay": time.Hour.Milliseconds()}).ok(http.StatusOK)
-	c.configure("plain", map[string]any{"retryLimit": 3}).ok(http.StatusOK)
+	c.configure("plain", map[string]any{"retryDelay": 0}).ok(http.StatusOK)
 	for _, queue := range []string{"plain", "q"} {
 		c.pushIDs(queue, "", "1")
 		d := c.pop(queue, "").ok(http.StatusOK)
 		require.True(t, c.ackBatch("", d.ack("failed")...).ok(http.StatusOK)[0].released())
 	}
-	require.Equal(t, []string{"1"}, c.popIDs("plain", ""), "the default retryDelay delays nothing")
+	require.Equal(t, []string{"1"}, c.popIDs("plain", ""), "retryDelay 0 delays nothing")
 	require.Empty(t, c.popIDs("q", ""))
 	require.NoError(t, first.stop(t))
 
@@ -134,7 +140,46 @@ func TestRetryDelayIsKept(t *testing.T) {
 	require.Greater(t, time.Since(began), 450*time.Millisecond, "twice the delay, which varies by a fifth")
 	require.Equal(t, 3, d.Messages[0].Attempt)
 	c.ackBatch("", d.ack("retry")...).ok(http.StatusOK)
-	require.Equal(t, []string{"1"}, c.popIDs("q", ""), "the status retry delays nothing")
+	d = c.pop("q", "").ok(http.StatusOK)
+	require.Equal(t, []string{"1"}, d.ids(), "the status retry delays nothing")
+	again := d.ack("retry")
+	again[0].RetryAfter = 3600
+	c.ackBatch("", again...).ok(http.StatusOK)
+	require.Empty(t, c.popIDs("q", ""), "unless it asks for a pause")
+}
+
+// What the handlers of a queue without options depend on is away for a minute. Nothing becomes a dead letter,
+// and everything is handled when it is back.
+func TestAMinuteOfFailuresLosesNothing(t *testing.T) {
+	t.Parallel()
+	defaults := config.Default().Defaults
+	s := start(t, func(cfg *config.Config) { cfg.Defaults = defaults })
+	c := s.client(t)
+	const messages, outage = 50, time.Minute
+	for i := range messages {
+		c.pushIDs("q", fmt.Sprint(i), fmt.Sprint(i))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	began := time.Now()
+	var handled, failures atomic.Int64
+	err := goclient.Consume(ctx, goClient(t, s), goclient.ConsumeOptions{Queue: "q", Group: "g", Concurrency: 4, Batch: 10, Partitions: 10},
+		func(context.Context, *goclient.Message[json.RawMessage]) error {
+			if time.Since(began) < outage {
+				failures.Add(1)
+				return errors.New("the database of the handler is away")
+			}
+			if handled.Add(1) == messages {
+				cancel()
+			}
+			return nil
+		})
+	require.NoError(t, err)
+	require.Equal(t, int64(messages), handled.Load())
+	require.LessOrEqual(t, failures.Load(), messages*defaults.RetryLimit, "with pauses, not in a hot loop")
+	var dead int
+	s.scan(t, `SELECT count(*) FROM belfry.dead_letter`, nil, &dead)
+	require.Zero(t, dead)
 }
 
 // If a consumer never acknowledges, one message becomes a dead letter, and the others are delivered.

@@ -85,6 +85,7 @@ type ackItem struct {
 	LeaseID       string `json:"leaseId,omitempty"`
 	Error         string `json:"error,omitempty"`
 	ConsumerGroup string `json:"consumerGroup,omitempty"`
+	RetryAfter    int    `json:"retryAfter,omitempty"`
 }
 
 // acked is the answer to one ackItem.

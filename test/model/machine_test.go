@@ -61,7 +61,7 @@ func newService(t *testing.T) *service {
 	for limit := range h.stores {
 		for i := range h.stores[limit] {
 			defaults := queue.DefaultDefaults()
-			defaults.RetryLimit = int64(limit)
+			defaults.RetryLimit, defaults.RetryDelay = int64(limit), 0
 			s := store.New(pool, store.Config{Defaults: defaults, Batch: batch.DefaultConfig()},
 				store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 			t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })

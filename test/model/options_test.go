@@ -135,7 +135,7 @@ func (m *machine) configure(r *rapid.T) {
 	}
 	set := catalog.Settings{Queue: m.queue, Options: queue.DefaultDefaults().Options()}
 	set.Options.RetryLimit, set.Options.MaxWaitTimeSeconds = o.retryLimit, expireSeconds*int64(b2i(o.waits))
-	set.Extensions.RetryBackoff = retryDelayMillis * int64(b2i(o.backoff))
+	set.Options.RetryDelay = retryDelayMillis * int64(b2i(o.backoff))
 	set.Extensions.ExpireAfterSeconds = expireSeconds * int64(b2i(o.expires))
 	set.Extensions.DeadLetterExpired, set.Extensions.MaxDeliveries = o.deadLetters, int64(o.deliveries)
 	made, err := m.catalog.Configure(m.t.Context(), set)

@@ -29,7 +29,9 @@ func (o option) On() bool { return o.Value == "true" }
 var known = []option{
 	{Name: "leaseTime", Meaning: "How long a delivery may take", Unit: "s"},
 	{Name: "retryLimit", Meaning: "Deliveries after the first one, before a failed message becomes a dead letter"},
-	{Name: "retryDelay", Meaning: "Pause of a partition after a failure; it doubles with each", Unit: "ms"},
+	{Name: "retryDelay", Meaning: "Pause of a partition after a failure; 0: none", Unit: "ms"},
+	{Name: "retryBackoff", Meaning: "Each further failure makes the pause so many times as long"},
+	{Name: "retryDelayMax", Meaning: "Longest pause", Unit: "ms"},
 	{Name: "maxDeliveries", Meaning: "Deliveries without an acknowledgment before a dead letter; 0: no limit"},
 	{Name: "delayedProcessing", Meaning: "Earliest delivery after the push", Unit: "s"},
 	{Name: "windowBuffer", Meaning: "A partition delivers when it received no push for this long", Unit: "s"},

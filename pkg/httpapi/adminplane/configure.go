@@ -15,7 +15,7 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	set, err := parseConfigure(body, h.Defaults.Options())
+	set, err := parseConfigure(body, h.Defaults)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ type configuration struct {
 	unknown []string
 }
 
-func parseConfigure(body []byte, defaults queue.Options) (configuration, error) {
-	set := configuration{Settings: catalog.Settings{Options: defaults}}
+func parseConfigure(body []byte, defaults queue.Defaults) (configuration, error) {
+	set := configuration{Settings: catalog.Settings{Options: defaults.Options(), Extensions: defaults.Extensions()}}
 	var hasQueue bool
 	err := wire.Object(body, func(name string, value jsontext.Value) error {
 		switch name {
@@ -60,7 +60,7 @@ func parseConfigure(body []byte, defaults queue.Options) (configuration, error) 
 		case "task":
 			set.Task, _ = wire.Text(value)
 		case "options":
-			set.Options, set.Extensions = defaults, queue.Extensions{}
+			set.Options, set.Extensions = defaults.Options(), defaults.Extensions()
 			set.sent, set.unknown = map[string]bool{}, nil
 			isObject, err := wire.Members(value, set.option)
 			if err == nil && !isObject && value.Kind() != 'n' {
@@ -82,9 +82,6 @@ func parseConfigure(body []byte, defaults queue.Options) (configuration, error) 
 		if err := wire.CheckName(name.field, name.value); err != nil {
 			return set, err
 		}
-	}
-	if set.sent["retryDelay"] {
-		set.Extensions.RetryBackoff = set.Options.RetryDelay
 	}
 	return set, nil
 }

@@ -19,9 +19,9 @@ import (
 
 func TestParseConfigureReplacesAllOptions(t *testing.T) {
 	t.Parallel()
-	defaults := queue.DefaultDefaults().Options()
+	defaults := queue.DefaultDefaults()
 	settings := func(edit ...func(*catalog.Settings)) catalog.Settings {
-		set := catalog.Settings{Queue: "q", Options: defaults}
+		set := catalog.Settings{Queue: "q", Options: defaults.Options(), Extensions: defaults.Extensions()}
 		for _, e := range edit {
 			e(&set)
 		}
@@ -80,7 +80,7 @@ func TestParseConfigureNamesTheInvalidField(t *testing.T) {
 		`{"queue":"q","options":{"deadLetterQueue":"true"}}`:           `options.deadLetterQueue must be true or false, not "true"`,
 		`{"queue":"q","options":{"ttl":1}`:                             "Invalid JSON",
 	} {
-		_, err := adminplane.ParseConfigure([]byte(body), queue.Options{})
+		_, err := adminplane.ParseConfigure([]byte(body), queue.Defaults{})
 		apitest.RequireInvalid(t, err)
 		require.ErrorContains(t, err, want, body)
 	}
@@ -109,7 +109,7 @@ func TestEveryOptionIsReadAndAnswered(t *testing.T) {
 	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
 	require.Equal(t, []catalog.Settings{{
 		Queue: `a "b"`, Namespace: "n", Task: "t", Options: all,
-		Extensions: queue.Extensions{RetryBackoff: all.RetryDelay},
+		Extensions: queue.DefaultDefaults().Extensions(),
 	}}, f.Configured)
 	require.JSONEq(t, `{"configured":true,"queueId":"`+apitest.IDOne.String()+`","partitionId":"`+apitest.IDTwo.String()+`",
 		"queue":"a \"b\"","namespace":"n","task":"t","options":`+string(sent)+`,

@@ -20,7 +20,7 @@ type Configuration struct {
 }
 
 // ParseConfigure reads the body of a configure call.
-func ParseConfigure(body []byte, defaults queue.Options) (Configuration, error) {
+func ParseConfigure(body []byte, defaults queue.Defaults) (Configuration, error) {
 	set, err := parseConfigure(body, defaults)
 	if err != nil {
 		return Configuration{Settings: set.Settings}, err

@@ -17,7 +17,7 @@ func FuzzParseConfigure(f *testing.F) {
 		`{"queue":"q","options":null}`, `{"queue":"q","options":[]}`, `{"queue":"q","options":{"ttl":1e9}}`,
 		`{"queue":"q","options":{"ttl":9223372036854775808}}`, `{"queue":"q","options":{"leasetime":1,"maxDeliveries":2,"retryDelay":5}}`, `{"queue":"q","options":{"leaseTime":2147483648}}`,
 	)
-	defaults := queue.DefaultDefaults().Options()
+	defaults := queue.DefaultDefaults()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if len(body) == 0 || !utf8.Valid(body) {
 			return

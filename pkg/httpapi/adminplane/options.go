@@ -34,6 +34,7 @@ func (set *configuration) numbers() map[string]*int64 {
 		"completedRetentionSeconds": &o.CompletedRetentionSeconds, "maxWaitTimeSeconds": &o.MaxWaitTimeSeconds,
 		"maxSize": &o.MaxSize, "priority": &o.Priority, "retryDelay": &o.RetryDelay, "ttl": &o.TTL,
 		"expireAfterSeconds": &more.ExpireAfterSeconds, "maxDeliveries": &more.MaxDeliveries,
+		"retryBackoff": &more.RetryBackoff, "retryDelayMax": &more.RetryDelayMax,
 	}
 }
 
@@ -70,8 +71,11 @@ func (set *configuration) option(name string, value jsontext.Value) (err error) 
 		return err
 	}
 	lowest := 0
-	if name == "priority" {
+	switch name {
+	case "priority":
 		lowest = -maxOption
+	case "retryBackoff":
+		lowest = 1
 	}
 	if n > maxOption || n < int64(lowest) {
 		return queue.Invalidf("options.%s is %d: it must be between %d and %d", name, n, lowest, maxOption)
@@ -84,6 +88,8 @@ func (set *configuration) option(name string, value jsontext.Value) (err error) 
 // request sent.
 type optionsJSON struct {
 	queue.Options
+	RetryBackoff       *int64 `json:"retryBackoff,omitempty"`
+	RetryDelayMax      *int64 `json:"retryDelayMax,omitempty"`
 	ExpireAfterSeconds *int64 `json:"expireAfterSeconds,omitempty"`
 	DeadLetterExpired  *bool  `json:"deadLetterExpired,omitempty"`
 	MaxDeliveries      *int64 `json:"maxDeliveries,omitempty"`
@@ -92,6 +98,12 @@ type optionsJSON struct {
 // optionsInForce returns the options after the call.
 func (set *configuration) optionsInForce() optionsJSON {
 	out := optionsJSON{Options: set.Options}
+	if set.sent["retryBackoff"] {
+		out.RetryBackoff = &set.Extensions.RetryBackoff
+	}
+	if set.sent["retryDelayMax"] {
+		out.RetryDelayMax = &set.Extensions.RetryDelayMax
+	}
 	if set.sent["expireAfterSeconds"] {
 		out.ExpireAfterSeconds = &set.Extensions.ExpireAfterSeconds
 	}
@@ -104,20 +116,16 @@ func (set *configuration) optionsInForce() optionsJSON {
 	return out
 }
 
-// configuredOptions returns all options as POST /api/v1/configure takes them. retryDelay is missing unless it is
-// in effect, because configure puts it into effect.
+// configuredOptions returns all options as POST /api/v1/configure takes them.
 func configuredOptions(o *queue.Options, more *queue.Extensions) wire.Fields {
-	options := wire.Fields{
-		"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "delayedProcessing", o.DelayedProcessing, "windowBuffer", o.WindowBuffer,
+	return wire.Fields{
+		"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "retryDelay", o.RetryDelay, "retryBackoff", more.RetryBackoff,
+		"retryDelayMax", more.RetryDelayMax, "delayedProcessing", o.DelayedProcessing, "windowBuffer", o.WindowBuffer,
 		"encryptionEnabled", o.EncryptionEnabled, "retentionEnabled", o.RetentionEnabled, "retentionSeconds", o.RetentionSeconds,
 		"completedRetentionSeconds", o.CompletedRetentionSeconds, "maxWaitTimeSeconds", o.MaxWaitTimeSeconds, "maxSize", o.MaxSize,
 		"priority", o.Priority, "ttl", o.TTL, "deadLetterQueue", o.DeadLetterQueue, "dlqAfterMaxRetries", o.DLQAfterMaxRetries,
 		"expireAfterSeconds", more.ExpireAfterSeconds, "deadLetterExpired", more.DeadLetterExpired, "maxDeliveries", more.MaxDeliveries,
 	}
-	if more.RetryBackoff > 0 {
-		options = append(options, "retryDelay", o.RetryDelay)
-	}
-	return options
 }
 
 // warnings lists the options that were dropped and the options that have no

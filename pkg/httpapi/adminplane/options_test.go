@@ -14,16 +14,25 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
+// growth returns the options of a new queue that Queen MQ does not have.
+func growth(edit ...func(*queue.Extensions)) queue.Extensions {
+	x := queue.DefaultDefaults().Extensions()
+	for _, e := range edit {
+		e(&x)
+	}
+	return x
+}
+
 // Options that Queen MQ does not have are answered only when the request sends them.
 func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]queue.Extensions{
-		``: {}, `"expireAfterSeconds":null,"maxDeliveries":null,"deadLetterExpired":null`: {},
-		`"expireAfterSeconds":0,"deadLetterExpired":false,"maxDeliveries":0`: {},
-		`"expireAfterSeconds":5,"deadLetterExpired":true,"maxDeliveries":3`:  {ExpireAfterSeconds: 5, DeadLetterExpired: true, MaxDeliveries: 3},
-		`"expireAfterSeconds":7`: {ExpireAfterSeconds: 7},
-		`"retryDelay":1000`:      {RetryBackoff: 1000},
-		`"retryDelay":0`:         {},
+		``: growth(), `"expireAfterSeconds":null,"maxDeliveries":null,"deadLetterExpired":null`: growth(),
+		`"expireAfterSeconds":0,"deadLetterExpired":false,"maxDeliveries":0`: growth(),
+		`"expireAfterSeconds":5,"deadLetterExpired":true,"maxDeliveries":3`:  growth(func(x *queue.Extensions) { x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries = 5, true, 3 }),
+		`"expireAfterSeconds":7`: growth(func(x *queue.Extensions) { x.ExpireAfterSeconds = 7 }),
+		`"retryDelay":1000`:      growth(), `"retryDelay":0`: growth(),
+		`"retryBackoff":1,"retryDelayMax":0`: {RetryBackoff: 1},
 	} {
 		f := &apitest.Fakes{}
 		rec := apitest.Call(f, "POST", "/api/v1/configure", `{"queue":"q","options":{`+options+`}}`)
@@ -53,7 +62,7 @@ func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 // Of two options objects in a body only the last one counts.
 func TestTheLastOptionsObjectCounts(t *testing.T) {
 	t.Parallel()
-	set, err := adminplane.ParseConfigure([]byte(`{"queue":"q","options":{"maxDeliveries":3,"retryDelay":5,"ttI":1},"options":{}}`), queue.Options{})
+	set, err := adminplane.ParseConfigure([]byte(`{"queue":"q","options":{"maxDeliveries":3,"retryDelay":5,"ttI":1},"options":{}}`), queue.Defaults{})
 	require.NoError(t, err)
 	require.Zero(t, set.Extensions)
 	require.Empty(t, set.Warnings)
@@ -98,7 +107,7 @@ func TestTheListOfUnknownOptionsIsBounded(t *testing.T) {
 	for i := range 1000 {
 		names = append(names, `"`+strings.Repeat("x", 500)+strconv.Itoa(i)+`":1`)
 	}
-	set, err := adminplane.ParseConfigure([]byte(`{"queue":"q","options":{`+strings.Join(names, ",")+`}}`), queue.Options{})
+	set, err := adminplane.ParseConfigure([]byte(`{"queue":"q","options":{`+strings.Join(names, ",")+`}}`), queue.Defaults{})
 	require.NoError(t, err)
 	warnings := set.Warnings
 	require.Len(t, warnings, adminplane.MaxUnknown+1)

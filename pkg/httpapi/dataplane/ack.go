@@ -24,6 +24,9 @@ func (h *Handlers) Ack(c echo.Context) error {
 	case !item.hasPartition:
 		return queue.Invalidf("partitionId is required to ensure message uniqueness")
 	}
+	if err := item.checkPause(); err != nil {
+		return err
+	}
 	return h.answerAcks(c, []queue.AckItem{item.AckItem})
 }
 
@@ -66,7 +69,7 @@ func (l Limits) parseAckBatch(body []byte) ([]queue.AckItem, error) {
 					return queue.Invalidf("Each acknowledgment must have a valid partitionId string to ensure message uniqueness")
 				}
 				items = append(items, item.AckItem)
-				return nil
+				return item.checkPause()
 			})
 		}
 		return err
@@ -119,11 +122,33 @@ func (a *ackReader) member(name string, value jsontext.Value) error {
 		if isString {
 			a.Status = queue.ParseAckStatus(text)
 		}
+	case "retryAfter":
+		if value.Kind() == 'n' {
+			return nil
+		}
+		pause, err := seconds(a.field(name), value)
+		a.RetryAfter = &pause
+		return err
 	default:
 		return nil
 	}
 	if a.path != "" && !isString && value.Kind() != 'n' {
 		return queue.Invalidf("%s.%s must be a string", a.path, name)
+	}
+	return nil
+}
+
+func (a *ackReader) field(name string) string {
+	if a.path == "" {
+		return name
+	}
+	return a.path + "." + name
+}
+
+// checkPause refuses a pause that would have no effect.
+func (a *ackReader) checkPause() error {
+	if a.RetryAfter != nil && a.Status != queue.AckFailed && a.Status != queue.AckRetry {
+		return queue.Invalidf("%s delays the next delivery: send it with the status failed or retry", a.field("retryAfter"))
 	}
 	return nil
 }

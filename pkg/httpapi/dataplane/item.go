@@ -128,14 +128,19 @@ func (r *itemReader) delay(value jsontext.Value) (time.Duration, error) {
 	if value.Kind() == 'n' {
 		return 0, nil
 	}
-	seconds, err := math.NaN(), error(nil)
+	return seconds(r.path+"delaySeconds", value)
+}
+
+// seconds reads a delay: a number of seconds, perhaps with a fraction.
+func seconds(field string, value jsontext.Value) (time.Duration, error) {
+	n, err := math.NaN(), error(nil)
 	if value.Kind() == '0' {
-		seconds, err = strconv.ParseFloat(string(value), 64)
+		n, err = strconv.ParseFloat(string(value), 64)
 	}
-	if limit := queue.MaxPushDelay.Seconds(); err != nil || !(seconds >= 0 && seconds <= limit) {
-		return 0, queue.Invalidf("%sdelaySeconds must be a number between 0 and %.0f (a year), not %s", r.path, limit, wire.Clip(string(value)))
+	if limit := queue.MaxPushDelay.Seconds(); err != nil || !(n >= 0 && n <= limit) {
+		return 0, queue.Invalidf("%s must be a number between 0 and %.0f (a year), not %s", field, limit, wire.Clip(string(value)))
 	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	return time.Duration(n * float64(time.Second)), nil
 }
 
 // instant reads the instant at which the message becomes visible. null counts as

@@ -145,6 +145,9 @@ func (read *transactionBody) ack(path string, raw jsontext.Value) error {
 	case !item.hasPartition:
 		return queue.Invalidf("%s.partitionId must be a string: transaction ids are unique within a partition only", path)
 	}
+	if err := item.checkPause(); err != nil {
+		return err
+	}
 	return read.add(queue.Operation{Ack: &item.AckItem})
 }
 

@@ -3,18 +3,20 @@
 -- consumers never commit for one message. status is one of these:
 --
 --   completed  The messages, and all before them in the partition, are finished.
---   failed     Delivered again from the first of them on, after the queue's retryDelay. A dead
---              letter if no retry is left.
---   retry      Delivered again, without counting a failure.
+--   failed     Delivered again from the first of them on, after the queue's retryDelay, or after
+--              retry_after. A dead letter if no retry is left.
+--   retry      Delivered again, without counting a failure, at once or after retry_after.
 --   dlq        A dead letter now.
 --
 -- apply_acks has the rules. Locks the cursor. Returns how many of the messages the lease still held.
-CREATE FUNCTION belfry.ack(lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL)
-RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION belfry.ack(
+    lease uuid, message_ids uuid[] DEFAULT NULL, status text DEFAULT 'completed', error text DEFAULT NULL, retry_after interval DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
     v_status smallint := CASE ack.status WHEN 'completed' THEN 1 WHEN 'success' THEN 1 WHEN 'failed' THEN 2 WHEN 'dlq' THEN 3 WHEN 'retry' THEN 4 END;
+    v_pause bigint := extract(epoch FROM retry_after) * 1000;
     v_held bigint[]; -- the messages of the call that the lease still holds
     v_acked bigint[];
     k record;
@@ -26,6 +28,9 @@ BEGIN
     ELSIF v_status IS NULL THEN
         RAISE EXCEPTION 'the status % is not known', quote_nullable(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'It is ''completed'', ''failed'', ''retry'' or ''dlq''.';
+    ELSIF retry_after IS NOT NULL AND v_status NOT IN (2, 4) OR v_pause NOT BETWEEN 0 AND 31622400000 THEN
+        RAISE EXCEPTION 'retry_after is % with the status %', retry_after, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It delays messages that are ''failed'' or ''retry'', by 0 to 366 days.';
     END IF;
     PERFORM convert_to(error, 'UTF8'); -- raises an error here, and not when an operator lists dead letters
     PERFORM belfry.check_lease(lease);
@@ -66,7 +71,8 @@ BEGIN
      CROSS JOIN LATERAL (SELECT ARRAY[cardinality(v_acked)] AS n) AS e
      CROSS JOIN LATERAL belfry.apply_acks(
             ARRAY[p.id], ARRAY[p.uid], ARRAY[g.name], e.n, array_fill(1, e.n), v_acked, array_fill(ack.lease, e.n),
-            array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n), NULL, true) AS a;
+            array_fill(v_status, e.n), array_fill(convert_to(error, 'UTF8'), e.n),
+            array_fill(v_pause, e.n), NULL, true) AS a;
     IF r.lost OR r.found IS NOT TRUE THEN -- the lease has just ended, or the group is being deleted
         PERFORM belfry.raise_lease_lost(lease);
     ELSIF r.released THEN
@@ -74,4 +80,4 @@ BEGIN
     END IF;
     RETURN coalesce(cardinality(v_held), 0);
 END $$;
-REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLIC;

@@ -12,6 +12,8 @@
 --   p_leases        The zero UUID: the ack is not fenced.
 --   p_statuses      0 no effect, 1 completed, 2 failed, 3 dlq, 4 retry
 --   p_errors        UTF-8 texts for dead letters. An empty array: none.
+--   p_pauses        Of a failed ack or a retry: milliseconds until the next delivery. NULL: for a failed ack
+--                   the delay of the queue, for a retry none. An empty array: NULL for each.
 --   p_patience      The lock_timeout from here on. NULL: unchanged.
 --   p_sql_consumer  No wake can follow the commit of a SQL consumer. So a drained cursor stays marked
 --                   ready, and the server that gets the announcement, or the next pop, settles it.
@@ -23,7 +25,8 @@
 --   2. completed moves the cursor to the message, never back. Acks of finished messages succeed.
 --   3. The first failed ack with retries left, or the first retry, stops the cursor and ends the
 --      lease: its message and all later ones are redelivered. So completed acks of later messages
---      are refused. A failed ack counts a failure and starts the retry delay.
+--      are refused. A failed ack counts a failure and starts the retry delay. Of several pauses of
+--      one call the longest holds.
 --   4. A failed ack without retries left, or dlq, makes a dead letter. The cursor skips the message
 --      and stays where it is for the messages before it.
 --   5. The lease ends when the cursor reaches its end.
@@ -36,7 +39,7 @@
 -- sql/schema/partition.sql.
 CREATE FUNCTION belfry.apply_acks(
     p_partitions bigint[], p_partition_uids uuid[], p_groups text[], p_last_entries integer[],
-    p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[],
+    p_calls integer[], p_seqs bigint[], p_leases uuid[], p_statuses smallint[], p_errors bytea[], p_pauses bigint[],
     p_patience text, p_sql_consumer boolean DEFAULT false, p_alone boolean DEFAULT false
 ) RETURNS SETOF belfry.ack_row LANGUAGE plpgsql AS $$
 DECLARE
@@ -71,6 +74,7 @@ DECLARE
     v_touched boolean; -- it changes the cursor
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- a failed ack counts
+    v_pause bigint; -- the longest one that an ack asks for
     -- The ack.
     v_status smallint;
     v_seq bigint;
@@ -80,15 +84,15 @@ DECLARE
 BEGIN
     v_patience := CASE WHEN p_patience IS NOT NULL THEN set_config('lock_timeout', p_patience, true) END;
     FOR k IN
-        SELECT w.ord, w.retry_limit, w.retry_backoff_ms, c.*
-          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_backoff_ms
+        SELECT w.ord, w.retry_limit, w.retry_delay, w.retry_backoff, w.retry_delay_max, c.*
+          FROM (SELECT w.ord, w.partition_id, g.id AS group_id, q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                   FROM unnest(p_partitions, p_partition_uids, p_groups) WITH ORDINALITY AS w(partition_id, uid, group_name, ord)
                  CROSS JOIN LATERAL (
                         SELECT p.uid, p.queue_id FROM belfry.partition p
                          WHERE p.id >= w.partition_id AND p.id <= w.partition_id
                          ORDER BY p.id DESC LIMIT 1) AS p
                  CROSS JOIN LATERAL (
-                        SELECT q.retry_limit, q.retry_backoff_ms
+                        SELECT q.retry_limit, q.retry_delay, q.retry_backoff, q.retry_delay_max
                           FROM belfry.queue q WHERE q.id = p.queue_id AND (q.deleted_at IS NULL OR p_sql_consumer) OFFSET 0) AS q
                  CROSS JOIN LATERAL (SELECT g.id FROM belfry.consumer_group g WHERE g.queue_id = p.queue_id AND g.name = w.group_name OFFSET 0) AS g
                  WHERE p.uid = w.uid
@@ -126,6 +130,7 @@ BEGIN
                 v_touched := false;
                 v_stopped := false;
                 v_failed := false;
+                v_pause := NULL;
             END IF;
 
             -- Judge the ack.
@@ -156,11 +161,11 @@ BEGIN
                     END IF;
                 ELSE
                     v_redeliver := true;
-                    IF v_status = c_failed THEN
+                    IF v_status = c_failed OR p_pauses[i] IS NOT NULL THEN
                         UPDATE belfry.redrive x
-                           SET failures = x.failures + 1,
-                               retry_at = CASE WHEN k.retry_backoff_ms > 0
-                                   THEN v_now + belfry.retry_delay(k.retry_backoff_ms, x.failures + 1) END
+                           SET failures = x.failures + (v_status = c_failed)::integer,
+                               retry_at = v_now + coalesce(p_pauses[i] * interval '1 millisecond',
+                                   belfry.retry_delay(k.retry_delay, k.retry_backoff, k.retry_delay_max, x.failures + 1))
                          WHERE x.partition_id = k.partition_id AND x.group_id = k.group_id AND x.seq = v_seq;
                     END IF;
                 END IF;
@@ -186,6 +191,7 @@ BEGIN
                     v_failures := 0;
                 ELSE
                     v_stopped := true;
+                    v_pause := greatest(v_pause, p_pauses[i]);
                     v_failed := v_failed OR v_status = c_failed;
                 END IF;
             END IF;
@@ -214,9 +220,10 @@ BEGIN
                 END IF;
                 IF v_failed AND v_lease IS NOT NULL THEN
                     v_failures := v_failures + 1;
-                    IF k.retry_backoff_ms > 0 THEN
-                        v_retry_at := v_now + belfry.retry_delay(k.retry_backoff_ms, v_failures);
-                    END IF;
+                    v_retry_at := v_now + belfry.retry_delay(k.retry_delay, k.retry_backoff, k.retry_delay_max, v_failures);
+                END IF;
+                IF v_pause IS NOT NULL THEN
+                    v_retry_at := v_now + v_pause * interval '1 millisecond';
                 END IF;
             END IF;
             IF v_settling IS NOT NULL THEN

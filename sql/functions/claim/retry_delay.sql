@@ -1,6 +1,7 @@
--- Returns the delay before a message that failed p_failures times is delivered again. The delay
--- doubles with each failure, up to an hour, and varies by 20 % at random.
-CREATE FUNCTION belfry.retry_delay(p_backoff_ms bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
-    SELECT least(p_backoff_ms * power(2, least(p_failures - 1, 40)), greatest(3600000, p_backoff_ms))
-           * (0.8 + 0.4 * random()) * interval '1 millisecond'
+-- Returns the delay before a message that failed p_failures times is delivered again: p_delay
+-- milliseconds after the first failure, p_backoff times as long after each further one, up to p_max,
+-- and varied by 20 % at random. NULL: no delay.
+CREATE FUNCTION belfry.retry_delay(p_delay bigint, p_backoff bigint, p_max bigint, p_failures integer) RETURNS interval LANGUAGE sql VOLATILE AS $$
+    SELECT least(p_delay * power(greatest(p_backoff, 1), least(p_failures - 1, 40)), greatest(p_max, p_delay))
+           * (0.8 + 0.4 * random()) * interval '1 millisecond' WHERE p_delay > 0
 $$;

@@ -5,15 +5,17 @@
 -- NO KEY UPDATE while it registers a group. So if a partition and a group are created at the same
 -- time, the cursor between them exists: this call or a later join_page creates it. A new cursor of a group that starts in the future gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
-    p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint
+    p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint, p_retry_delay bigint DEFAULT 0,
+    p_retry_backoff bigint DEFAULT 0, p_retry_delay_max bigint DEFAULT 0
 ) RETURNS TABLE (
     queue_name text, partition_name text, queue_id bigint, partition_id bigint, partition_uid uuid, sealed boolean
 )
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
-    INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit)
-    SELECT DISTINCT w.name, split_part(w.name, '.', 1), split_part(w.name, '.', 2), p_lease_time, p_retry_limit
+    INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit, retry_delay, retry_backoff, retry_delay_max)
+    SELECT DISTINCT w.name, split_part(w.name, '.', 1), split_part(w.name, '.', 2), p_lease_time, p_retry_limit, p_retry_delay,
+           p_retry_backoff, p_retry_delay_max
       FROM unnest(p_queues) AS w(name)
      WHERE (SELECT q.id FROM belfry.queue q WHERE q.name = w.name AND q.deleted_at IS NULL) IS NULL
      ORDER BY 1

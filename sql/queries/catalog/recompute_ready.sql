@@ -21,21 +21,21 @@ WITH unleased AS MATERIALIZED (
       FROM unleased u
      WHERE r.partition_id = ANY ($1::bigint[]) AND r.partition_id = u.partition_id AND r.group_id = u.group_id
        AND r.retry_at IS NOT NULL
-       AND (SELECT q.retry_backoff_ms FROM belfry.queue q
+       AND (SELECT q.retry_delay FROM belfry.queue q
              WHERE q.id = (SELECT p.queue_id FROM belfry.partition p WHERE p.id = u.partition_id)) = 0
 )
 UPDATE belfry.cursor c
    SET ready_at = belfry.ready_at(u.partition_id, c.committed, p.last_seq, p.last_push_at, p.visible_until,
                                   q.delayed_processing, q.window_buffer,
-                                  CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END, c.redrives,
-                                  CASE WHEN q.retry_backoff_ms > 0 THEN u.group_id END),
-       retry_at = CASE WHEN q.retry_backoff_ms > 0 THEN c.retry_at END,
+                                  CASE WHEN q.retry_delay > 0 THEN c.retry_at END, c.redrives,
+                                  CASE WHEN q.retry_delay > 0 THEN u.group_id END),
+       retry_at = CASE WHEN q.retry_delay > 0 THEN c.retry_at END,
        lease_id = NULL, lease_until = NULL, lease_end = NULL
   FROM unleased u
   CROSS JOIN LATERAL (
          SELECT p.queue_id, p.last_seq, p.last_push_at, p.visible_until
            FROM belfry.partition p WHERE p.id = u.partition_id OFFSET 0) AS p
   CROSS JOIN LATERAL (
-         SELECT q.delayed_processing, q.window_buffer, q.retry_backoff_ms
+         SELECT q.delayed_processing, q.window_buffer, q.retry_delay
            FROM belfry.queue q WHERE q.id = p.queue_id OFFSET 0) AS q
  WHERE c.ctid = u.ctid

@@ -1,9 +1,9 @@
--- ack_apply for a transaction with required leases: the cursors under the leases $11 are locked as
--- well. $1 to $10 are the parameters of ack_apply.
+-- ack_apply for a transaction with required leases: the cursors under the leases $12 are locked as
+-- well. $1 to $11 are the parameters of ack_apply.
 SELECT a.item, a.entry, a.verdict, a.cursor_index, a.partition_id, a.group_id, a.lease_before, a.ended_by, a.ready_at, a.ready_in, a.needs_wake
   FROM (SELECT array_agg(l.partition_id) AS partitions, array_agg(l.uid) AS uids, array_agg(l.name) AS groups
           FROM (SELECT c.partition_id, p.uid, g.name
-                  FROM unnest($11::uuid[]) AS l(id)
+                  FROM unnest($12::uuid[]) AS l(id)
                  CROSS JOIN LATERAL (
                         SELECT c.partition_id, c.group_id FROM belfry.cursor c WHERE c.lease_id = l.id OFFSET 0) AS c
                  CROSS JOIN LATERAL (
@@ -16,4 +16,4 @@ SELECT a.item, a.entry, a.verdict, a.cursor_index, a.partition_id, a.group_id, a
                 SELECT w.partition_id, w.uid, w.name FROM unnest($1::bigint[], $2::uuid[], $3::text[]) AS w(partition_id, uid, name)) AS l
        ) AS more
  CROSS JOIN LATERAL belfry.apply_acks($1::bigint[] || more.partitions, $2::uuid[] || more.uids, $3::text[] || more.groups, $4::integer[],
-                         $5::integer[], $6::bigint[], $7::uuid[], $8::smallint[], $9::bytea[], $10::text) AS a
+                         $5::integer[], $6::bigint[], $7::uuid[], $8::smallint[], $9::bytea[], $10::bigint[], $11::text) AS a

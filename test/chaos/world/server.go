@@ -93,7 +93,7 @@ func serve(dsn, listenDSN string) error {
 	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout
 	cfg.Sweep.RetentionInterval, cfg.Sweep.EvictionInterval, cfg.Sweep.PartitionCleanupInterval = sweepInterval, sweepInterval, sweepInterval
 	cfg.Sweep.PartitionCleanupDays = cleanupDays
-	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit = leaseTime, retryLimit
+	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit, cfg.Defaults.RetryDelay = leaseTime, retryLimit, 0
 	cfg.HTTP.Addr = "127.0.0.1:0"
 	cfg.Auth.Enabled, cfg.Auth.Secret = true, secret.Secret(principals.Secret)
 	cfg.HTTP.BodyTimeout, cfg.HTTP.WriteTimeout = bodyTimeout, writeTimeout

@@ -227,7 +227,7 @@ func (f *Flush) Queue(b *pgx.Batch) {
 	n := len(f.entries)
 	lastEntries := make([]int32, len(f.Partitions))
 	calls, seqs, leases, statuses := make([]int32, n), make([]int64, n), make([][16]byte, n), make([]int16, n)
-	errors := [][]byte{}
+	errors, pauses := [][]byte{}, []*int64{}
 	for i, e := range f.entries {
 		ack := &e.call.Items[e.items[0]]
 		lastEntries[e.cursor] = int32(i + 1)
@@ -236,12 +236,16 @@ func (f *Flush) Queue(b *pgx.Batch) {
 			errors = slices.Concat(errors, make([][]byte, i+1-len(errors)))
 			errors[i] = []byte(ack.Error)
 		}
+		if ack.RetryAfter != nil {
+			pauses = slices.Concat(pauses, make([]*int64, i+1-len(pauses)))
+			pauses[i] = new(ack.RetryAfter.Milliseconds())
+		}
 	}
 	for i := 1; i < len(lastEntries); i++ {
 		lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // all messages of a cursor may be missing
 	}
 	args := []any{
-		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, lockTimeout(f.Patience),
+		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, pauses, lockTimeout(f.Patience),
 	}
 	if len(f.Leases) > 0 {
 		b.Queue(sqlAckApplyLeases, append(args, names.RawIDs(f.Leases))...)

@@ -159,13 +159,13 @@ func (state cursorState) change(committed int64, failures int32, skip []int64, f
 }
 
 // retryDelay returns how long a message is not delivered after so many failures. The delay doubles
-// with each failure, up to queue.MaxRetryBackoff. The jitter of a fifth keeps messages that failed
+// with each failure, up to an hour. The jitter of a fifth keeps messages that failed
 // together from coming back together.
 func (state cursorState) retryDelay(failures int32) time.Duration {
 	if state.retryBackoff <= 0 {
 		return 0
 	}
-	longest := float64(max(queue.MaxRetryBackoff, state.retryBackoff))
+	longest := float64(max(time.Hour, state.retryBackoff))
 	grown := math.Min(longest, float64(state.retryBackoff)*math.Pow(2, float64(failures-1)))
 	return time.Duration(grown * (1 + retryJitter*(2*state.random-1)))
 }

@@ -103,7 +103,7 @@ func (b *table) set(ctx context.Context, t require.TestingT, tx pgx.Tx, state cu
 		lease_end = CASE WHEN $5::uuid IS NOT NULL THEN $7::bigint END, ready_at = now(), consumed = 0, retry_at = NULL`,
 		state.committed, append([]int64{}, state.skip...), state.failures, state.attempts, lease, state.leaseLive, state.leaseEnd)
 	require.NoError(t, err)
-	_, err = tx.Exec(ctx, `UPDATE belfry.queue SET retry_limit = $1, retry_backoff_ms = $2`, state.retryLimit, state.retryBackoff.Milliseconds())
+	_, err = tx.Exec(ctx, `UPDATE belfry.queue SET retry_limit = $1, retry_delay = $2, retry_backoff = 2, retry_delay_max = 3600000`, state.retryLimit, state.retryBackoff.Milliseconds())
 	require.NoError(t, err)
 }
 

@@ -100,8 +100,9 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 			return nil, nil, err
 		}
 	}
-	options := d.defaults.Options()
-	rows, _ := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit) // rows hold the error
+	options, more := d.defaults.Options(), d.defaults.Extensions()
+	rows, _ := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit,
+		options.RetryDelay, more.RetryBackoff, more.RetryDelayMax) // rows hold the error
 	created = map[PartitionName]int{}
 	opened, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
 		p := &queue.Partition{}

@@ -65,6 +65,9 @@ func hash(tx *queue.Transaction) []byte {
 		add("ack", ack.PartitionID, ack.TransactionID, ack.Group, ack.LeaseID, ack.Error)
 		binary.BigEndian.PutUint64(size[:], uint64(ack.Status))
 		h.Write(size[:])
+		if ack.RetryAfter != nil {
+			add(ack.RetryAfter.String())
+		}
 	}
 	if tx.Cycle != nil {
 		(&cycle{Cycle: tx.Cycle}).hash(add)

@@ -105,7 +105,7 @@ func (w *sandbox) open(ctx context.Context, tx pgx.Tx) error {
 	name := "warm-up " + queue.NewID().String()
 	var sealed, bounded, born, queueBorn bool
 	var queueID int64
-	err := tx.QueryRow(ctx, sqlOpenPartitions, []string{name}, []string{sandboxGroup}, 60, 1).
+	err := tx.QueryRow(ctx, sqlOpenPartitions, []string{name}, []string{sandboxGroup}, 60, 1, 0, 0, 0).
 		Scan(nil, nil, &queueID, &w.partition, &w.partitionID, &sealed, &bounded, &born, &queueBorn, &w.epoch)
 	if err != nil {
 		return err
