@@ -75,7 +75,7 @@ func (b *bench) push(partition string, transactionIDs ...string) []queue.PushRes
 // is pushed.
 func (b *bench) register(groups ...string) {
 	b.t.Helper()
-	_, err := b.pool.Exec(b.t.Context(), sql.Query("store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3)
+	_, err := b.pool.Exec(b.t.Context(), sql.Query("store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0)
 	require.NoError(b.t, err)
 	for _, group := range groups {
 		require.Empty(b.t, b.pop(request(group, 1)).Messages)
@@ -178,7 +178,7 @@ func (b *bench) completes(partition int64, group string, seq int64) []any {
 	var id [16]byte
 	b.scan(`SELECT uid FROM belfry.partition WHERE id = $1`, []any{partition}, &id)
 	return []any{
-		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, "1000", true,
+		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true,
 	}
 }
 

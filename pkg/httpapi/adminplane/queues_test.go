@@ -68,7 +68,7 @@ func TestResourcesHaveTheShapesOfQueenMQ(t *testing.T) {
 		"/api/v1/status/queues/q": `{"queue": {"id": "01000000-0000-0000-0000-000000000001", "name": "50% ☂", "namespace": "n", "task": "t",
 			 "priority": 6, "createdAt": "2026-05-16T12:00:00.123Z", "paused": false,
 			 "config": {"leaseTime": 1, "retryLimit": 2, "retryDelay": 3, "ttl": 4, "maxQueueSize": 5, "deadLetterQueue": true},
-			 "options": {"leaseTime": 1, "retryLimit": 2, "ttl": 4, "maxSize": 5, "priority": 6, "deadLetterQueue": true, "dlqAfterMaxRetries": false,
+			 "options": {"leaseTime": 1, "retryLimit": 2, "retryDelay": 3, "retryBackoff": 0, "retryDelayMax": 0, "ttl": 4, "maxSize": 5, "priority": 6, "deadLetterQueue": true, "dlqAfterMaxRetries": false,
 			  "delayedProcessing": 0, "windowBuffer": 0, "encryptionEnabled": false, "retentionEnabled": false, "retentionSeconds": 0,
 			  "completedRetentionSeconds": 0, "maxWaitTimeSeconds": 0, "expireAfterSeconds": 0, "deadLetterExpired": false, "maxDeliveries": 0}},
 			"swept": ` + oneSwept + `, "pagination": {"limit": 10000, "next": "ü/"}, "partitions": [

@@ -130,7 +130,7 @@ func (w *sandbox) leased(b *pgx.Batch) {
 	w.claim(b, pgtype.UUID{Bytes: lease, Valid: true}, 1)
 	b.Queue(sqlAckFind, []int64{w.partition}, []string{lease.String()})
 	b.Queue(sqlAckApply, []int64{w.partition}, [][16]byte{w.partitionID}, []string{sandboxGroup}, []int32{1}, []int32{1}, []int64{1},
-		[][16]byte{lease}, []int16{int16(queue.AckCompleted)}, [][]byte{}, "0", true)
+		[][16]byte{lease}, []int16{int16(queue.AckCompleted)}, [][]byte{}, []*int64{}, "0", true)
 	b.Queue(sqlLeaseRelease, lease)
 }
 
