@@ -40,7 +40,7 @@ type Ack struct {
 	Error string `json:"error,omitempty"`
 	// RetryAfter, with Failed or Retry, is the time until the message is delivered again. 0 leaves it to the server: for Failed
 	// the retryDelay of the queue, for Retry none.
-	RetryAfter time.Duration `json:"retryAfter,omitzero,format:sec"`
+	RetryAfter time.Duration `json:"-"`
 	// Group is the consumer group. "" is the reader without a group.
 	Group string `json:"-"`
 }

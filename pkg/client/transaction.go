@@ -34,8 +34,9 @@ func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 type operation struct {
 	Type string `json:"type"`
 	*Ack
-	Group string     `json:"consumerGroup,omitempty"`
-	Items []wireItem `json:"items,omitempty"`
+	Group      string     `json:"consumerGroup,omitempty"`
+	RetryAfter float64    `json:"retryAfter,omitzero"` // seconds
+	Items      []wireItem `json:"items,omitempty"`
 }
 
 // Transact applies a transaction. Each ack with a LeaseID needs that lease to be live. If the server does not apply
@@ -50,7 +51,7 @@ func (c *Client) Transact(ctx context.Context, t Transaction) error {
 	}
 	operations := make([]operation, 0, len(t.Acks)+1)
 	for _, ack := range t.Acks {
-		operations = append(operations, operation{Type: "ack", Ack: &ack, Group: ack.Group})
+		operations = append(operations, operation{Type: "ack", Ack: &ack, Group: ack.Group, RetryAfter: ack.RetryAfter.Seconds()})
 	}
 	if len(items) > 0 {
 		operations = append(operations, operation{Type: "push", Items: items})

@@ -16,7 +16,7 @@ func defaultOptions() map[string]any {
 	return map[string]any{
 		"leaseTime": 300.0, "retryLimit": 3.0, "delayedProcessing": 0.0, "windowBuffer": 0.0, "encryptionEnabled": false,
 		"retentionEnabled": false, "retentionSeconds": 0.0, "completedRetentionSeconds": 0.0, "maxWaitTimeSeconds": 0.0,
-		"maxSize": 0.0, "priority": 0.0, "retryDelay": 1000.0, "ttl": 3600.0, "deadLetterQueue": false, "dlqAfterMaxRetries": false,
+		"maxSize": 0.0, "priority": 0.0, "retryDelay": 0.0, "ttl": 3600.0, "deadLetterQueue": false, "dlqAfterMaxRetries": false,
 	}
 }
 

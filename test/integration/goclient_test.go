@@ -260,3 +260,35 @@ func restartPostgres(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, cluster.Kill())
 	require.NoError(t, cluster.Restart(t.Context()))
 }
+
+// A handler that asks for a message later gets it after a pause, and not in a hot loop. The pause travels with a
+// transaction too.
+func TestGoClientPausesARetry(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	c := goClient(t, s)
+	s.client(t).pushIDs("q", "p", "1")
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var at []time.Time
+	later := errors.New("later")
+	err := goclient.Consume(ctx, c, goclient.ConsumeOptions{Queue: "q"}, func(_ context.Context, m *goclient.Message[json.RawMessage]) error {
+		switch at = append(at, time.Now()); len(at) {
+		case 1:
+			return goclient.RetryLater(later)
+		case 2:
+			return goclient.RetryAfter(300*time.Millisecond, later)
+		case 3:
+			ack := m.Ack(goclient.Retry, later)
+			ack.RetryAfter = 200 * time.Millisecond
+			return errors.Join(c.Transact(ctx, goclient.Transaction{Acks: []goclient.Ack{ack}}), goclient.ErrAcknowledged)
+		}
+		cancel()
+		return nil
+	})
+	require.NoError(t, err)
+	require.Len(t, at, 4)
+	for i, pause := range []time.Duration{time.Second, 300 * time.Millisecond, 200 * time.Millisecond} {
+		require.GreaterOrEqual(t, at[i+1].Sub(at[i]), pause)
+	}
+}
