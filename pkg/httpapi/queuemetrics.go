@@ -164,7 +164,8 @@ func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []promethe
 	}
 	if len(shown) < len(queues) {
 		show(otherQueues, &rest)
-		others[otherQueues] = others[otherQueues] // also without groups
+		sumOfRest := others[otherQueues]
+		others[otherQueues] = sumOfRest // also without groups
 	}
 	for name, of := range others {
 		gauge(descLag, of.lag, name, otherQueues)

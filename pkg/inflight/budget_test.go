@@ -46,7 +46,7 @@ func TestSlowBodiesLoseTheirPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const body = 4 << 20
-		b := inflight.NewBudget(2 * 4 * body * inflight.BodyCopies, 2 * 4 * body * inflight.BodyCopies)
+		b := inflight.NewBudget(2*4*body*inflight.BodyCopies, 2*4*body*inflight.BodyCopies)
 		lost := 0
 		slow := b.Reservation().Body("anna", func() { lost++ })
 		arrived, fast := bodyOf(b.Reservation(), "anna"), bodyOf(b.Reservation(), "bert")
@@ -75,7 +75,7 @@ func TestSlowBodiesLoseTheirPlace(t *testing.T) {
 func TestCallersHaveShares(t *testing.T) {
 	t.Parallel()
 	const part = 1 << 20
-	b := inflight.NewBudget(2 * 8 * part * inflight.BodyCopies, 2 * 8 * part * inflight.BodyCopies)
+	b := inflight.NewBudget(2*8*part*inflight.BodyCopies, 2*8*part*inflight.BodyCopies)
 	requests, lost := map[*inflight.Body]*inflight.Reservation{}, map[string]int{}
 	begin := func(caller string) *inflight.Body {
 		r := b.Reservation()

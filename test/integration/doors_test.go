@@ -59,7 +59,7 @@ var doors = []door{
 		give: overHTTP("/streams/v1/cycle", `{"query_id":%[2]q,"partition_id":%[3]q,"state_ops":[{"type":"upsert","key":"k","value":%[1]s}]}`),
 	},
 	{name: "trace", by: []string{"sql/queries/trace/insert.sql"}, give: overHTTP("/api/v1/traces", `{"partitionId":%[3]q,"transactionId":"1","traceNames":"n","data":%[1]s}`)},
-	{name: "push to the spool", by: []string{appends}, give: func(t *testing.T, h *house, value string) string {
+	{name: "push to the spool", by: []string{appends}, give: func(_ *testing.T, h *house, value string) string {
 		return ask[any](h.spooling, post("/api/v1/push", `{"items":[{"queue":"out","payload":`+value+`}]}`)).failure
 	}},
 	{name: "belfry.inbox", by: []string{appends, rejects}, give: inSQL(`INSERT INTO belfry.inbox (queue, payload, transaction_id) VALUES ('out', $1::text::json, $2)`)},

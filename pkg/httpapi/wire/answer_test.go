@@ -113,7 +113,9 @@ func TestAPartOfAnAnswerIsNotTakenForWhole(t *testing.T) {
 	server := httptest.NewServer(e)
 	defer server.Close()
 	read := func(path string) ([]byte, error) {
-		answer, err := server.Client().Get(server.URL + path)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+path, http.NoBody)
+		require.NoError(t, err)
+		answer, err := server.Client().Do(request)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, answer.Body.Close()) }()
 		return io.ReadAll(answer.Body)

@@ -96,11 +96,11 @@ type share struct {
 type Outcome int
 
 const (
-	// NotStored: they do not count any more.
+	// NotStored messages do not count any more.
 	NotStored Outcome = iota
-	// Stored: they count until the next measurement.
+	// Stored messages count until the next measurement.
 	Stored
-	// Unknown: they may be stored, and count. The queue is measured before a push is refused because of them.
+	// Unknown messages may be stored, and count. The queue is measured before a push is refused because of them.
 	Unknown
 )
 
