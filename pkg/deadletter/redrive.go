@@ -61,8 +61,8 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool
 	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
-// RedriveAll is Redrive without a bound on its time. It calls report after each transaction, of at most
-// 1,000 messages or those of one second. It returns when all dead letters are redriven, when report fails,
+// RedriveAll is Redrive without a bound on its time. It calls report after each transaction, which takes at most
+// 1,000 messages and a second. It returns when all dead letters are redriven, when report fails,
 // with its error, and when ctx ends. Before each report and before it returns nil it waits until a failover cannot undo
 // what it has done, or what it has found done: see postgres.Pool.Confirm.
 func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report func(Result) error) (Result, error) {

@@ -190,7 +190,7 @@ func (b *Body) Lost() bool {
 	return b.state == hasLost
 }
 
-// keep takes the body from those that can lose their place.
+// keep says that the body cannot lose its place any more.
 func (b *Body) keep() {
 	for level, p := range b.pools {
 		if b.index[level] > 0 {

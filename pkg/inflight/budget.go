@@ -3,7 +3,7 @@
 // A body takes from the budget as its bytes arrive, and an answer as its messages or rows arrive from
 // the database. What finds no room is refused: it holds nothing while it waits, so requests cannot block
 // each other. A refused body is discarded, and the messages of a refused answer are given back. A body that
-// is slow, or of a caller with more than its share, loses its place to those that arrive: see bodies.
+// is slow, or of a caller with more than its share, loses its place to other bodies: see bodies.
 // Claims and pages of lists are told how much is left, so that few are refused. Bodies and answers have
 // half of the budget each, so that clients that do not read cannot stop pushes.
 //

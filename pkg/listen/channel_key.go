@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// tagSize is the size of a tag. A tag is the beginning of a SHA-256 hash, so nobody can extend what it covers.
+	// tagSize is the size of a tag. A tag is the beginning of a SHA-256 hash, so nobody can extend the text under it.
 	tagSize = 16
 	// MaxLive is the most bytes of a payload of SendLive. Encrypted and in base64 it is at most maxPayload.
 	MaxLive = 5800

@@ -44,7 +44,7 @@
 //
 // # Proof
 //
-// Every role of the database can notify and listen. Those that may read every table know the key in belfry.channel_key.
+// Every role of the database can notify and listen. Roles that may read every table know the key in belfry.channel_key.
 //
 //   - A payload of an instance on Channel has a number and a tag, a keyed hash. Its hints are ids, and not encrypted.
 //   - A payload on LiveChannel is encrypted with AES-GCM, with the instance and a number.

@@ -32,7 +32,7 @@ const MaxAnyDepth = 9_990
 // maxEnvelope is the most levels that a body puts around a value.
 const maxEnvelope = 5
 
-// Rules say which flaws are allowed. The zero Rules are those of one value, and allow none.
+// Rules say which flaws are allowed. The zero Rules judge one value, and allow nothing.
 type Rules struct {
 	// Any allows JSON that some client cannot read, up to MaxAnyDepth levels; see http.allow_any_json. Half of a surrogate
 	// pair is allowed in Values only. In a name it would become U+FFFD, and two names would be one.

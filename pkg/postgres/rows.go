@@ -89,7 +89,7 @@ func (r firstRow) Scan(dest ...any) error {
 // reservation of ctx allows, but at least one row. cut: it has fewer rows than limit because of its bytes.
 //
 // ask queries the next n rows after last, which is nil at the beginning of the page. It may use Pool.Query, whose error
-// the rows return. Errors: CodeOverloaded if no memory is left, and those of ask and read.
+// the rows return. Errors: CodeOverloaded if no memory is left, and the errors of ask and read.
 func ReadPage[Row any](ctx context.Context, limit int64, ask func(n int64, last *Row) pgx.Rows, read pgx.RowToFunc[Row]) (page []Row, cut bool, err error) {
 	memory := inflight.From(ctx)
 	if memory == nil {

@@ -2,7 +2,7 @@ package queue
 
 // Options are the fifteen options of a queue, as POST /api/v1/configure accepts
 // and echoes them. docs/concepts.md has a table of their effects. Durations are
-// whole seconds on the wire. Those of retries alone are in milliseconds.
+// whole seconds on the wire. Only the times of retries are in milliseconds.
 //
 // All options are stored and echoed. A change takes effect at once on all
 // instances. ttl, deadLetterQueue and dlqAfterMaxRetries have no effect, on
@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Extensions are the options that Belfry adds to the fifteen. The zero value
-// switches all of them off. A new queue has those of Defaults.
+// switches all of them off. Defaults.Extensions has the options of a new queue.
 type Extensions struct {
 	// RetryBackoff: RetryDelay is so many times as long after each further failure.
 	// 0 and 1: the delay does not grow.

@@ -50,7 +50,7 @@ type Token struct {
 }
 
 // Revoke revokes a token over conn, with a row of the audit. A token that is revoked already stays so.
-// Errors: those of Postgres.
+// Errors come from Postgres.
 func Revoke(ctx context.Context, conn *pgx.Conn, id string, expiresAt time.Time) error {
 	entry := audit.New(ctx, nil, audit.RevokeToken, audit.Session, queue.NewID().String())
 	ctx = audit.With(ctx, entry)

@@ -56,10 +56,10 @@ func (r BodyReader) ReadOptionalObject(c echo.Context, member func(name string, 
 }
 
 // Read returns the whole body. It returns the context's error when the client
-// has disconnected, CodeEncoded for a compressed body, CodeTooLarge above the limit, CodeTooSlow after
-// http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room,
-// ErrLostPlace when another body took its room, and
-// CodeInvalid for a body that is empty or is not UTF-8. JSON that some client
+// has disconnected. The errors are CodeEncoded for a compressed body, CodeTooLarge above the limit,
+// CodeTooSlow after http.body_timeout, CodeOverloaded when http.max_inflight_bytes has no room, and
+// ErrLostPlace when another body took its room. A body that is empty or is not UTF-8 gets
+// CodeInvalid. JSON that some client
 // cannot read is CodeInvalid too. A byte order mark at the start is left out.
 func (r BodyReader) Read(c echo.Context) ([]byte, error) {
 	request := c.Request()

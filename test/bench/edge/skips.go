@@ -33,7 +33,7 @@ const sqlSkipped = `WITH part AS (
 	)
 	UPDATE belfry.cursor c SET skip = nullif(int8multirange(int8range(2, 2 + $2::bigint - $3::bigint)), '{}') FROM part p WHERE c.partition_id = p.id`
 
-// skipped is a partition whose first message is unfinished, while the group skips many behind it.
+// skipped is a partition with an unfinished message and many dead letters behind it.
 type skipped struct {
 	*trial
 	queue string
@@ -55,8 +55,7 @@ type ackItem struct {
 	Status        string `json:"status,omitempty"`
 }
 
-// measureSkips: the group has not finished the first message of a partition, and skips 10 or 1,000,000 dead
-// letters behind it. Then one call makes 9,999 dead letters while others acknowledge.
+// measureSkips: 10 or 1,000,000 dead letters follow an unfinished message. Then one call makes 9,999 dead letters while others acknowledge.
 func measureSkips(ctx context.Context, r *suite, out *report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
@@ -86,7 +85,7 @@ func measureSkips(ctx context.Context, r *suite, out *report) (err error) {
 	return t.deadBatch(ctx, out)
 }
 
-// skip makes a queue whose group g has not finished the first message and skips n behind it. spare others follow.
+// skip makes a queue with a message that the group g has not finished, n that it skips, and spare others.
 func (t *trial) skip(ctx context.Context, queue string, n, spare int) (*skipped, error) {
 	s := &skipped{trial: t, queue: queue, next: n + 2, pop: load.NewTimes(), again: load.NewTimes(), dlq: load.NewTimes()}
 	if err := t.push(ctx, queue, "Default", "1"); err != nil {

@@ -128,7 +128,7 @@ func (d *Directory) Forget(gone []*queue.Partition) { d.cache.forget(gone) }
 // Remember adds partitions to the cache.
 func (d *Directory) Remember(found ...*queue.Partition) { d.resyncIf(d.cache.add(found)) }
 
-// Known returns those of the partitions of the given names that exist.
+// Known returns the partitions that exist, of the given names.
 func (d *Directory) Known(ctx context.Context, wanted []PartitionName) (map[PartitionName]*queue.Partition, error) {
 	found := make(map[PartitionName]*queue.Partition, len(wanted))
 	missing := remembered(d.cache, wanted, found, func(c *cache) map[PartitionName]*queue.Partition { return c.byName })
