@@ -139,7 +139,7 @@ func TestCommands(t *testing.T) {
 func queueCommands(x *terminal) {
 	code, out, _ := x.run("", "pop", "orders")
 	require.Equal(x.t, []any{4, ""}, []any{code, out}, "an empty queue")
-	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 retryBackoff=2 retryDelayMax=60000 ttl=3600", "queue", "configure", "orders", "--namespace", "shop", "--task", "mail",
+	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 ttl=3600", "queue", "configure", "orders", "--namespace", "shop", "--task", "mail",
 		"--option", "retryLimit=0", "--options", `{"leaseTime": 60}`)
 	x.table("QUEUE NAMESPACE TASK OPTIONS\norders shop mail leaseTime=60 priority=7 retryBackoff=2 retryDelayMax=60000 ttl=3600", "queue", "configure", "orders", "--option", "priority=7")
 	code, _, problems := x.run("", "queue", "configure", "orders", "--option", "leaseTim=5")

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -155,7 +156,7 @@ func TestKilledDuringPurge(t *testing.T) {
 	var limit, groups int
 	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT q.retry_limit, (SELECT count(*) FROM belfry.consumer_group g WHERE g.queue_id = q.id)
 		FROM belfry.queue q WHERE q.name = 'big'`).Scan(&limit, &groups))
-	require.Equal(t, 3, limit, "the options are the defaults")
+	require.EqualValues(t, config.Default().Defaults.RetryLimit, limit, "the options are the defaults")
 	require.Equal(t, 1, groups)
 	require.Equal(t, []string{"2", "3"}, last.popIDs("other", "consumerGroup=g&batch=9"))
 	require.NotEmpty(t, other)

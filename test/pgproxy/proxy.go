@@ -40,7 +40,7 @@ type Proxy struct {
 	// Links counts the connections made.
 	Links atomic.Int64
 	// silences is asked for the text of each statement; see SilenceOn.
-	silences func(statement string) bool
+	silences atomic.Pointer[func(statement string) bool]
 
 	mu       sync.Mutex
 	silenced []*Silenced
@@ -157,8 +157,8 @@ func (p *Proxy) accept() {
 			answers = copyBytes
 		}
 		requests := copyBytes
-		if p.silences != nil {
-			requests = func(to *gated, from io.Reader) error { return p.copyRequests(to, here, from) }
+		if silences := p.silences.Load(); silences != nil {
+			requests = func(to *gated, from io.Reader) error { return p.copyRequests(to, here, from, *silences) }
 		}
 		p.pumps.Go(func() { p.pump(there, here, requests) })
 		p.pumps.Go(func() { p.pump(here, there, answers) })

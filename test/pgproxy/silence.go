@@ -19,7 +19,7 @@ type Silenced struct {
 // SilenceOn makes a connection fall silent when it is to execute a statement for which match returns true. Postgres gets
 // nothing more of the connection, and the client neither an answer nor an end. match must be safe for concurrent use. Call
 // SilenceOn before the first connection.
-func (p *Proxy) SilenceOn(match func(statement string) bool) { p.silences = match }
+func (p *Proxy) SilenceOn(match func(statement string) bool) { p.silences.Store(&match) }
 
 // Silenced returns the connections that fell silent, in this order.
 func (p *Proxy) Silenced() (list []Silenced) {
@@ -33,7 +33,7 @@ func (p *Proxy) Silenced() (list []Silenced) {
 
 // copyRequests forwards the messages of a client one by one: the startup message, and then a letter, a length that
 // includes itself, and the rest. here is the connection to the client.
-func (p *Proxy) copyRequests(to, here *gated, from io.Reader) error {
+func (p *Proxy) copyRequests(to, here *gated, from io.Reader, silences func(statement string) bool) error {
 	prepared := map[string]string{} // texts by the name of the statement
 	for letters := 0; ; letters = 1 {
 		message := make([]byte, letters+4)
@@ -44,7 +44,7 @@ func (p *Proxy) copyRequests(to, here *gated, from io.Reader) error {
 		if _, err := io.ReadFull(from, rest); err != nil {
 			return err
 		}
-		if text := statement(message[0], rest, prepared); letters > 0 && text != "" && p.silences(text) {
+		if text := statement(message[0], rest, prepared); letters > 0 && text != "" && silences(text) {
 			return p.silence(here, from, text)
 		}
 		if _, err := to.Write(append(message, rest...)); err != nil {

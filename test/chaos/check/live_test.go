@@ -54,7 +54,7 @@ func TestTheStoreKeepsItsPromises(t *testing.T) {
 	tables, err := pgxpool.New(t.Context(), cfg.URL.Reveal())
 	require.NoError(t, err)
 	t.Cleanup(tables.Close)
-	_, err = tables.Exec(t.Context(), "INSERT INTO belfry.queue (name, lease_time, retry_limit) VALUES ($1, $2, 1)",
+	_, err = tables.Exec(t.Context(), "INSERT INTO belfry.queue (name, lease_time, retry_limit, retry_delay) VALUES ($1, $2, 1, 0)",
 		liveQueue, int64(liveLease/time.Second))
 	require.NoError(t, err)
 
