@@ -183,7 +183,7 @@ func (s tenancy) fill(o *place) {
 }
 
 // variable is what differs between two equal answers at two instants.
-var variable = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(maxTimeLag|nextAt|time_lag_seconds)":[^,}]*`)
+var variable = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(maxTimeLag|nextAt|time_lag_seconds|oldestSeconds)":[^,}]*|"time":{[^}]*}`)
 
 // A tenant whose token is limited to a.* has the role admin. No route tells it whether the queue b.x, its
 // partitions, messages, leases, groups, namespace and traces exist, and none changes them.

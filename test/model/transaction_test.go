@@ -57,13 +57,14 @@ func partsOf(tx *queue.Transaction, failed map[int]bool) parts {
 	return all
 }
 
-// transact applies everything or nothing. Partitions are created unless the transaction is invalid.
+// transact applies everything or nothing. One that is not applied leaves no partition.
 func (w *world) transact(tx *queue.Transaction) outcome {
 	out := outcome{failed: map[int]bool{}}
 	all := partsOf(tx, out.failed)
 	if !out.applied() {
 		return out
 	}
+	before := w.clone()
 	for _, item := range all.items {
 		w.open(item.Partition)
 	}
@@ -71,7 +72,6 @@ func (w *world) transact(tx *queue.Transaction) outcome {
 		out.again = true
 		return out
 	}
-	before := w.clone()
 	covers := func(c *cursor) bool { return slices.Contains(tx.RequiredLeases, c.lease.String()) }
 	for _, text := range tx.RequiredLeases {
 		lease, _ := queue.ParseID(text) // anyLease draws only valid ids
