@@ -60,7 +60,7 @@ func (l *lane) swept() bool {
 //
 // 1. a message that was deleted;
 // 2. a message that is too old but kept as a dead letter of some group;
-// 3. with maxWaitTimeSeconds, a message that was too old while a lease of another group held it.
+// 3. a message that was too old while a lease of another group held it.
 func (r *reader) mayMiss(e *entry, options *Options) bool {
 	if e.deleted != nil {
 		return e.deleted.How == Asked || r.lane.unreadRetention() > 0
@@ -76,10 +76,10 @@ func (r *reader) mayMiss(e *entry, options *Options) bool {
 	return false
 }
 
-// heldAt reports whether a lease that covers the message may have been alive at an instant or later, in a queue with
-// maxWaitTimeSeconds.
+// heldAt reports whether a lease that covers the message may have been alive at an instant or later. A sweep then keeps
+// the message and moves the other cursors past it. A later sweep deletes it, perhaps after the end of the run.
 func (r *reader) heldAt(e *entry, at time.Duration, options *Options) bool {
-	return r.lane.part.MaxWait > 0 && slices.ContainsFunc(r.deliveries, func(d *delivery) bool {
+	return slices.ContainsFunc(r.deliveries, func(d *delivery) bool {
 		return slices.Contains(d.entries, e) && d.op.End+options.LeaseDuration >= at
 	})
 }

@@ -177,6 +177,8 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("a", "b", "c", "d")}).Group = "h"
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L4", Items: acked("completed", "a", "b", "c", "d")}).Group = "h"
 				r.part().Cursors = append(r.part().Cursors, check.Cursor{Group: "h", FromStart: true, Committed: 4, Consumed: 4})
+				r.at(9, 3100*time.Millisecond, 3200*time.Millisecond) // the lease has ended when the message is old
+				r.at(10, 3300*time.Millisecond, 3400*time.Millisecond)
 			},
 			func(r *run) {
 				r.op(10).Items[2].Status, r.op(10).Items[2].DeadLettered = "failed", true
