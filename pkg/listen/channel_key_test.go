@@ -105,7 +105,7 @@ func TestMalformedSQLWaitersAreRefused(t *testing.T) {
 	}
 }
 
-// Whatever the payloads are, nothing panics, and what nobody has signed is not verified.
+// No payload makes it panic, and an unsigned one is not verified.
 func FuzzVerify(f *testing.F) {
 	f.Add("1;i=x;n=7;m=00")
 	f.Add("AAAA")

@@ -92,7 +92,7 @@ func TestOnlyACanaryAfterListenIsAwaited(t *testing.T) {
 	require.Zero(t, w.awaited, "it was heard before its commit was known")
 }
 
-// Any role can send canaries in the name of this instance, and again those that it heard. They prove nothing.
+// Any role can send canaries in the name of this instance, and repeat old ones. They prove nothing.
 func TestAForgedCanaryProvesNothing(t *testing.T) {
 	t.Parallel()
 	r, w, _ := newParts(t)

@@ -97,8 +97,8 @@ func TestIdleConnectionsThatFellSilentFailNoRequest(t *testing.T) {
 	requireLoss(t, pool)
 }
 
-// After a loss that somebody else has noticed, no statement fails on a connection from before it: not on one that was
-// used a moment ago, and not on one that was held meanwhile.
+// Somebody else has noticed a loss. No statement fails on an older connection, whether it was used a moment ago or was
+// held meanwhile.
 func TestConnectionsOlderThanALossAreTestedBeforeUse(t *testing.T) {
 	t.Parallel()
 	const size = 3

@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
-// The store takes back an autoAck delivery that it cannot decrypt. A message behind it that was
-// dead-lettered stays a dead letter.
+// The store takes back an autoAck delivery that it cannot decrypt. The dead letter behind it
+// stays a dead letter.
 func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

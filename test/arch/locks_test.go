@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lockPage lists the advisory locks, with what holding them costs: each role that may connect can take them.
+// lockPage lists the advisory locks and the cost of a held one. Each role that may connect can take them.
 const lockPage = "docs/security.md"
 
 // lockFiles are the files that take an advisory lock, with the locks. A file whose statement has the numbers as

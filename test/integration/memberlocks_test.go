@@ -55,8 +55,8 @@ trace: belfry_admin ACCESS EXCLUSIVE
 trace_name: belfry_admin ACCESS EXCLUSIVE
 `
 
-// heldUp are the statements that wait for a role which holds all that it may lock, and has a transaction open with what it
-// may change. "stranger" is a role that may only connect, and holds advisory locks. A new role must enter. The first grant to push gives up after 5
+// heldUp lists by role the statements that wait while the role holds all its locks, and has changed all its rows. The role
+// "stranger" may only connect, and holds advisory locks. A new role must enter. The first grant to push gives up after 5
 // seconds: see change_grant.
 var heldUp = map[string][]string{
 	"nobody":          {},
