@@ -40,7 +40,7 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 	addFlags(cmd)
 	f := cmd.Flags()
 	f.String("queue", "", "the queue")
-	f.String("partition", "", "the partition; Default if none is named")
+	f.String("partition", "", "the partition; Default if none is named, or with --transaction-id the one that has the message")
 	f.String("group", "", "the consumer group; the reader without a group if none is named")
 	f.String("transaction-id", "", "ask for the message with this transaction id")
 	f.BoolVar(&watch, "watch", false, "print the sentence again whenever it changes, until Ctrl-C")

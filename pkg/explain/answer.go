@@ -31,12 +31,15 @@ const (
 	DeadLettered    Code = "dead_lettered"
 	Expired         Code = "expired"
 	NotStored       Code = "not_stored"
+	NotSearched     Code = "not_searched" // the queue has more partitions than a search looks in
 )
 
 // Answer explains a partition and a group, or a message of them.
 type Answer struct {
 	Code     Code
 	Sentence string
+	// Partition is the partition of the question, or the one in which the search found the message. Empty: it found none.
+	Partition string
 	// At is when the facts were read. NextChangeAt is the latest instant at which the answer changes by
 	// itself. Zero: an event changes it.
 	At, NextChangeAt time.Time

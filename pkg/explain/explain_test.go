@@ -167,7 +167,7 @@ var cases = map[string]struct {
 }
 
 func waiting(n int) explain.Instance {
-	return explain.Instance{Waiting: func(string, string) int { return n }}
+	return explain.Instance{Waiting: func(_, _, _ string) int { return n }}
 }
 
 // expire ends the newest lease.
@@ -211,6 +211,38 @@ func TestEachCaseHasItsCode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A question without a partition finds the message in any partition of the queue. It states that a message is not stored
+// only if it has looked in all of them.
+func TestASearchSaysWhatItLookedIn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.push("m0")
+	f.consume(1, queue.AckCompleted)
+	f.push("m1")
+	search := func(transactionID string) explain.Answer {
+		a, err := f.Explain(t.Context(), explain.Question{Queue: "q", Group: "g", TransactionID: transactionID}, waiting(1))
+		require.NoError(t, err)
+		return a
+	}
+	found := search("m1")
+	require.Equal(t, explain.Deliverable, found.Code, found.Sentence)
+	require.Equal(t, "p", found.Partition)
+	require.Contains(t, found.Sentence, `in the partition "p"`)
+	none := search("m9")
+	require.Equal(t, explain.NotStored, none.Code, none.Sentence)
+	require.Contains(t, none.Sentence, "all 1 were searched")
+	require.Empty(t, none.Partition)
+
+	_, err := f.store.Push(t.Context(), []queue.PushItem{{Queue: "q", Partition: "o", TransactionID: "m1", Payload: []byte(`1`)}})
+	require.NoError(t, err)
+	require.Contains(t, search("m1").Sentence, `["o" "p"]`)
+
+	f.exec(`INSERT INTO belfry.partition (queue_id, name) SELECT q.id, 'a' || i FROM belfry.queue q, generate_series(1, 10000) i`)
+	beyond := search("m1")
+	require.Equal(t, explain.NotSearched, beyond.Code, beyond.Sentence)
+	require.Contains(t, beyond.Sentence, "The first 10000 partitions")
 }
 
 // A question touches as many buffers with 100,000 partitions as with 10.

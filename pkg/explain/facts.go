@@ -8,10 +8,15 @@ import (
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlFacts = sql.Query("explain/facts")
+var sqlFacts, sqlSearch = sql.Query("explain/facts"), sql.Query("explain/search")
+
+// maxSearched is how many partitions a question without one looks in. Each costs a look into an index, so all cost
+// about 50 ms.
+const maxSearched = 10_000
 
 // Explainer explains. It is safe for concurrent use.
 type Explainer struct{ pool *postgres.Pool }
@@ -19,7 +24,8 @@ type Explainer struct{ pool *postgres.Pool }
 // New returns an Explainer on pool.
 func New(pool *postgres.Pool) *Explainer { return &Explainer{pool: pool} }
 
-// Question names a partition and a group, and perhaps a message. TransactionID is empty without one.
+// Question names a partition and a group, and perhaps a message. TransactionID is empty without one. An empty Partition
+// is queue.DefaultPartition, or with a TransactionID the first partition that has the message.
 type Question struct{ Queue, Partition, Group, TransactionID string }
 
 // Instance is what the facts of the database do not say.
@@ -28,17 +34,36 @@ type Instance struct {
 	PushMaintenance, PopMaintenance bool
 	// Waiting counts the requests that wait on this instance for the partition and the group, with
 	// those by the tags of the queue.
-	Waiting func(namespace, task string) int
+	Waiting func(partition, namespace, task string) int
+}
+
+// search is the result of looking for a message in all partitions of its queue.
+type search struct {
+	partitions int64    // at most maxSearched + 1
+	found      []string // the names of those that have the message
 }
 
 // Explain answers a question. Errors: CodeUnavailable.
 func (e *Explainer) Explain(ctx context.Context, q Question, in Instance) (Answer, error) {
 	var f facts
+	var s *search
+	if q.Partition == "" && q.TransactionID == "" {
+		q.Partition = queue.DefaultPartition
+	} else if q.Partition == "" {
+		s = &search{}
+		err := e.pool.ScanRow(ctx, []any{&s.partitions, &s.found}, sqlSearch, q.Queue, q.TransactionID, int64(maxSearched))
+		if err != nil {
+			return Answer{}, postgres.Wrapf(err, "searching the partitions of the queue %q", q.Queue)
+		}
+		if len(s.found) > 0 {
+			q.Partition = s.found[0]
+		}
+	}
 	err := e.pool.ScanRow(ctx, f.columns(), sqlFacts, q.Queue, q.Partition, q.Group, zeronull.Text(q.TransactionID))
 	if err != nil {
 		return Answer{}, postgres.Wrapf(err, "explaining queue %q", q.Queue)
 	}
-	j := judge{Question: q, facts: &f, in: in}
+	j := judge{Question: q, facts: &f, in: in, search: s}
 	return j.answer(), nil
 }
 

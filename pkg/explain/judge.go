@@ -10,7 +10,8 @@ import (
 type judge struct {
 	Question
 	*facts
-	in Instance
+	in     Instance
+	search *search // nil: the question names the partition
 }
 
 // verdict is a code with the latest instant of its end, and what is delivered next.
@@ -41,7 +42,7 @@ func (j *judge) answer() Answer {
 		v = j.behind(v.next)
 	}
 	if j.in.Waiting != nil {
-		a.Waiting = j.in.Waiting(j.namespace, j.task)
+		a.Waiting = j.in.Waiting(j.Partition, j.namespace, j.task)
 	}
 	if v.code == Deliverable && a.Waiting == 0 {
 		v.code, v.sentence = NoWaiter, v.sentence+" No request waits for it on this instance."
@@ -52,7 +53,7 @@ func (j *judge) answer() Answer {
 	if j.message.seq > j.committed && !j.redriven {
 		a.Ahead = j.message.seq - j.committed - 1
 	}
-	a.Code, a.Sentence, a.NextChangeAt = v.code, v.sentence, v.until
+	a.Code, a.Sentence, a.NextChangeAt, a.Partition = v.code, j.searchText()+v.sentence, v.until, j.Partition
 	a.ConsumedAt, a.Attempts = j.consumedAt, j.attemptsOf()
 	return a
 }
@@ -94,12 +95,29 @@ func (j *judge) missing() (v verdict, found bool) {
 	switch {
 	case !j.queueExists:
 		return because(NoQueue, "The queue %q does not exist. Its first push, or configure, creates it.%s", j.Queue, spooled), true
+	case j.search != nil && len(j.search.found) == 0 && j.search.partitions > maxSearched:
+		return because(NotSearched, "The first %d partitions of the queue, by name, have no message with this transaction id. The queue has more: name the partition.%s", maxSearched, spooled), true
+	case j.search != nil && len(j.search.found) == 0:
+		return because(NotStored, "No partition of the queue has a message with this transaction id (all %d were searched). It was never pushed, or it was deleted%s.%s",
+			j.search.partitions, j.sweepText(), spooled), true
 	case !j.partitionExists:
 		return because(NoPartition, "The queue has no partition %q. Nothing was pushed to it, or it was removed when it was idle.%s", j.Partition, spooled), true
 	case j.TransactionID != "" && j.message.seq == 0:
-		return because(NotStored, "The partition has no message with this transaction id. It was never pushed, or it was deleted%s.%s", j.sweepText(), spooled), true
+		return because(NotStored, "The partition %q has no message with this transaction id. It was never pushed to it, or it was deleted%s.%s", j.Partition, j.sweepText(), spooled), true
 	default:
 		return v, false
+	}
+}
+
+// searchText says in which partitions a search found the message. The rest of the sentence is about the first of them.
+func (j *judge) searchText() string {
+	switch {
+	case j.search == nil || len(j.search.found) == 0:
+		return ""
+	case len(j.search.found) == 1:
+		return fmt.Sprintf("The message is in the partition %q. ", j.Partition)
+	default:
+		return fmt.Sprintf("Several partitions have a message with this transaction id: %q. In the first of them: ", j.search.found)
 	}
 }
 

@@ -31,6 +31,9 @@ func (e *Explanation) Text(now time.Time) string {
 	add := func(depth int, format string, args ...any) {
 		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+output.Clean(fmt.Sprintf(format, args...)))
 	}
+	if e.Partition == "" { // a search found the message in no partition
+		return strings.Join(append(lines, "code "+e.Code), "\n")
+	}
 	add(0, "partition %s", e.Partition)
 	add(1, "group %s: %d messages to come, %d requests wait here", e.ConsumerGroup, e.Lag, e.Waiting)
 	if e.TransactionID != nil {

@@ -13,7 +13,7 @@ import (
 // not have it.
 func (h *Handlers) Explain(p *wire.Params) (any, error) {
 	q := explain.Question{
-		Queue: p.Text("queue"), Partition: cmp.Or(p.Text("partition"), queue.DefaultPartition),
+		Queue: p.Text("queue"), Partition: p.Text("partition"),
 		Group: cmp.Or(p.Text("consumerGroup"), queue.DefaultGroup), TransactionID: p.TransactionID(),
 	}
 	if q.Queue == "" {
@@ -25,9 +25,9 @@ func (h *Handlers) Explain(p *wire.Params) (any, error) {
 	}
 	a, err := h.Explainer.Explain(p.Ctx(), q, explain.Instance{
 		PushMaintenance: h.Switches.PushPaused() != nil, PopMaintenance: h.Switches.PopPaused() != nil,
-		Waiting: func(namespace, task string) int {
+		Waiting: func(partition, namespace, task string) int {
 			return h.Waiting.WaitingFor(dispatch.WaitingGroup{
-				Queue: q.Queue, Partition: q.Partition, Group: q.Group, Namespace: namespace, Task: task,
+				Queue: q.Queue, Partition: partition, Group: q.Group, Namespace: namespace, Task: task,
 			})
 		},
 	})
@@ -39,7 +39,7 @@ func (h *Handlers) Explain(p *wire.Params) (any, error) {
 		}
 	}
 	return wire.Fields{
-		"code", a.Code, "sentence", a.Sentence, "nextChangeAt", a.NextChangeAt, "queue", q.Queue, "partition", q.Partition,
+		"code", a.Code, "sentence", a.Sentence, "nextChangeAt", a.NextChangeAt, "queue", q.Queue, "partition", orNull(a.Partition),
 		"consumerGroup", q.Group, "transactionId", orNull(q.TransactionID), "nextTransactionId", orNull(a.Next), "failures", a.Failures,
 		"deliveries", a.Deliveries, "lag", a.Lag, "ahead", a.Ahead, "waiting", a.Waiting, "sweeps", a.Sweeps, "consumedAt", a.ConsumedAt, "attempts", attempts,
 		"timestamp", a.At,
