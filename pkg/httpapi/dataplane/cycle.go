@@ -93,7 +93,7 @@ func (read *cycleBody) answer(result *queue.TransactionResult) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendPushResult(b, i, &read.items[i], result.Operations[i].Push)
+		b = appendPushResult(b, i, &read.items[i], result.Operations[i].Push, nil)
 	}
 	b = append(b, `],"ack_result":`...)
 	if read.ack == nil {

@@ -19,10 +19,13 @@ const (
 // defaultLimits leave room for one operation more than a transaction may have, so its own limit is reached first.
 var defaultLimits = Limits{Items: queue.MaxOperations + 1, Partitions: 10_000, Acks: queue.MaxOperations + 1}
 
-var (
-	ParsePush     = defaultLimits.parsePush
-	ParseAckBatch = defaultLimits.parseAckBatch
-)
+var ParseAckBatch = defaultLimits.parseAckBatch
+
+// ParsePush reads a body that is not strict.
+func ParsePush(body []byte) ([]queue.PushItem, error) {
+	items, _, err := defaultLimits.parsePush(body, false)
+	return items, err
+}
 
 // ParseTransaction returns the transaction of a body, and the first unknown
 // operation type.

@@ -19,29 +19,38 @@ type itemReader struct {
 	queue.PushItem
 	// path precedes the name of a field in an error: "items[0].".
 	path string
-	// inTransaction changes three rules: errors begin with the path, null counts
-	// as not sent, and data is another name of payload.
-	inTransaction        bool
-	hasQueue, hasPayload bool
+	// inTransaction changes two rules: null counts as not sent, and data is another name of payload.
+	inTransaction                   bool
+	hasQueue, sentQueue, hasPayload bool
+	// unknown are the first members that no item has.
+	unknown              []unknownMember
 	bySeconds, byInstant bool
 }
 
 // parseItem reads and checks the item in raw. path names the item in errors.
 func parseItem(path string, raw jsontext.Value, inTransaction bool) (queue.PushItem, error) {
-	r := itemReader{
+	r, err := readItem(path, raw, inTransaction)
+	return r.PushItem, err
+}
+
+// readItem is parseItem with what else is known of the item.
+func readItem(path string, raw jsontext.Value, inTransaction bool) (r itemReader, err error) {
+	r = itemReader{
 		PushItem: queue.PushItem{Partition: queue.DefaultPartition, Payload: json.RawMessage("null")},
 		path:     path + ".", inTransaction: inTransaction,
 	}
 	isObject, err := wire.Members(raw, r.member)
 	switch {
 	case err != nil:
-		return r.PushItem, err
+		return r, err
 	case !isObject:
-		return r.PushItem, queue.Invalidf("%s must be an object", path)
+		return r, queue.Invalidf("%s must be an object", path)
+	case !r.sentQueue:
+		return r, r.missingQueue()
 	case !r.hasQueue:
-		return r.PushItem, r.notString("queue")
+		return r, r.notString("queue")
 	}
-	return r.PushItem, r.check()
+	return r, r.check()
 }
 
 func (r *itemReader) member(name string, value jsontext.Value) (err error) {
@@ -50,6 +59,7 @@ func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 	}
 	switch name {
 	case "queue":
+		r.sentQueue = true
 		r.Queue, r.hasQueue = wire.Text(value)
 	case "partition":
 		r.Partition, err = r.text(name, value)
@@ -66,9 +76,13 @@ func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 	case "payload":
 		r.Payload, r.hasPayload = json.RawMessage(value.Clone()), true
 	case "data":
-		if r.inTransaction && !r.hasPayload {
+		if !r.inTransaction {
+			r.unknownMember(name)
+		} else if !r.hasPayload {
 			r.Payload = json.RawMessage(value.Clone())
 		}
+	default:
+		r.unknownMember(name)
 	}
 	if err == nil && r.bySeconds && r.byInstant {
 		err = queue.Invalidf("%sdelaySeconds and visibleAt say the same thing: send one of them", r.path)
@@ -97,13 +111,9 @@ func (r *itemReader) traceID(value jsontext.Value) (queue.ID, error) {
 	return id, nil
 }
 
-// notString returns the error for a field that must be a string. For a push,
-// docs/compatibility.md fixes the text.
+// notString returns the error for a field that must be a string.
 func (r *itemReader) notString(field string) error {
-	if r.inTransaction {
-		return queue.Invalidf("%s%s must be a string", r.path, field)
-	}
-	return queue.Invalidf("%s must be a string", strings.ToUpper(field[:1])+field[1:])
+	return queue.Invalidf("%s%s must be a string", r.path, field)
 }
 
 func (r *itemReader) check() error {

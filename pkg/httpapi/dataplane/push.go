@@ -18,7 +18,7 @@ func (h *Handlers) Push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	items, err := h.Limits.parsePush(body)
+	items, warnings, err := h.Limits.parsePush(body, c.QueryParam("strict") == "true")
 	if err != nil {
 		return err
 	}
@@ -44,39 +44,63 @@ func (h *Handlers) Push(c echo.Context) error {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = appendPushResult(out, i, &items[i], &results[i])
+		out = appendPushResult(out, i, &items[i], &results[i], warnings[i])
 	}
 	return wire.Answer(c, http.StatusCreated, append(out, ']'))
 }
 
-// parsePush reads the body of a push and checks all items.
-func (l Limits) parsePush(body []byte) ([]queue.PushItem, error) {
-	var items []queue.PushItem
-	isArray, err := wire.List(body, "items", func() { items = nil }, func(at int, element jsontext.Value) error {
+// parsePush reads the body of a push and checks all items. warnings has those of each item that has some. A strict push may
+// not have unknown members.
+func (l Limits) parsePush(body []byte, strict bool) (items []queue.PushItem, warnings map[int][]string, err error) {
+	isArray, err := wire.List(body, "items", func() { items, warnings = nil, nil }, func(at int, element jsontext.Value) error {
 		if err := l.checkItems(at + 1); err != nil {
 			return err
 		}
-		item, err := parseItem("items["+strconv.Itoa(at)+"]", element, false)
-		items = append(items, item)
+		item, err := readItem("items["+strconv.Itoa(at)+"]", element, false)
+		if err == nil && strict {
+			err = item.refuseUnknown()
+		}
+		if list := item.warnings(); len(list) > 0 {
+			if warnings == nil {
+				warnings = map[int][]string{}
+			}
+			warnings[at] = list
+		}
+		items = append(items, item.PushItem)
 		return err
 	})
+	if err == nil && !isArray {
+		err = queue.Invalidf("items array is required")
+	}
+	if err == nil {
+		err = l.checkPartitions(items)
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if !isArray {
-		return nil, queue.Invalidf("items array is required")
-	}
-	if err := l.checkPartitions(items); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return items, warnings, nil
 }
 
-func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushResult) []byte {
+func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushResult, warnings []string) []byte {
 	b = wire.AppendInt(b, `{"index":`, index)
 	if r.Buffered {
-		return appendBuffered(b, item, r)
+		b = appendBuffered(b, item, r)
+	} else {
+		b = appendStored(b, item, r)
 	}
+	before := `,"warnings":[`
+	for _, warning := range warnings {
+		b = wire.AppendString(b, before, warning)
+		before = ","
+	}
+	if len(warnings) > 0 {
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// appendStored appends the rest of a result of the database.
+func appendStored(b []byte, item *queue.PushItem, r *queue.PushResult) []byte {
 	status := "queued"
 	if r.Duplicate {
 		status = "duplicate"
@@ -88,8 +112,7 @@ func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushRe
 		b = wire.AppendID(b, `,"partition_id":`, r.PartitionID)
 		b = wire.AppendID(b, `,"trace_id":`, item.TraceID)
 	}
-	b = wire.AppendString(b, `,"queueName":`, item.Queue)
-	return append(b, '}')
+	return wire.AppendString(b, `,"queueName":`, item.Queue)
 }
 
 // appendBuffered appends the rest of a result of the spool, which has no ids of the database.
@@ -99,6 +122,5 @@ func appendBuffered(b []byte, item *queue.PushItem, r *queue.PushResult) []byte 
 	b = wire.AppendString(b, `,"transactionId":`, r.TransactionID)
 	b = wire.AppendString(b, `,"queueName":`, item.Queue)
 	b = wire.AppendString(b, `,"queue":`, item.Queue)
-	b = wire.AppendString(b, `,"partition":`, item.Partition)
-	return append(b, '}')
+	return wire.AppendString(b, `,"partition":`, item.Partition)
 }

@@ -56,23 +56,24 @@ func TestParsePushReadsItems(t *testing.T) {
 func TestParsePushNamesTheInvalidField(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		`{}`:                                         "items array is required",
-		`{"items":{}}`:                               "items array is required",
-		`{"items":null}`:                             "items array is required",
-		`{"Items":[]}`:                               "items array is required",
-		`{"items":[],"items":1}`:                     "items array is required",
-		`{"items":[1]}`:                              "items[0] must be an object",
-		`{"items":[{"queue":"q"},null]}`:             "items[1] must be an object",
-		`{"items":[{}]}`:                             "Queue must be a string",
-		`{"items":[{"queue":7}]}`:                    "Queue must be a string",
-		`{"items":[{"queue":null}]}`:                 "Queue must be a string",
-		`{"items":[{"queue":"q"},{"p":1}]`:           "Queue must be a string",
-		`{"items":[{"queue":"q","partition":null}]}`: "Partition must be a string",
-		`{"items":[{"queue":"q","transactionId":null}]}`:                           "TransactionId must be a string",
-		`{"items":[{"queue":"q","transactionId":5}]}`:                              "TransactionId must be a string",
-		`{"items":[{"queue":"q","traceId":{}}]}`:                                   "TraceId must be a string",
-		`{"items":[{"queue":"q"},{"queue":"q","traceId":"x"}]}`:                    `items[1].traceId: "x" is not a UUID`,
-		`{"items":[{"queue":"` + strings.Repeat("x", 256) + `"}]}`:                 "items[0].queue is 256 bytes long",
+		`{}`:                                                       "items array is required",
+		`{"items":{}}`:                                             "items array is required",
+		`{"items":null}`:                                           "items array is required",
+		`{"Items":[]}`:                                             "items array is required",
+		`{"items":[],"items":1}`:                                   "items array is required",
+		`{"items":[1]}`:                                            "items[0] must be an object",
+		`{"items":[{"queue":"q"},null]}`:                           "items[1] must be an object",
+		`{"items":[{}]}`:                                           "items[0].queue is missing",
+		`{"items":[{"queue":7}]}`:                                  "items[0].queue must be a string",
+		`{"items":[{"queue":null}]}`:                               "items[0].queue must be a string",
+		`{"items":[{"queue":"q"},{"p":1}]`:                         "items[1].queue is missing",
+		`{"items":[{"queue":"q"},{"queu":"q"}]}`:                   `items[1].queue is missing; did you mean "queue" for "queu"?`,
+		`{"items":[{"queue":"q","partition":null}]}`:               "items[0].partition must be a string",
+		`{"items":[{"queue":"q","transactionId":null}]}`:           "items[0].transactionId must be a string",
+		`{"items":[{"queue":"q","transactionId":5}]}`:              "items[0].transactionId must be a string",
+		`{"items":[{"queue":"q","traceId":{}}]}`:                   "items[0].traceId must be a string",
+		`{"items":[{"queue":"q"},{"queue":"q","traceId":"x"}]}`:    `items[1].traceId: "x" is not a UUID`,
+		`{"items":[{"queue":"` + strings.Repeat("x", 256) + `"}]}`: "items[0].queue is 256 bytes long",
 		`{"items":[{"queue":"q","partition":"` + strings.Repeat("ü", 128) + `"}]}`: "items[0].partition is 256 bytes long",
 		`{"items":[{"queue":"q","partition":"a\u0000"}]}`:                          "items[0].partition contains a NUL character",
 		`{"items":[{"queue":"a\u0000"}]}`:                                          "items[0].queue contains a NUL character",
@@ -89,6 +90,35 @@ func TestParsePushNamesTheInvalidField(t *testing.T) {
 	items, err := dataplane.ParsePush([]byte(`{"items":[{"queue":"q","transactionId":"` + longest + `"}]}`))
 	require.NoError(t, err)
 	require.Equal(t, longest, items[0].TransactionID)
+}
+
+// An unknown member that resembles a known one is answered with a warning, and refused when the request is strict. Other
+// unknown members change no answer that is not strict.
+func TestAMisspelledMemberIsReported(t *testing.T) {
+	t.Parallel()
+	f := &apitest.Fakes{Push: func(items []queue.PushItem) ([]queue.PushResult, error) {
+		return make([]queue.PushResult, len(items)), nil
+	}}
+	for member, near := range map[string]string{
+		"delay": "delaySeconds", "transaction_id": "transactionId", "Payload": "payload", "data": "payload", "partitions": "partition",
+		"visibleat": "visibleAt", "trace": "traceId", "namespace": "", "task": "", "producerSub": "", "id": "",
+	} {
+		body := `{"items":[{"queue":"q"},{"queue":"q","` + member + `":1}]}`
+		rec := apitest.Call(f, "POST", "/api/v1/push", body)
+		require.Equal(t, http.StatusCreated, rec.Code, member)
+		var answers []struct{ Warnings []string }
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &answers))
+		require.Empty(t, answers[0].Warnings, member)
+		if near == "" {
+			require.NotContains(t, rec.Body.String(), "warnings", member)
+		} else {
+			require.Equal(t, []string{"items[1]." + member + " is unknown and was ignored; did you mean " + near + "?"}, answers[1].Warnings)
+		}
+		rec = apitest.Call(f, "POST", "/api/v1/push?strict=true", body)
+		require.Equal(t, http.StatusBadRequest, rec.Code, member)
+		require.Contains(t, rec.Body.String(), "items[1]."+member+" is unknown")
+	}
+	require.Equal(t, http.StatusCreated, apitest.Call(f, "POST", "/api/v1/push?strict=true", `{"items":[{"queue":"q","payload":1}]}`).Code)
 }
 
 func TestPayloadKeepsItsBytes(t *testing.T) {
