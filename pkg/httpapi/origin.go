@@ -60,7 +60,7 @@ func (o origins) headers(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if origin := c.Request().Header.Get("Origin"); o.allows(origin) {
 			h.Set("Access-Control-Allow-Origin", origin)
-			h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE, OPTIONS")
+			h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE, OPTIONS")
 			h.Set("Access-Control-Allow-Headers", "Content-Type, Authorization")
 			h.Set("Access-Control-Expose-Headers", "Retry-After, X-Request-Id")
 			if c.Request().Method == http.MethodOptions {

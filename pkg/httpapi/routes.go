@@ -27,7 +27,7 @@ type Route struct {
 }
 
 // The methods of routes.
-const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
+const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 
 // Routes returns the route table, for tests that walk it.
 func (s *Server) Routes() []Route { return s.routeTable() }
@@ -99,6 +99,7 @@ func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
 	answer, count, change := wire.JSON, s.statistics.limit, s.audited
 	return []Route{
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, admin.Configure)},
+		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, admin.ChangeQueue)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, admin.DeleteQueue)},
 		{remove, "/api/v1/consumer-groups/:group", Administer, change(audit.DeleteGroup, admin.DeleteGroup)},
 		{remove, "/api/v1/consumer-groups/:group/queues/:queue", Administer | Granted, change(audit.DeleteGroup, admin.DeleteGroupOfQueue)},

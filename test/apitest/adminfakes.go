@@ -14,6 +14,13 @@ import (
 // catalogFake replaces the queues of pkg/catalog.
 type catalogFake struct{ *Fakes }
 
+func (f catalogFake) Change(_ context.Context, name string, change func(set *catalog.Settings)) (catalog.Settings, catalog.Configured, error) {
+	set := catalog.Settings{Queue: name}
+	change(&set)
+	f.Configured = append(f.Configured, set)
+	return set, catalog.Configured{QueueID: IDOne}, nil
+}
+
 func (f catalogFake) Configure(_ context.Context, set catalog.Settings) (catalog.Configured, error) {
 	f.Configured = append(f.Configured, set)
 	if f.Fakes.Configure != nil {

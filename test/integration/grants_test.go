@@ -50,6 +50,7 @@ func probesOf(o place) map[string][]call {
 		},
 		"POST /api/v1/lease/{leaseId}/extend":                                             {post("/api/v1/lease/"+o.lease+"/extend", "{}")},
 		"POST /api/v1/configure":                                                          {post("/api/v1/configure", fmt.Sprintf(`{"queue":%q,"options":{}}`, o.queue))},
+		"PATCH /api/v1/resources/queues/{queue}":                                          {{Method: http.MethodPatch, Target: "/api/v1/resources/queues/" + o.queue, Body: `{"options":{}}`}},
 		"DELETE /api/v1/resources/queues/{queue}":                                         {del("/api/v1/resources/queues/" + o.queue)},
 		"GET /api/v1/resources/queues/{queue}":                                            {get("/api/v1/resources/queues/" + o.queue)},
 		"POST /api/v1/resources/queues/{queue}/resume":                                    {post("/api/v1/resources/queues/"+o.queue+"/resume", "")},

@@ -31,6 +31,7 @@ import (
 // Catalog configures, pauses and deletes queues, and wakes the pops that wait for one.
 type Catalog interface {
 	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
+	Change(ctx context.Context, queueName string, change func(set *catalog.Settings)) (catalog.Settings, catalog.Configured, error)
 	Delete(ctx context.Context, queueName string) (existed bool, err error)
 	SetPaused(ctx context.Context, what catalog.Pausable, paused bool) (changed bool, err error)
 	Notify(ctx context.Context, queueName, partition string) error
