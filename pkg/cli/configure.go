@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -32,21 +34,22 @@ func newConfigure() *cobra.Command {
 			if err != nil {
 				return usageError(err.Error())
 			}
-			settings, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
+			_, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
 			if err != nil {
 				return err
 			}
-			for name, value := range changes {
-				settings.Options[name] = value
+			if !found {
+				tagged := cmd.Flags().Changed("namespace") || cmd.Flags().Changed("task")
+				return s.configure(manifest.ConfigureRequest(args[0], manifest.Settings{Namespace: namespace, Task: task, Options: changes}, tagged), changes)
 			}
+			body := map[string]any{"options": changes}
 			if cmd.Flags().Changed("namespace") {
-				settings.Namespace = namespace
+				body["namespace"] = namespace
 			}
 			if cmd.Flags().Changed("task") {
-				settings.Task = task
+				body["task"] = task
 			}
-			tagged := found || cmd.Flags().Changed("namespace") || cmd.Flags().Changed("task")
-			return s.configure(manifest.ConfigureRequest(args[0], settings, tagged), changes)
+			return s.configure(client.Request{Method: http.MethodPatch, Path: "/api/v1/resources/queues/" + url.PathEscape(args[0]), Body: body}, changes)
 		},
 	}
 	addFlags(cmd)

@@ -59,6 +59,8 @@ type Config struct {
 	AllowedHosts []string `mapstructure:"allowed_hosts"`
 	// TrustedProxies are the networks whose X-Forwarded-For names the client.
 	TrustedProxies []string `mapstructure:"trusted_proxies"`
+	// AccessLog logs each request at the level debug.
+	AccessLog bool `mapstructure:"access_log"`
 }
 
 // The largest values of two settings.

@@ -61,14 +61,13 @@ func (s *Server) report(c echo.Context, coded *queue.Error, err error) string {
 	switch coded.Code {
 	case queue.CodeInternal:
 		id := queue.NewID().String()
-		s.start.Log.Error("a request failed", zap.String("error_id", id), zap.String("method", c.Request().Method),
-			zap.String("path", c.Request().URL.Path), zap.Error(err))
+		s.start.Log.Error("a request failed", zap.String("error_id", id), fieldsOf(c), zap.Error(err))
 		return "internal error; the server's log has it under error_id " + id
 	case queue.CodeUndeliverable:
-		s.start.Log.Error("a message cannot be delivered", zap.String("path", c.Request().URL.Path), zap.Error(err))
+		s.start.Log.Error("a message cannot be delivered", fieldsOf(c), zap.Error(err))
 	case queue.CodeUnavailable:
 		s.start.Metrics.counts.DatabaseFailed()
-		s.start.Log.Warn("the database is not available", zap.String("path", c.Request().URL.Path), zap.Error(err))
+		s.start.Log.Warn("the database is not available", fieldsOf(c), zap.Error(err))
 	default:
 	}
 	return coded.Message
@@ -88,6 +87,6 @@ func routingText(code int, r *http.Request) string {
 func (s *Server) answerError(c echo.Context, status int, text string) {
 	body := append(wire.AppendString(nil, `{"error":`, text), '}')
 	if err := wire.Answer(c, status, body); err != nil {
-		s.start.Log.Debug("an error answer could not be sent", zap.Error(err))
+		s.start.Log.Debug("an error answer could not be sent", fieldsOf(c), zap.Error(err))
 	}
 }

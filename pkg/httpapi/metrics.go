@@ -205,8 +205,11 @@ func (s *Server) observe(c echo.Context, started time.Time, err error) {
 	status := c.Response().Status
 	if err != nil && (begun || !c.Response().Committed) {
 		status = statusClientLeft
-		s.start.Log.Debug("a client left before it had its answer", zap.String("method", c.Request().Method),
-			zap.String("path", c.Request().URL.Path), zap.Duration("after", time.Since(started)), zap.Error(err))
+		s.start.Log.Debug("a client left before it had its answer", fieldsOf(c), zap.Duration("after", time.Since(started)), zap.Error(err))
+	}
+	if s.cfg.AccessLog {
+		s.start.Log.Debug("a request was answered", fieldsOf(c), zap.Int("status", status), zap.Int64("bytes", c.Response().Size),
+			zap.Duration("after", time.Since(started)), zap.String("client", c.RealIP()))
 	}
 	route := c.Path()
 	if route == "" {

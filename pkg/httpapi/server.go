@@ -80,7 +80,7 @@ func (s *Server) router(routes []Route, handleError echo.HTTPErrorHandler) *echo
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = handleError
 	e.IPExtractor = clientAddress(s.cfg.TrustedProxies)
-	e.Pre(s.limitTime, s.origins.headers, s.identify)
+	e.Pre(identifyRequest, s.limitTime, s.origins.headers, s.identify)
 	changing := map[string]bool{}
 	for _, r := range routes {
 		changing[r.Path] = changing[r.Path] || r.Right&Changes != 0

@@ -18,7 +18,7 @@ func (h *Handlers) Push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	items, warnings, err := h.Limits.parsePush(body, c.QueryParam("strict") == "true")
+	items, warnings, err := h.Limits.parsePush(body, wire.IsTrue(c.QueryParam("strict")))
 	if err != nil {
 		return err
 	}
