@@ -20,7 +20,7 @@ func TestPatchChangesOnlyWhatItNames(t *testing.T) {
 		Warnings        []string
 	}
 	c.send1(post("/api/v1/configure", `{"queue":"q","namespace":"shop","task":"orders","options":{"retryLimit":3,"maxDeliveries":4}}`))
-	now := ask[changed](c, patch("q", `{"options":{"leaseTime":60,"leasetime":1}}`)).ok(http.StatusOK)
+	now := ask[changed](c.loose(), patch("q", `{"options":{"leaseTime":60,"leasetime":1}}`)).ok(http.StatusOK)
 	require.Equal(t, []any{"shop", "orders"}, []any{now.Namespace, now.Task})
 	require.Equal(t, []any{60.0, 3.0, 4.0}, []any{now.Options["leaseTime"], now.Options["retryLimit"], now.Options["maxDeliveries"]})
 	require.Equal(t, []string{"options.leasetime is unknown and was dropped: did you mean leaseTime?"}, now.Warnings)
