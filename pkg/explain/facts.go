@@ -14,8 +14,7 @@ import (
 
 var sqlFacts, sqlSearch = sql.Query("explain/facts"), sql.Query("explain/search")
 
-// maxSearched is how many partitions a question without one looks in. Each costs a look into an index, so all cost
-// about 50 ms.
+// maxSearched is how many partitions a question without one looks in. Each costs a look into an index.
 const maxSearched = 10_000
 
 // Explainer explains. It is safe for concurrent use.
