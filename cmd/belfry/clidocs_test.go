@@ -38,10 +38,10 @@ the server itself, or work on the database (` + "`--database-url`" + `).
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | it failed |
+| 1 | it failed, or something that the command line names does not exist (with ` + "`--if-exists`" + ` 0) |
 | 2 | the command line is wrong, or ` + "`belfry apply --dry-run`" + ` found a difference |
 | 3 | the server refused the token |
-| 4 | a pop found no message |
+| 4 | ` + "`belfry pop`" + ` found no message |
 
 ` + "`-o`" + ` selects the output: a table for people, or json, ndjson, yaml and jsonpath=… for programs, which have everything that
 the server answered. Tables shorten.

@@ -18,7 +18,7 @@ func Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		newPush(), newPop(), newTail(), newAck(), newExtend(), newTransaction(), newExplain(), newPing(), newMetrics(),
 		newApply(), newExport(), newContext(), newCheat(), newTop(), newDemo(),
-		noun("queue", "Create, show and change queues", queueVerbs, newConfigure()),
+		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueuePurge()),
 		noun("partition", "Show, pause and resume partitions", partitionVerbs),
 		noun("group", "Show, move and change consumer groups", groupVerbs),
 		noun("dlq", "Show, deliver again and delete dead letters", deadLetterVerbs, newDeadLetterExport()),

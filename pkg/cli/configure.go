@@ -20,8 +20,9 @@ func newConfigure() *cobra.Command {
 	var pairs []string
 	var namespace, task string
 	cmd := &cobra.Command{
-		Use: "configure QUEUE", Short: "Create a queue, or change its options",
-		Long: `Create a queue, or change its options. Options that are not named keep their value. docs/concepts.md describes the options.`,
+		Use: "configure QUEUE", Aliases: []string{"create"}, Short: "Create a queue, or change its options",
+		Long: `Create a queue, or change its options. Options that are not named keep their value. belfry queue create is the same
+command. docs/concepts.md describes the options.`,
 		Example: `  belfry queue configure orders --option leaseTime=60 --option retryLimit=5
   belfry queue configure orders --options '{"retentionEnabled": true, "completedRetentionSeconds": 3600}'`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
@@ -37,6 +38,15 @@ func newConfigure() *cobra.Command {
 			_, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
 			if err != nil {
 				return err
+			}
+			if s.dryRun {
+				var wanted [2]*string
+				for i, flag := range []struct{ name, value string }{{"namespace", namespace}, {"task", task}} {
+					if cmd.Flags().Changed(flag.name) {
+						wanted[i] = &flag.value
+					}
+				}
+				return s.foretell(manifest.Queue(args[0], wanted[0], wanted[1], changes))
 			}
 			if !found {
 				tagged := cmd.Flags().Changed("namespace") || cmd.Flags().Changed("task")
@@ -62,10 +72,24 @@ func newConfigure() *cobra.Command {
 	return cmd
 }
 
-func (s *session) configure(request client.Request, changes map[string]any) error {
-	if s.dryRun {
-		return s.showRequest(request)
+// foretell prints the steps that a manifest needs.
+func (s *session) foretell(wanted manifest.Manifest) error {
+	steps, err := manifest.Steps(s.cmd.Context(), s.client, wanted)
+	if err != nil {
+		return err
 	}
+	if len(steps) == 0 {
+		return s.text("nothing to change")
+	}
+	for _, one := range steps {
+		if err := s.text(one.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) configure(request client.Request, changes map[string]any) error {
 	var answer []byte
 	if err := s.client.Do(s.cmd.Context(), request, &answer); err != nil {
 		return err

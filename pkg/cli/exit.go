@@ -6,11 +6,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// The exit codes that differ from 0 (done) and 1 (failed).
+// The exit codes that differ from 0 (done) and 1 (failed, or what the command line names does not exist).
 const (
-	ExitUsage   = 2
+	// ExitUsage is a wrong command line, or a difference that belfry apply --dry-run found.
+	ExitUsage = 2
+	// ExitRefused is a refused token.
 	ExitRefused = 3
-	ExitEmpty   = 4
+	// ExitEmpty is a pop that found no message.
+	ExitEmpty = 4
 )
 
 // exitError is a failure with an exit code of its own. An empty text prints nothing.
@@ -21,7 +24,7 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.text }
 
-// errEmpty is the end of a command that found nothing.
+// errEmpty is the end of a pop that found no message.
 var errEmpty = &exitError{code: ExitEmpty}
 
 // usageError is a mistake of the command line that cobra cannot find.

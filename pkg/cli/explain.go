@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"time"
 
@@ -33,6 +34,9 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 			query := in.query("queue", "queue", "partition", "partition", "group", "consumerGroup", "transaction-id", "transactionId")
 			if !query.Has("queue") {
 				return usageError("--queue is missing")
+			}
+			if watch {
+				s.note("waiting for changes until Ctrl-C")
 			}
 			return s.explain(query, watch)
 		},
@@ -85,6 +89,13 @@ func rest(ctx context.Context, d time.Duration) bool {
 		return true
 	case <-ctx.Done():
 		return false
+	}
+}
+
+// note prints a line for people beside the output, on standard error.
+func (s *session) note(text string) {
+	if !s.Quiet {
+		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), text)
 	}
 }
 

@@ -135,6 +135,9 @@ func newDeadLetterExport() *cobra.Command {
 			if in.err != nil {
 				return in.err
 			}
+			if err := in.missing(theFlags(in)); err != nil {
+				return err
+			}
 			query.Set("limit", exportPage)
 			return s.exportDeadLetters(query)
 		},

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,24 +35,33 @@ func popFlags(cmd *cobra.Command, o *client.PopOptions) {
 func newPop() *cobra.Command {
 	var o client.PopOptions
 	cmd := &cobra.Command{
-		Use:   "pop QUEUE",
+		Use:   "pop [QUEUE]",
 		Short: "Receive messages",
-		Long: `Receive messages. Each has a lease: acknowledge it with belfry ack, or it is delivered again when the lease ends.
+		Long: `Receive messages of a queue, or of any queue of --namespace and --task. Each has a lease: acknowledge it with belfry ack, or it
+is delivered again when the lease ends. A table is followed by the line to copy for each partition, on standard error.
 --auto-ack acknowledges at once. The exit code is 4 if there is no message.`,
 		Example: `  belfry pop orders --auto-ack
   belfry pop orders --group billing --batch 10 --wait 30s -o ndjson`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := newSession(cmd)
 			if err != nil {
 				return err
 			}
-			o.Queue = args[0]
+			if (len(args) == 1) == (o.Namespace != "" || o.Task != "") {
+				return usageError("name a queue, or else --namespace, --task or both")
+			}
+			if len(args) == 1 {
+				o.Queue = args[0]
+			}
 			if o.Wait < 0 || o.Wait > maxWait {
 				return usageError("--wait must be between 0s and " + maxWait.String())
 			}
 			if err := checkStart(o.SubscriptionMode); err != nil {
 				return err
+			}
+			if o.Wait > 0 {
+				s.note("waiting at most " + o.Wait.String() + " for a message, or until Ctrl-C")
 			}
 			messages, err := s.client.Pop(cmd.Context(), o)
 			if err != nil {
@@ -59,13 +70,43 @@ func newPop() *cobra.Command {
 			if len(messages) == 0 {
 				return errEmpty
 			}
-			return s.value(messages, "", poppedColumns)
+			if err := s.value(messages, "", poppedColumns); err != nil || o.AutoAck || !s.IsTable() {
+				return err
+			}
+			for i, m := range messages {
+				if i+1 == len(messages) || messages[i+1].PartitionID != m.PartitionID {
+					s.note(ackLine(m, o.Group))
+				}
+			}
+			return nil
 		},
 	}
 	popFlags(cmd, &o)
+	cmd.Flags().StringVar(&o.Namespace, "namespace", "", "any queue of this namespace")
+	cmd.Flags().StringVar(&o.Task, "task", "", "any queue of this task")
 	cmd.Flags().DurationVar(&o.Wait, "wait", 0, "how long to wait for a message, at most 10m")
 	cmd.Flags().BoolVar(&o.AutoAck, "auto-ack", false, "acknowledge the messages at once")
 	return cmd
+}
+
+// ackLine is the command that acknowledges a message, and those before it in its partition.
+func ackLine(m *client.Raw, group string) string {
+	line := "belfry ack " + quoted(m.PartitionID) + " " + quoted(m.TransactionID)
+	if group != "" {
+		line += " --group " + quoted(group)
+	}
+	return line + " --lease-id " + quoted(m.LeaseID)
+}
+
+// plainWord is what a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@%+=][A-Za-z0-9_.,:/@%+=-]*$`)
+
+// quoted returns a word for a shell.
+func quoted(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // maxWait is the longest wait that a server accepts.
@@ -107,6 +148,7 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 			}
 			if follow {
 				o.Wait = tailWait
+				s.note("waiting for messages until Ctrl-C")
 			}
 			return s.tail(o)
 		},

@@ -51,6 +51,7 @@ var deadLetterVerbs = []*verb{
 			f.String("queue", "", "only of this queue")
 			deadLetterFilter(f)
 		},
+		named:   theFlags,
 		request: func(in *input) client.Request { return get("/api/v1/dlq", deadLetterQuery(in, in.text("queue"))) },
 		rows:    "messages", columns: deadLetterColumns,
 	},
@@ -64,10 +65,14 @@ var deadLetterVerbs = []*verb{
 	{
 		use: "redrive QUEUE", short: "Deliver dead letters again", complete: []completion{queues}, change: true, serverDryRun: true,
 		ask: "Deliver the dead letters of {0} again?",
+		long: `Deliver dead letters of a queue again: those of one consumer group with --group, else those of all its groups. Name --all, or
+which dead letters.`,
+		example: `  belfry dlq redrive orders --all --dry-run
+  belfry dlq redrive orders --group billing --from 2h`,
+		named: deadLetterOwner, each: redriveEach,
 		flags: func(f *pflag.FlagSet) {
-			groupFlag(f)
-			deadLetterPlace(f)
-			f.Bool("all", false, "every dead letter of the queue and group")
+			deadLetterFilter(f)
+			f.Bool("all", false, "every dead letter of the queue, or of the group")
 			f.Int("rate", 0, "most messages per second; 0 is no limit")
 		},
 		request: redriveRequest, repeat: []string{"redriven", "skipped"},
@@ -78,16 +83,17 @@ var deadLetterVerbs = []*verb{
 	},
 	{
 		use: "purge QUEUE", short: "Delete dead letters", complete: []completion{queues}, change: true, serverDryRun: true,
-		ask: "Delete the dead letters of {0}?",
+		ask: "Delete the dead letters of {0}?", named: deadLetterOwner,
+		long: `Delete dead letters of a queue: those of one consumer group with --group, else those of all its groups. Name --all, or which
+dead letters.`,
+		example: `  belfry dlq purge orders --all --dry-run
+  belfry dlq purge orders --group billing --all`,
 		flags: func(f *pflag.FlagSet) {
 			deadLetterFilter(f)
-			f.Bool("all", false, "every dead letter of the queue")
+			f.Bool("all", false, "every dead letter of the queue, or of the group")
 		},
 		request: func(in *input) client.Request {
-			query := deadLetterQuery(in, in.args[0])
-			if len(query) == 1 && in.text("all") != "true" && in.err == nil {
-				in.err = usageError("name --all, or which dead letters")
-			}
+			query := selectedDeadLetters(in)
 			if in.dryRun {
 				query.Set("dryRun", "true")
 			}
@@ -101,9 +107,49 @@ var deadLetterVerbs = []*verb{
 	},
 }
 
-func redriveRequest(in *input) client.Request {
-	body := map[string]any{"queue": in.args[0], "consumerGroup": "__QUEUE_MODE__"}
-	for parameter, values := range deadLetterQuery(in, in.args[0]) {
+// selectedDeadLetters is deadLetterQuery for commands that change dead letters. It refuses a command line without --all that does
+// not say which.
+func selectedDeadLetters(in *input) url.Values {
+	query := deadLetterQuery(in, in.args[0])
+	which := len(query) - 1 // without the queue
+	if query.Has("consumerGroup") {
+		which--
+	}
+	if which == 0 && in.text("all") != "true" && in.err == nil {
+		in.err = usageError("name --all, or which dead letters")
+	}
+	return query
+}
+
+// deadLetterOwner is the queue, the first argument, and the group of --group.
+func deadLetterOwner(in *input) []thing {
+	all := theQueue(in)
+	if group := in.text("group"); group != "" {
+		all = append(all, groupNamed(group, in.args[0]))
+	}
+	return all
+}
+
+// redriveEach returns the requests for the groups that have dead letters, unless --group names one.
+func redriveEach(in *input) (requests []client.Request, names []string, err error) {
+	if in.text("group") != "" {
+		return nil, nil, nil
+	}
+	all, err := in.groups()
+	for _, g := range all {
+		if g.DeadLetters > 0 {
+			requests, names = append(requests, redriveOf(in, g.Name)), append(names, g.Name)
+		}
+	}
+	return requests, names, err
+}
+
+func redriveRequest(in *input) client.Request { return redriveOf(in, "__QUEUE_MODE__") }
+
+// redriveOf returns the request for the group of --group, else for group.
+func redriveOf(in *input, group string) client.Request {
+	body := map[string]any{"consumerGroup": group}
+	for parameter, values := range selectedDeadLetters(in) {
 		body[parameter] = values[0]
 	}
 	if in.text("all") == "true" {

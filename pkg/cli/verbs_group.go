@@ -41,7 +41,7 @@ var groupVerbs = []*verb{
 	},
 	{
 		use: "seek GROUP QUEUE", short: "Move a consumer group to another place in a queue", complete: []completion{groups, queues}, change: true,
-		ask: "Move the group {0} in the queue {1}?",
+		ask: "Move the group {0} in the queue {1}?", would: "move the group {0} in the queue {1}", named: theGroup,
 		long: `Move a consumer group to another place in a queue, or in one of its partitions. Messages after the place are
 delivered, also if they were before. Messages before it are not.`,
 		example: `  belfry group seek billing orders --to 15m
@@ -52,15 +52,16 @@ delivered, also if they were before. Messages before it are not.`,
 			f.Bool("to-beginning", false, "all stored messages")
 			f.String("partition", "", "only in this partition")
 		},
+		preview: func(in *input) client.Request {
+			query := seekQuery(in)
+			if partition := in.text("partition"); partition != "" {
+				query.Set("partition", partition)
+			}
+			return get(groupPath(in)+"/seek", query)
+		},
+		previewColumns: previewColumns.seek,
 		request: func(in *input) client.Request {
-			query := in.query("to-end", "toEnd", "to-beginning", "toBeginning")
-			if at := in.instant("to"); at != "" {
-				query.Set("timestamp", at)
-			}
-			if len(query) != 1 && in.err == nil {
-				in.err = usageError("name one of --to, --to-end and --to-beginning")
-			}
-			path := groupPath(in)
+			query, path := seekQuery(in), groupPath(in)
 			if partition := in.text("partition"); partition != "" {
 				path += "/partitions/" + url.PathEscape(partition)
 			}
@@ -70,17 +71,28 @@ delivered, also if they were before. Messages before it are not.`,
 	},
 	{
 		use: "pause GROUP QUEUE", short: "Deliver nothing of a queue to a group until it is resumed", complete: []completion{groups, queues}, change: true,
+		would: "pause the group {0} in the queue {1}", named: theGroup,
 		request: func(in *input) client.Request { return post(groupPath(in)+"/pause", nil, nil) },
 		columns: pausedColumns,
 	},
 	{
 		use: "resume GROUP QUEUE", short: "Deliver to a paused group again", complete: []completion{groups, queues}, change: true,
+		would: "resume the group {0} in the queue {1}", named: theGroup,
 		request: func(in *input) client.Request { return post(groupPath(in)+"/resume", nil, nil) },
 		columns: pausedColumns,
 	},
 	{
 		use: "delete GROUP", short: "Delete a consumer group, in one queue or in all", complete: []completion{groups}, change: true,
-		ask: "Delete the group {0} and its places?",
+		ask: "Delete the group {0} and its places?", would: "delete the group {0} with its places",
+		named: func(in *input) []thing { return []thing{groupNamed(in.args[0], in.text("queue"))} },
+		preview: func(in *input) client.Request {
+			if in.text("queue") != "" {
+				return client.Request{}
+			}
+			return get("/api/v1/consumer-groups/"+in.arg(0), nil)
+		},
+		previewRows:    "*queue.partitions",
+		previewColumns: []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LEASED", Path: "leaseActive"}},
 		flags: func(f *pflag.FlagSet) {
 			f.String("queue", "", "only in this queue")
 			f.Bool("keep-start", false, "keep where the group starts if it pops again")
@@ -113,7 +125,7 @@ var lagColumns = []output.Column{
 }
 
 func lagFlags(f *pflag.FlagSet) {
-	f.Int("min-seconds", 3600, "least lag in seconds")
+	f.Int("min-seconds", 0, "only a lag of more seconds")
 	limitFlag(f)
 }
 
@@ -121,4 +133,16 @@ func lagRequest(in *input) client.Request {
 	query := in.query("limit", "limit")
 	query.Set("minLagSeconds", in.text("min-seconds"))
 	return get("/api/v1/consumer-groups/lagging", query)
+}
+
+// seekQuery returns the place that the flags name.
+func seekQuery(in *input) url.Values {
+	query := in.query("to-end", "toEnd", "to-beginning", "toBeginning")
+	if at := in.instant("to"); at != "" {
+		query.Set("timestamp", at)
+	}
+	if len(query) != 1 && in.err == nil {
+		in.err = usageError("name one of --to, --to-end and --to-beginning")
+	}
+	return query
 }

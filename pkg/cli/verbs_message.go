@@ -44,7 +44,8 @@ var messageVerbs = []*verb{
 			}
 			return get("/api/v1/messages", query)
 		},
-		rows: "messages", columns: storedColumns,
+		named: theFlags,
+		rows:  "messages", columns: storedColumns,
 	},
 	{
 		use: "get PARTITION_ID TRANSACTION_ID", short: "Show a message with its payload",
@@ -53,11 +54,13 @@ var messageVerbs = []*verb{
 	},
 	{
 		use: "delete PARTITION_ID TRANSACTION_ID", short: "Delete a message", change: true, ask: "Delete the message {1}?",
+		would: "delete the message {1}", named: theMessage,
 		request: func(in *input) client.Request { return remove(messagePath(in), nil) },
 		columns: []output.Column{{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "DELETED", Path: "success"}, {Title: "MESSAGE", Path: "message"}},
 	},
 	{
 		use: "dlq PARTITION_ID TRANSACTION_ID", short: "Make a message a dead letter of a group", change: true, ask: "Make the message {1} a dead letter?",
+		would: "make the message {1} a dead letter", named: theMessage,
 		flags: func(f *pflag.FlagSet) {
 			groupFlag(f)
 			f.String("error", "", "why")
@@ -75,6 +78,7 @@ var messageVerbs = []*verb{
 	},
 	{
 		use: "retry PARTITION_ID TRANSACTION_ID", short: "Deliver a dead letter of a group again", change: true, flags: groupFlag,
+		would: "deliver the dead letter {1} again", named: theMessage,
 		request: func(in *input) client.Request {
 			body := map[string]any{}
 			if group := in.text("group"); group != "" {
@@ -130,6 +134,7 @@ var streamVerbs = []*verb{
 	},
 	{
 		use: "delete ID", short: "Delete a query of a stream with its state", change: true, ask: "Delete the query {0} with its state?",
+		would: "delete the query {0} with its state", named: theStream,
 		request: func(in *input) client.Request { return remove("/api/v1/streams/"+url.PathEscape(in.args[0]), nil) },
 		columns: []output.Column{{Title: "ID", Path: "id"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
 	},

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"net/url"
+
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
@@ -48,17 +50,23 @@ var queueVerbs = []*verb{
 	},
 	{
 		use: "delete QUEUE", short: "Delete a queue with its messages, groups and dead letters", complete: []completion{queues},
-		change: true, ask: "Delete the queue {0} with all its messages?",
-		request: func(in *input) client.Request { return remove("/api/v1/resources/queues/"+in.arg(0), nil) },
-		columns: []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
+		change: true, ask: "Delete the queue {0} with all its messages?", would: "delete the queue {0} with all its messages", named: theQueue,
+		preview: func(in *input) client.Request {
+			return get("/api/v1/resources/queues/"+in.arg(0), url.Values{"limit": {"1"}})
+		},
+		previewColumns: previewColumns.queue,
+		request:        func(in *input) client.Request { return remove("/api/v1/resources/queues/"+in.arg(0), nil) },
+		columns:        []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
 	},
 	{
 		use: "pause QUEUE", short: "Deliver nothing of a queue until it is resumed", complete: []completion{queues}, change: true,
+		would: "pause the queue {0}", named: theQueue,
 		request: func(in *input) client.Request { return post("/api/v1/resources/queues/"+in.arg(0)+"/pause", nil, nil) },
 		columns: pausedColumns,
 	},
 	{
 		use: "resume QUEUE", short: "Deliver the messages of a paused queue again", complete: []completion{queues}, change: true,
+		would: "resume the queue {0}", named: theQueue,
 		request: func(in *input) client.Request { return post("/api/v1/resources/queues/"+in.arg(0)+"/resume", nil, nil) },
 		columns: pausedColumns,
 	},
@@ -95,6 +103,7 @@ var partitionVerbs = []*verb{
 	},
 	{
 		use: "pause QUEUE PARTITION", short: "Deliver nothing of a partition until it is resumed", complete: []completion{queues}, change: true,
+		would: "pause the partition {1} of {0}", named: thePartition,
 		request: func(in *input) client.Request {
 			return post("/api/v1/resources/queues/"+in.arg(0)+"/partitions/"+in.arg(1)+"/pause", nil, nil)
 		},
@@ -102,6 +111,7 @@ var partitionVerbs = []*verb{
 	},
 	{
 		use: "resume QUEUE PARTITION", short: "Deliver the messages of a paused partition again", complete: []completion{queues}, change: true,
+		would: "resume the partition {1} of {0}", named: thePartition,
 		request: func(in *input) client.Request {
 			return post("/api/v1/resources/queues/"+in.arg(0)+"/partitions/"+in.arg(1)+"/resume", nil, nil)
 		},

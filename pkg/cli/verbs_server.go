@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -102,7 +104,12 @@ var serverVerbs = []*verb{
 	},
 	{
 		use: "replay QUEUE", short: "Move a group to an instant, so that it receives the messages since then again", complete: []completion{queues}, change: true,
-		ask: "Move the group in {0}? It receives the messages since that instant again, and none from before.",
+		ask:   "Move the group in {0}? It receives the messages since that instant again, and none from before.",
+		would: "move the group in the queue {0}", named: func(in *input) []thing { return theGroup(replayed(in)) },
+		preview: func(in *input) client.Request {
+			return get(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {in.instant("to")}})
+		},
+		previewColumns: previewColumns.seek,
 		long: `Move a consumer group to an instant: it receives the messages since then, also if it had them before. It does not receive
 messages from before, also if it never had them. belfry lag shows how late a group is. belfry group seek moves to other places.`,
 		example: `  belfry replay orders --group billing --to '15m ago'`,
@@ -118,15 +125,15 @@ messages from before, also if it never had them. belfry lag shows how late a gro
 			if when, err := time.Parse(time.RFC3339Nano, at); err == nil && when.After(time.Now()) && in.err == nil {
 				in.err = usageError("--to is in the future: the group would miss messages; use belfry group seek --to-end to skip all that is stored")
 			}
-			group := in.text("group")
-			if group == "" {
-				group = "__QUEUE_MODE__"
-			}
-			seek := &input{session: in.session, args: []string{group, in.args[0]}}
-			return post(groupPath(seek)+"/seek", map[string][]string{"timestamp": {at}}, nil)
+			return post(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {at}}, nil)
 		},
 		columns: seekColumns,
 	},
+}
+
+// replayed returns the group and the queue of a replay as arguments.
+func replayed(in *input) *input {
+	return &input{session: in.session, args: []string{cmp.Or(in.text("group"), "__QUEUE_MODE__"), in.args[0]}}
 }
 
 // listVerbs list namespaces and tasks.
@@ -146,10 +153,15 @@ var (
 // switchVerb turns a switch for maintenance.
 func switchVerb(use, short, path string, on bool, ask string) *verb {
 	return &verb{
-		use: use, short: short, change: true, ask: ask,
+		use: use, short: short, change: true, ask: ask, would: strings.ToLower(short[:1]) + short[1:],
 		request: func(*input) client.Request { return post(path, nil, map[string]any{"enabled": on}) },
 		columns: []output.Column{{Title: "MESSAGE", Path: "message"}},
 	}
+}
+
+var rejectedColumns = []output.Column{
+	{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
+	{Title: "REJECTED", Path: "rejectedAt", Show: output.Age}, {Title: "REASON", Path: "reason"}, {Title: "DATA", Path: "data", Wide: true},
 }
 
 const maintenancePath = "/api/v1/system/maintenance"
@@ -169,18 +181,17 @@ var maintenanceVerbs = []*verb{
 	switchVerb("pop-off", "Deliver messages again", maintenancePath+"/pop", false, ""),
 	{
 		use: "rejected", short: "List the messages of a spool that the database refused", request: fixed(maintenancePath + "/rejected"), rows: "messages",
-		columns: []output.Column{
-			{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
-			{Title: "REJECTED", Path: "rejectedAt", Show: output.Age}, {Title: "REASON", Path: "reason"}, {Title: "DATA", Path: "data", Wide: true},
-		},
+		columns: rejectedColumns,
 	},
 	{
-		use: "retry", short: "Put the rejected messages back into the spool", change: true,
+		use: "retry", short: "Put the rejected messages back into the spool", change: true, would: "put these messages back into the spool",
+		preview: fixed(maintenancePath + "/rejected"), previewRows: "messages", previewColumns: rejectedColumns,
 		request: func(*input) client.Request { return post(maintenancePath+"/rejected/retry", nil, nil) },
 		columns: []output.Column{{Title: "MESSAGES", Path: "messages"}},
 	},
 	{
 		use: "discard", short: "Remove the rejected messages", change: true, ask: "Remove the rejected messages of this instance?",
+		would: "remove these messages", preview: fixed(maintenancePath + "/rejected"), previewRows: "messages", previewColumns: rejectedColumns,
 		request: func(*input) client.Request { return remove(maintenancePath+"/rejected", nil) },
 		columns: []output.Column{{Title: "MESSAGES", Path: "messages"}},
 	},

@@ -50,6 +50,11 @@ type Step struct {
 	Options map[string]any
 }
 
+// Queue is the manifest of one queue. A nil namespace or task keeps its value.
+func Queue(name string, namespace, task *string, options map[string]any) Manifest {
+	return Manifest{Queues: []namedQueue{{Name: name, Namespace: namespace, Task: task, Options: options}}}
+}
+
 // Read reads one or more YAML documents. A member that is not known is an error.
 func Read(text []byte) (all Manifest, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))

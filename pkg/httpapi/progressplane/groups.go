@@ -47,12 +47,12 @@ func groupRow(g *stats.Group) wire.Fields {
 
 func groupState(g *stats.Group) string {
 	switch {
+	case g.Oldest <= laggingState:
+		return "Stable"
 	case g.ConsumedAt.IsZero():
 		return "Dead"
-	case g.Oldest > laggingState:
-		return "Lagging"
 	default:
-		return "Stable"
+		return "Lagging"
 	}
 }
 

@@ -36,13 +36,16 @@ func TestGroupsAreListed(t *testing.T) {
 			Lagging: 2, Lag: 9, Oldest: 299 * time.Second, ConsumedAt: noon,
 		},
 		{Name: "h", Queue: "r", Mode: queue.SubscribeAll, ConsumedAt: noon, Oldest: 301 * time.Second},
+		{Name: "i", Queue: "r", Mode: queue.SubscribeAll, Oldest: 301 * time.Second},
 	}}
 	requireAnswer(t, f, apitest.Request("GET", groupsPath, ""), 200, `[
-		{"name":"g","topics":["q"],"queueName":"q","members":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":0,"state":"Dead","paused":false,
+		{"name":"g","topics":["q"],"queueName":"q","members":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":0,"state":"Stable","paused":false,
 		 "subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null},
 		{"name":"g","topics":["r"],"queueName":"r","members":3,"partitionsWithLag":2,"totalLag":9,"maxTimeLag":299,"state":"Stable","paused":false,
 		 "subscriptionMode":"new","subscriptionTimestamp":"2026-05-16T12:00:00.123Z","subscriptionCreatedAt":"2026-05-16T12:00:01.123Z"},
 		{"name":"h","topics":["r"],"queueName":"r","members":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":301,"state":"Lagging","paused":false,
+		 "subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null},
+		{"name":"i","topics":["r"],"queueName":"r","members":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":301,"state":"Dead","paused":false,
 		 "subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null}]`)
 }
 

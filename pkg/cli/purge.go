@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// skip is what the purge of a queue does to one group. The counts are lower bounds in a large queue.
+type skip struct {
+	Group   string `json:"consumerGroup"`
+	Queue   string `json:"queueName"`
+	Skipped int64  `json:"messagesSkipped"`
+	Leases  int64  `json:"leasesEnded"`
+	// Partial says that there are more.
+	Partial bool `json:"countsAreLowerBounds"`
+}
+
+var skipColumns = []output.Column{
+	{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "SKIPPED", Path: "messagesSkipped"}, {Title: "LEASES-ENDED", Path: "leasesEnded"},
+	{Title: "AT-LEAST", Path: "countsAreLowerBounds", Wide: true},
+}
+
+func newQueuePurge() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "purge QUEUE", Short: "Move all groups of a queue to its end, so that they receive only new messages",
+		Long: `Move all consumer groups of a queue to its end: they receive only messages that come later. The stored messages stay, and
+belfry replay brings them back, until retention deletes them. --dry-run counts what each group would skip.`,
+		Example: `  belfry queue purge orders --dry-run`,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := newPatientSession(cmd)
+			if err != nil {
+				return err
+			}
+			in := &input{session: s, args: args}
+			skips, err := in.skips()
+			switch {
+			case errors.Is(err, client.ErrNotFound):
+				return in.unlessExpected(notFound(fmt.Sprintf("the queue %q", args[0])))
+			case err != nil:
+				return err
+			case s.dryRun && s.IsTable():
+				err = s.text(fmt.Sprintf("would move all groups of the queue %q to its end", args[0]))
+			case !s.dryRun:
+				err = in.purge(skips)
+			}
+			if err != nil {
+				return err
+			}
+			return s.value(skips, "", skipColumns)
+		},
+	}
+	addFlags(cmd)
+	cmd.Flags().Bool("dry-run", false, "change nothing: show what would be done")
+	cmd.Flags().BoolP("yes", "y", false, "do not ask")
+	ifExistsFlag(cmd.Flags())
+	return cmd
+}
+
+// skips counts what each group of the queue has left.
+func (in *input) skips() ([]skip, error) {
+	all, err := in.groups()
+	skips := make([]skip, len(all))
+	for i, g := range all {
+		if err := in.client.Do(in.cmd.Context(), get(in.seekPath(g.Name), url.Values{"toEnd": {"true"}}), &skips[i]); err != nil {
+			return nil, err
+		}
+	}
+	return skips, err
+}
+
+// purge asks, and moves the groups.
+func (in *input) purge(skips []skip) error {
+	left := int64(0)
+	for _, one := range skips {
+		left += one.Skipped
+	}
+	if err := in.confirm(fmt.Sprintf("Move %d groups of the queue %q to its end, past %d messages that they have left?", len(skips), in.args[0], left)); err != nil {
+		return err
+	}
+	for _, one := range skips {
+		if err := in.client.Do(in.cmd.Context(), post(in.seekPath(one.Group), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
+			return fmt.Errorf("moving the group %q: %w", one.Group, err)
+		}
+	}
+	return nil
+}
+
+func (in *input) seekPath(group string) string {
+	return groupPath(&input{args: []string{group, in.args[0]}}) + "/seek"
+}
+
+// queueGroup is a consumer group of a queue.
+type queueGroup struct {
+	Name        string `json:"name"`
+	DeadLetters int64  `json:"deadLetters"`
+}
+
+// groups returns the groups of the queue that the first argument names.
+func (in *input) groups() (all []queueGroup, err error) {
+	query := url.Values{"limit": {"1000"}}
+	for {
+		var page struct {
+			Groups     []queueGroup `json:"groups"`
+			Pagination struct {
+				Next *string `json:"next"`
+			} `json:"pagination"`
+		}
+		if err := in.client.Do(in.cmd.Context(), get("/api/v1/resources/queues/"+in.arg(0)+"/groups", query), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Groups...)
+		if page.Pagination.Next == nil {
+			return all, nil
+		}
+		query.Set("cursor", *page.Pagination.Next)
+	}
+}

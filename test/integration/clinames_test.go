@@ -1,0 +1,130 @@
+package integration_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newTerminal returns a terminal without contexts, and its server.
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	t.Setenv("BELFRY_CONTEXTS", filepath.Join(t.TempDir(), "contexts.yaml"))
+	return &terminal{t: t, server: start(t).base, ran: map[string]bool{}}
+}
+
+// deadLetter makes the next message of a queue a dead letter of a group.
+func (x *terminal) deadLetter(queueName, group string) {
+	x.t.Helper()
+	args := []string{"--group", group}
+	if group == "" {
+		args = nil
+	}
+	popped := x.json(append([]string{"pop", queueName}, args...)...)
+	code, _, problems := x.run("", append([]string{"ack", fmt.Sprint(member(popped, 0, "partitionId")), fmt.Sprint(member(popped, 0, "transactionId")),
+		"--status", "dlq", "--lease-id", fmt.Sprint(member(popped, 0, "leaseId"))}, args...)...)
+	require.Zero(x.t, code, problems)
+}
+
+// Without --group, redrive and purge are for all groups, as the runbook says. With a group that does not exist they fail.
+func TestDeadLettersOfAllGroups(t *testing.T) {
+	x := newTerminal(t)
+	x.run("", "push", "shop", "1", "--transaction-id", "a")
+	x.run("", "push", "shop", "2", "--transaction-id", "b")
+	for _, group := range []string{"billing", "billing", "mail", ""} {
+		x.deadLetter("shop", group)
+	}
+	for _, command := range []string{"redrive", "purge"} {
+		code, _, problems := x.run("", "dlq", command, "shop", "--group", "biling", "--all", "--yes")
+		require.Equal(t, 1, code, command)
+		require.Contains(t, problems, `"biling"`, command)
+		code, _, problems = x.run("", "dlq", command, "shop")
+		require.Equal(t, 2, code, command)
+		require.Contains(t, problems, "--all", command)
+		require.EqualValues(t, 4, member(x.json("dlq", command, "shop", "--all", "--dry-run"), "matched"), command)
+	}
+	require.EqualValues(t, 1, member(x.json("dlq", "purge", "shop", "--group", "billing", "--transaction-id", "a", "--yes"), "purged"))
+	require.EqualValues(t, 3, member(x.json("dlq", "redrive", "shop", "--all", "--yes"), "redriven"))
+	require.EqualValues(t, 0, member(x.json("dlq", "redrive", "shop", "--all", "--yes"), "matched"), "nothing is left")
+	for _, group := range []string{"billing", "mail"} {
+		require.Len(t, x.json("pop", "shop", "--group", group), 1, group)
+	}
+	require.Len(t, x.json("pop", "shop"), 1)
+}
+
+// missingID is the id of nothing.
+const missingID = "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11"
+
+// A command for something that does not exist fails, also as a dry run. --if-exists is for scripts.
+func TestCommandsOfWhatDoesNotExist(t *testing.T) {
+	x := newTerminal(t)
+	x.run("", "push", "shop", "1")
+	for _, line := range []string{
+		"queue get nosuch", "queue delete nosuch --yes", "queue pause nosuch", "queue resume nosuch", "queue purge nosuch --yes",
+		"partition list nosuch", "partition pause nosuch p", "partition resume shop nosuch",
+		"group get nosuch", "group seek nosuch shop --to-end --yes", "group seek g nosuch --to-end --yes", "group pause nosuch shop", "group resume nosuch shop",
+		"group delete nosuch --yes", "group delete nosuch --queue shop --yes", "replay shop --group nosuch --to 1h --yes",
+		"dlq list --queue nosuch", "dlq list --queue shop --group nosuch", "dlq show shop nosuch", "dlq export --queue nosuch",
+		"dlq redrive nosuch --all --yes", "dlq redrive shop --group nosuch --all --yes", "dlq purge nosuch --all --yes", "dlq purge shop --group nosuch --all --yes",
+		"messages list --queue nosuch", "messages get " + missingID + " nosuch", "messages delete " + missingID + " nosuch --yes",
+		"messages dlq " + missingID + " nosuch --yes", "messages retry " + missingID + " nosuch", "streams delete " + missingID + " --yes",
+	} {
+		code, _, problems := x.run("", strings.Fields(line)...)
+		require.Equal(t, 1, code, "%s: %s", line, problems)
+		require.NotEmpty(t, problems, line)
+		if cmd := x.command(line); cmd.Flags().Lookup("dry-run") != nil {
+			code, out, problems := x.run("", append(strings.Fields(line), "--dry-run")...)
+			require.Equal(t, 1, code, "%s --dry-run: %s%s", line, out, problems)
+		}
+		if cmd := x.command(line); cmd.Flags().Lookup("yes") != nil {
+			code, _, problems = x.run("", append(strings.Fields(line), "--if-exists")...)
+			require.Zero(t, code, "%s --if-exists: %s", line, problems)
+		}
+	}
+	code, _, _ := x.run("", "pop", "nosuch")
+	require.Equal(t, 4, code, "a consumer may come before the first message")
+}
+
+// A dry run of a command says what would be, in words and counts, and no request.
+func TestDryRunsCount(t *testing.T) {
+	x := newTerminal(t)
+	x.run("", "push", "shop", "1", "--transaction-id", "a")
+	x.run("", "push", "shop", "2", "--transaction-id", "b")
+	x.json("pop", "shop", "--group", "g", "--auto-ack")
+	for line, want := range map[string]string{
+		"queue delete shop":                          "would delete the queue \"shop\" with all its messages\nQUEUE TOTAL PENDING PROCESSING\nshop 2 1 0",
+		"group seek g shop --to-end":                 "would move the group \"g\" in the queue \"shop\"\nGROUP QUEUE AGAIN SKIPPED LEASES-ENDED\ng shop 0 1 0",
+		"replay shop --group g --to 1h":              "would move the group in the queue \"shop\"\nGROUP QUEUE AGAIN SKIPPED LEASES-ENDED\ng shop 1 0 0",
+		"queue purge shop":                           "would move all groups of the queue \"shop\" to its end\nGROUP QUEUE SKIPPED LEASES-ENDED\ng shop 1 0",
+		"queue pause shop":                           "would pause the queue \"shop\"",
+		"queue configure shop --option leaseTime=60": "change queue shop: leaseTime: 300 -> 60",
+		"queue create new --option leaseTime=60":     "create queue new leaseTime=60",
+	} {
+		x.table(want, append(strings.Fields(line), "--dry-run")...)
+	}
+	x.table("GROUP QUEUE SKIPPED LEASES-ENDED\ng shop 1 0", "queue", "purge", "shop", "--yes")
+	code, _, _ := x.run("", "pop", "shop", "--group", "g")
+	require.Equal(t, 4, code, "nothing is left")
+}
+
+// pop says how to acknowledge what it printed, and the line works as it is. It says that it waits.
+func TestPopPrintsTheAcknowledgment(t *testing.T) {
+	x := newTerminal(t)
+	x.run("", "queue", "configure", "shop", "--namespace", "tea", "--task", "sell")
+	x.run("", "push", "shop", "1", "--transaction-id", "it's")
+	code, _, hints := x.run("", "pop", "--namespace", "tea", "--task", "sell", "--group", "g", "--wait", "5s")
+	require.Zero(t, code, hints)
+	require.Contains(t, hints, "waiting at most 5s")
+	_, line, found := strings.Cut(hints, "belfry ack ")
+	require.True(t, found, hints)
+	line, _, _ = strings.Cut(line, "\n")
+	require.Contains(t, line, `'it'\''s'`)
+	args := strings.Fields(strings.ReplaceAll(line, `'it'\''s'`, "it's"))
+	code, _, problems := x.run("", append([]string{"ack"}, args...)...)
+	require.Zero(t, code, problems)
+	code, _, _ = x.run("", "pop")
+	require.Equal(t, 2, code, "no queue is named")
+}
