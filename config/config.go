@@ -31,6 +31,7 @@ type Config struct {
 	Listen     listen.Config         `mapstructure:"listen"`
 	Defaults   queue.Defaults        `mapstructure:"defaults"`
 	Sweep      sweep.Config          `mapstructure:"sweep"`
+	Retention  sweep.Retention       `mapstructure:"retention"`
 	Audit      auditlog.Config       `mapstructure:"audit"`
 	Spool      spool.Config          `mapstructure:"spool"`
 	History    history.Config        `mapstructure:"history"`
@@ -88,6 +89,7 @@ func Default() Config {
 		Listen:    listen.DefaultConfig(),
 		Defaults:  queue.DefaultDefaults(),
 		Sweep:     sweep.DefaultConfig(),
+		Retention: sweep.DefaultRetention(),
 		Auth:      token.DefaultConfig(),
 		Audit:     auditlog.DefaultConfig(),
 		Spool:     spool.DefaultConfig(),
@@ -110,6 +112,7 @@ func (c Config) Validate() error {
 		c.Listen.Validate(),
 		c.Defaults.Validate(),
 		c.Sweep.Validate(),
+		c.Retention.Validate(),
 		c.Audit.Validate(),
 		c.Spool.Validate(),
 		c.History.Validate(),

@@ -160,10 +160,7 @@ func (b builder) build(ctx context.Context) error {
 	b.runs = append(b.runs, pushes.Run)
 
 	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
-	sweepConfig := b.cfg.Sweep
-	sweepConfig.AuditRetention = b.cfg.Audit.Retention
-	sweepConfig.HistoryRetention = b.cfg.History.Retention
-	b.sweeper = sweep.New(b.pool, sweepConfig, b.bus, sweep.NewMetrics(b.reg, counters{b.counts, b.hub}), b.log)
+	b.buildSweeper()
 	registerGauges(b.reg, b.pool, b.parts, b.log)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	b.api = httpapi.Deps{
@@ -171,11 +168,20 @@ func (b builder) build(ctx context.Context) error {
 		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Audit: auditlog.New(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool), Doctor: b.doctor(sealer, pushes),
+		Audit: auditlog.New(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
 	return b.buildDashboard(auth)
+}
+
+// buildSweeper makes the sweeper, and logs what it deletes by default.
+func (b builder) buildSweeper() {
+	cfg := b.cfg.Sweep
+	cfg.CompletedRetention, cfg.DeadLetterRetention = b.cfg.Retention.Completed, b.cfg.Retention.DeadLetters
+	cfg.AuditRetention, cfg.HistoryRetention = b.cfg.Audit.Retention, b.cfg.History.Retention
+	b.log.Info(b.cfg.Retention.String())
+	b.sweeper = sweep.New(b.pool, cfg, b.bus, sweep.NewMetrics(b.reg, counters{b.counts, b.hub}), b.log)
 }
 
 // authenticator returns what verifies tokens, or nil if auth.enabled is false.

@@ -46,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 	defaults.RetryLimit = 1
 	s := store.New(pool, store.Config{Defaults: defaults, Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
-	return &fixture{Explainer: explain.New(pool), t: t, pool: pool, store: s}
+	return &fixture{Explainer: explain.New(pool, 0), t: t, pool: pool, store: s}
 }
 
 func (f *fixture) exec(statement string, args ...any) {
@@ -268,7 +268,7 @@ func TestTheCostDoesNotGrowWithThePartitions(t *testing.T) {
 func touched(t *testing.T, conn *pgx.Conn) int {
 	t.Helper()
 	var raw []byte
-	require.NoError(t, conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql.Query("explain/facts"), "q", "p", "g", "m2").Scan(&raw))
+	require.NoError(t, conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql.Query("explain/facts"), "q", "p", "g", "m2", 0).Scan(&raw))
 	var out []struct {
 		Plan struct {
 			Hit  int `json:"Shared Hit Blocks"`

@@ -18,10 +18,16 @@ var sqlFacts, sqlSearch = sql.Query("explain/facts"), sql.Query("explain/search"
 const maxSearched = 10_000
 
 // Explainer explains. It is safe for concurrent use.
-type Explainer struct{ pool *postgres.Pool }
+type Explainer struct {
+	pool      *postgres.Pool
+	completed time.Duration
+}
 
-// New returns an Explainer on pool.
-func New(pool *postgres.Pool) *Explainer { return &Explainer{pool: pool} }
+// New returns an Explainer on pool. completed is how long queues without retentionEnabled keep messages that every
+// group has passed, 0 for ever (retention.completed).
+func New(pool *postgres.Pool, completed time.Duration) *Explainer {
+	return &Explainer{pool: pool, completed: completed}
+}
 
 // Question names a partition and a group, and perhaps a message. TransactionID is empty without one. An empty Partition
 // is queue.DefaultPartition, or with a TransactionID the first partition that has the message.
@@ -58,7 +64,7 @@ func (e *Explainer) Explain(ctx context.Context, q Question, in Instance) (Answe
 			q.Partition = s.found[0]
 		}
 	}
-	err := e.pool.ScanRow(ctx, f.columns(), sqlFacts, q.Queue, q.Partition, q.Group, zeronull.Text(q.TransactionID))
+	err := e.pool.ScanRow(ctx, f.columns(), sqlFacts, q.Queue, q.Partition, q.Group, zeronull.Text(q.TransactionID), int64(e.completed.Seconds()))
 	if err != nil {
 		return Answer{}, postgres.Wrapf(err, "explaining queue %q", q.Queue)
 	}

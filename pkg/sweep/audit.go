@@ -21,10 +21,15 @@ func (s *Sweeper) audit() job { return job{name: jobAudit, interval: auditInterv
 
 // trimAudit deletes the rows of the audit that are older than AuditRetention, in batches.
 func (s *Sweeper) trimAudit(ctx context.Context, l *jobLease) error {
+	return s.inBatches(ctx, l, s.trimAuditBatch)
+}
+
+// inBatches calls batch, with pauses, until no more is left.
+func (s *Sweeper) inBatches(ctx context.Context, l *jobLease, batch func(context.Context) (more bool, err error)) error {
 	for {
 		began := time.Now()
-		deleted, err := s.trimAuditBatch(ctx)
-		if err != nil || deleted < auditBatch {
+		more, err := batch(ctx)
+		if err != nil || !more {
 			return err
 		}
 		if err := l.renew(ctx); err != nil {
@@ -36,12 +41,12 @@ func (s *Sweeper) trimAudit(ctx context.Context, l *jobLease) error {
 	}
 }
 
-func (s *Sweeper) trimAuditBatch(ctx context.Context) (deleted int64, err error) {
+func (s *Sweeper) trimAuditBatch(ctx context.Context) (more bool, err error) {
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	tag, err := s.pool.Exec(ctx, sqlAuditTrim, s.cfg.AuditRetention.Seconds(), int64(auditBatch))
 	if err != nil {
-		return 0, fmt.Errorf("deleting old rows of the audit: %w", err)
+		return false, fmt.Errorf("deleting old rows of the audit: %w", err)
 	}
-	return tag.RowsAffected(), nil
+	return tag.RowsAffected() == auditBatch, nil
 }

@@ -30,6 +30,9 @@ type Config struct {
 	PartitionCleanupDays int `mapstructure:"partition_cleanup_days"`
 	// PartitionCleanupInterval is the time between two runs of the job partitions.
 	PartitionCleanupInterval time.Duration `mapstructure:"partition_cleanup_interval"`
+	// CompletedRetention and DeadLetterRetention are how long queues without retentionEnabled keep messages that
+	// every group has passed, and dead letters. 0 is for ever. They are the section retention.
+	CompletedRetention, DeadLetterRetention time.Duration
 	// AuditRetention is how long a row of the audit is kept. 0 turns the job off. It is the key
 	// audit.retention.
 	AuditRetention time.Duration
@@ -45,6 +48,44 @@ func DefaultConfig() Config {
 		EvictionInterval: time.Minute, EvictionBatchSize: 1000, PartitionCleanupDays: 30,
 		PartitionCleanupInterval: time.Hour,
 	}
+}
+
+// Retention is the section "retention" of the configuration.
+type Retention struct {
+	// Completed is how long a message is kept that every group has passed. 0 is for ever.
+	Completed time.Duration `mapstructure:"completed"`
+	// DeadLetters is how long a dead letter is kept. 0 is for ever.
+	DeadLetters time.Duration `mapstructure:"dead_letters"`
+}
+
+// DefaultRetention returns the values of config/belfry.yaml.
+func DefaultRetention() Retention {
+	return Retention{Completed: 168 * time.Hour, DeadLetters: 720 * time.Hour}
+}
+
+// String says what is deleted, for the log.
+func (r Retention) String() string {
+	keep := func(d time.Duration) string {
+		if d == 0 {
+			return "for ever"
+		}
+		return "for " + d.String()
+	}
+	return fmt.Sprintf("queues without retentionEnabled keep messages that every group has passed %s (retention.completed), and dead letters %s (retention.dead_letters)",
+		keep(r.Completed), keep(r.DeadLetters))
+}
+
+// Validate returns an error that names every invalid value.
+func (r Retention) Validate() error {
+	var errs []error
+	check := func(key string, d time.Duration) {
+		if d != 0 && d < time.Second || d > maxDays*24*time.Hour {
+			errs = append(errs, fmt.Errorf("retention.%s is %s: it must be 0, which keeps for ever, or from 1s to 876000h", key, d))
+		}
+	}
+	check("completed", r.Completed)
+	check("dead_letters", r.DeadLetters)
+	return errors.Join(errs...)
 }
 
 // Validate returns an error that names every invalid value.

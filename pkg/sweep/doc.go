@@ -3,7 +3,8 @@
 // jobs:
 //
 //   - retention deletes messages that are too old (retentionSeconds), or that every group consumed
-//     long enough ago (completedRetentionSeconds).
+//     long enough ago (completedRetentionSeconds). Queues without retentionEnabled are subject to the section retention
+//     of the configuration.
 //   - eviction deletes messages that waited too long (maxWaitTimeSeconds), and moves cursors past
 //     messages that expired (expireAfterSeconds).
 //   - partitions removes partitions that have been empty for days.

@@ -47,18 +47,8 @@ func (s *Sweeper) sweepHistory(ctx context.Context, l *jobLease) error {
 		steps = append(steps, func(ctx context.Context) (bool, error) { return s.rollUpHistory(ctx, stage) })
 	}
 	for _, step := range steps {
-		for more := true; more; {
-			began := time.Now()
-			var err error
-			if more, err = step(ctx); err != nil {
-				return err
-			}
-			if err := l.renew(ctx); err != nil {
-				return err
-			}
-			if err := s.pause(ctx, time.Since(began)); err != nil {
-				return err
-			}
+		if err := s.inBatches(ctx, l, step); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func (s *Sweeper) trim(ctx context.Context, j job, now []step) (again []step, er
 			if done.more || done.continueAbove.Valid {
 				again = append(again, one)
 			}
-		}, sqlTrim, one.queue.ID, one.partition, j.evict, j.batch, one.above)
+		}, sqlTrim, one.queue.ID, one.partition, j.evict, j.batch, one.above, s.completedSeconds())
 	}
 	if err := s.pool.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("trimming %d partitions: %w", len(now), err)

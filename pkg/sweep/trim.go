@@ -22,8 +22,9 @@ const (
 )
 
 var (
-	sqlQueues = sql.Query("sweep/queues")
-	sqlFind   = sql.Query("sweep/find")
+	sqlQueues      = sql.Query("sweep/queues")
+	sqlFind        = sql.Query("sweep/find")
+	sqlDeadLetters = sql.Query("sweep/dead_letters")
 )
 
 // trimJob completes j as a job that trims the logs of the queues that need it.
@@ -31,7 +32,8 @@ func (s *Sweeper) trimJob(j job) job {
 	var queues []sweptQueue
 	j.needed = func(ctx context.Context) (bool, error) {
 		var err error
-		queues, err = postgres.Collect(ctx, s.pool, sqlQueues, pgx.RowToStructByPos[sweptQueue], j.evict)
+		queues, err = postgres.Collect(ctx, s.pool, sqlQueues, pgx.RowToStructByPos[sweptQueue], j.evict,
+			s.cfg.CompletedRetention > 0 || s.cfg.DeadLetterRetention > 0)
 		if err != nil {
 			err = fmt.Errorf("listing queues: %w", err)
 		}
@@ -52,10 +54,22 @@ func (s *Sweeper) trimJob(j job) job {
 type sweptQueue struct {
 	ID   int64
 	Name string
+	// ByDefault: the queue has no options of its own, so CompletedRetention and DeadLetterRetention apply.
+	ByDefault bool
 }
 
-// trimQueue trims the partitions of a queue page by page.
+// trimQueue trims the partitions of a queue page by page. Without options of its own, its old dead letters are deleted
+// before, so that the same sweep finds their messages.
 func (s *Sweeper) trimQueue(ctx context.Context, j job, l *jobLease, q sweptQueue) error {
+	if q.ByDefault && s.cfg.DeadLetterRetention > 0 {
+		err := s.inBatches(ctx, l, func(ctx context.Context) (bool, error) { return s.deleteDeadLetters(ctx, j, q) })
+		if err != nil {
+			return err
+		}
+	}
+	if q.ByDefault && s.cfg.CompletedRetention == 0 {
+		return nil
+	}
 	// A page begins with the last partition of the page before. That partition is searched twice,
 	// and any name may follow it.
 	for from := ""; ; {
@@ -83,6 +97,20 @@ func (s *Sweeper) trimQueue(ctx context.Context, j job, l *jobLease, q sweptQueu
 	}
 }
 
+// deleteDeadLetters deletes a batch of the old dead letters of a queue.
+func (s *Sweeper) deleteDeadLetters(ctx context.Context, j job, q sweptQueue) (more bool, err error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, sqlDeadLetters, q.ID, s.cfg.DeadLetterRetention.Seconds(), j.batch)
+	if err != nil {
+		return false, fmt.Errorf("deleting old dead letters: %w", err)
+	}
+	return tag.RowsAffected() == j.batch, nil
+}
+
+// completedSeconds is completedRetentionSeconds of queues without options of their own.
+func (s *Sweeper) completedSeconds() int64 { return int64(s.cfg.CompletedRetention.Seconds()) }
+
 // step is one call of the SQL function that trims a partition.
 type step struct {
 	queue     sweptQueue
@@ -104,7 +132,7 @@ type foundPage struct {
 func (s *Sweeper) find(ctx context.Context, j job, q sweptQueue, from string) (found foundPage, err error) {
 	// kept are partitions in which an earlier sweep kept a message for a dead letter.
 	var work, kept []int64
-	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, q.ID, from, int64(pageSize), j.evict)
+	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, q.ID, from, int64(pageSize), j.evict, s.completedSeconds())
 	if err != nil && !postgres.IsNoRows(err) {
 		return found, fmt.Errorf("finding partitions from %q on: %w", from, err)
 	}

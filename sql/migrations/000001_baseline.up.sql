@@ -3878,7 +3878,7 @@ END $$;
 --          no group reads.
 --   false  'retention' (retentionSeconds): deletes messages, consumed or not.
 --          'completed' (completedRetentionSeconds): deletes messages behind every cursor.
---          Both need retentionEnabled.
+--          Without retentionEnabled, only the latter applies, with p_completed.
 --
 -- p_above: NULL, or a seq above which the swept part of the log is examined again for messages that
 -- were kept before.
@@ -3895,7 +3895,7 @@ END $$;
 --
 -- Returns the counts by rule (sql/schema/queue_sweep.sql). more: another step may find work. seen:
 -- with p_above, where the next step goes on. groups, ready_in: the moved cursors, from move_cursors.
-CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint)
+CREATE FUNCTION belfry.sweep_partition(p_queue bigint, p_partition bigint, p_evict boolean, p_limit bigint, p_above bigint, p_completed bigint DEFAULT 0)
 RETURNS TABLE (
     skipped bigint, retention bigint, completed bigint, evicted bigint, expired bigint, unread bigint, more boolean, seen bigint,
     groups bigint[], ready_in float8[]
@@ -3925,8 +3925,8 @@ DECLARE
     rule record;
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    SELECT k.retention_enabled, k.retention_seconds, k.completed_retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds,
-           k.dead_letter_expired
+    SELECT k.retention_enabled, k.retention_seconds, k.max_wait_time_seconds, k.expire_after_seconds, k.dead_letter_expired,
+           CASE WHEN k.retention_enabled THEN k.completed_retention_seconds ELSE p_completed END AS completed_retention_seconds
       INTO q
       FROM belfry.queue k
      WHERE k.id = p_queue AND k.deleted_at IS NULL
@@ -3958,7 +3958,7 @@ BEGIN
           FROM (VALUES (1, 'expired', q.expire_after_seconds, p_evict),
                        (2, 'evicted', q.max_wait_time_seconds, p_evict),
                        (3, 'retention', q.retention_seconds, q.retention_enabled AND NOT p_evict),
-                       (4, 'completed', q.completed_retention_seconds, q.retention_enabled AND NOT p_evict))
+                       (4, 'completed', q.completed_retention_seconds, NOT p_evict))
                AS r(nth, name, seconds, wanted)
          WHERE r.wanted AND r.seconds > 0
          ORDER BY r.nth
@@ -4367,4 +4367,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'df1561308b0b7e0048ca9928bbd6b4f8cace0f049575c1420c73b384c769121c';
+COMMENT ON FUNCTION belfry.baseline() IS 'af21f3175059950ab12c8a274a03169b19b505bd6453b81cdff4c721361594c1';

@@ -138,7 +138,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool)
 		deps.DeadLetters, deps.Traces = deadletter.New(pool, nil, &events.Bus{}, log), trace.New(pool, nil, "")
 		deps.Resources, deps.Queues, deps.Live, deps.GroupReader, deps.Progress = all, all, all, groups, groups
-		deps.Problems, deps.Explainer, deps.Owners, deps.Streams, deps.Audit = problem.New(pool), explain.New(pool), owner.New(pool), streams.New(pool), auditlog.New(pool, log)
+		deps.Problems, deps.Explainer, deps.Owners, deps.Streams, deps.Audit = problem.New(pool), explain.New(pool, 0), owner.New(pool), streams.New(pool), auditlog.New(pool, log)
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})

@@ -57,7 +57,7 @@ func newService(t *testing.T) *service {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	bus := &events.Bus{}
-	h := &service{pool: pool, catalog: catalog.New(pool, nil, bus, zap.NewNop()), letters: deadletter.New(pool, nil, bus, zap.NewNop()), explainer: explain.New(pool)}
+	h := &service{pool: pool, catalog: catalog.New(pool, nil, bus, zap.NewNop()), letters: deadletter.New(pool, nil, bus, zap.NewNop()), explainer: explain.New(pool, 0)}
 	for limit := range h.stores {
 		for i := range h.stores[limit] {
 			defaults := queue.DefaultDefaults()

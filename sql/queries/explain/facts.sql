@@ -1,5 +1,6 @@
 -- Reads what decides whether a consumer group receives messages of a partition. $1 queue, $2
--- partition, $3 group, $4 transaction id (NULL: no message is asked for). Returns one row; the columns
+-- partition, $3 group, $4 transaction id (NULL: no message is asked for),
+-- $5 completedRetentionSeconds of queues without options of their own. Returns one row; the columns
 -- of what does not exist are NULL. The cost does not grow with the partitions. It grows with the dead
 -- letters that the cursor skips.
 --
@@ -23,7 +24,7 @@ SELECT statement_timestamp() AS now, q.id IS NOT NULL AS queue_exists, p.id IS N
   LEFT JOIN LATERAL (
         SELECT q.id, q.namespace, q.task, q.paused, q.delayed_processing, q.window_buffer, q.expire_after_seconds, q.max_deliveries,
                CASE WHEN q.retention_enabled THEN q.retention_seconds END AS retention_seconds,
-               CASE WHEN q.retention_enabled THEN q.completed_retention_seconds END AS completed_retention_seconds, q.max_wait_time_seconds,
+               CASE WHEN q.retention_enabled THEN q.completed_retention_seconds ELSE $5::bigint END AS completed_retention_seconds, q.max_wait_time_seconds,
                statement_timestamp() - make_interval(secs => nullif(q.expire_after_seconds, 0)) AS expired_before
           FROM belfry.queue q WHERE q.name = asked.queue AND q.deleted_at IS NULL OFFSET 0) AS q ON true
   LEFT JOIN LATERAL (

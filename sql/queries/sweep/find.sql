@@ -1,5 +1,5 @@
 -- Finds the partitions of queue $1 in which a sweep has work, among $3 partitions from the name $2
--- on. $4: for eviction, otherwise for retention. It reads one message of each partition. Returns
+-- on. $4: for eviction, otherwise for retention; $5 is completedRetentionSeconds of a queue without options of its own. It reads one message of each partition. Returns
 -- the number of examined partitions, the last name, the partitions with work, and the partitions
 -- with messages kept for a dead letter. No row: the queue does not exist.
 SELECT count(*) AS looked, coalesce(max(s.name), '') AS last_name,
@@ -14,8 +14,8 @@ SELECT count(*) AS looked, coalesce(max(s.name), '') AS last_name,
           FROM (SELECT q.id,
                        statement_timestamp() - make_interval(secs => least(nullif(q.max_wait_time_seconds, 0), 3153600000)) AS wait_at,
                        statement_timestamp() - make_interval(secs => least(nullif(q.expire_after_seconds, 0), 3153600000)) AS expired_at,
-                       statement_timestamp() - make_interval(secs => least(nullif(q.retention_seconds, 0), 3153600000)) AS old_at,
-                       statement_timestamp() - make_interval(secs => least(nullif(q.completed_retention_seconds, 0), 3153600000)) AS done_at
+                       statement_timestamp() - make_interval(secs => CASE WHEN q.retention_enabled THEN least(nullif(q.retention_seconds, 0), 3153600000) END) AS old_at,
+                       statement_timestamp() - make_interval(secs => least(nullif(CASE WHEN q.retention_enabled THEN q.completed_retention_seconds ELSE $5::bigint END, 0), 3153600000)) AS done_at
                   FROM belfry.queue q WHERE q.id = $1::bigint AND q.deleted_at IS NULL OFFSET 0) AS k
          CROSS JOIN LATERAL (
                 SELECT p.id, p.name, p.trimmed, greatest(p.swept, p.trimmed) AS swept
