@@ -22,7 +22,7 @@ func DoctorConfig(cfg config.Config, sealer *seal.Sealer) doctor.Config {
 	}
 	return doctor.Config{
 		URL: cfg.Database.DirectURL(), PoolURL: cfg.Database.URL, PerInstance: perInstance, Sealer: sealer,
-		Version: Version(), Now: time.Now, Limits: doctor.DefaultLimits(),
+		Retention: cfg.Retention.Completed, Version: Version(), Now: time.Now, Limits: doctor.DefaultLimits(),
 	}
 }
 

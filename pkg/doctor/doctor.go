@@ -24,11 +24,13 @@ type Limits struct {
 	InboxAge time.Duration
 	// GroupAge is how old a ready message may be in a queue without maxWaitTimeSeconds.
 	GroupAge time.Duration
+	// CompletedRows is how many messages that every group has passed a queue may keep for ever.
+	CompletedRows int64
 }
 
 // DefaultLimits returns the bounds that docs/runbook.md names.
 func DefaultLimits() Limits {
-	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, GroupAge: time.Hour}
+	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, GroupAge: time.Hour, CompletedRows: 100_000}
 }
 
 // Config says what is examined.
@@ -39,6 +41,8 @@ type Config struct {
 	PerInstance int64
 	// Sealer has the encryption keys of the program.
 	Sealer *seal.Sealer
+	// Retention is retention.completed of the program.
+	Retention time.Duration
 	// Version is the version of the program.
 	Version string
 	// Process is the server, or nil.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/doctor"
@@ -53,4 +54,43 @@ func TestADatabaseWithoutTheSchema(t *testing.T) {
 	require.Equal(t, doctor.Unknown, found["sequencer"].Result)
 	require.Contains(t, found["sequencer"].Found, "belfry.inbox")
 	require.Equal(t, doctor.OK, found["listen"].Result)
+}
+
+// Rows that every group has passed are shown with their size, age and retention. Many rows that are kept for ever are a
+// warning that names the setting. What a group has not passed, or no group reads, does not count.
+func TestRowsThatEveryGroupHasPassed(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(t.Context())) }()
+	run := func(statement string) {
+		_, err := conn.Exec(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
+	finding := func(retention time.Duration) doctor.Finding {
+		cfg := doctor.Config{URL: secret.Secret(dsn), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits(), Retention: retention}
+		cfg.Limits.CompletedRows = 2
+		for _, f := range doctor.New(cfg).Run(t.Context()).Checks {
+			if f.Code == "completed_rows" {
+				return f
+			}
+		}
+		return doctor.Finding{}
+	}
+	run(`INSERT INTO belfry.queue (name) VALUES ('orders'), ('unread')`)
+	run(`INSERT INTO belfry.partition (queue_id, name, last_seq) SELECT q.id, 'Default', 3 FROM belfry.queue q`)
+	run(`INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
+		SELECT p.id, n, now() - interval '2 days', gen_random_uuid(), n::text, '{}' FROM belfry.partition p, generate_series(1, 3) n`)
+	require.Equal(t, doctor.OK, finding(0).Result)
+	run(`INSERT INTO belfry.consumer_group (queue_id, name) SELECT q.id, n FROM belfry.queue q, unnest('{fast,slow}'::text[]) n WHERE q.name = 'orders'`)
+	run(`INSERT INTO belfry.cursor (partition_id, group_id, committed)
+		SELECT p.id, g.id, CASE g.name WHEN 'fast' THEN 3 ELSE 2 END FROM belfry.partition p JOIN belfry.consumer_group g ON g.queue_id = p.queue_id`)
+	got := finding(0)
+	require.Equal(t, doctor.Warning, got.Result, got.Found)
+	require.Regexp(t, `queue "orders" has 2 \(about .*\), the oldest pushed 48h0m\ds ago, and keeps them for ever\.$`, got.Found)
+	require.Contains(t, got.Do[0], "retention.completed")
+	got = finding(168 * time.Hour)
+	require.Equal(t, doctor.OK, got.Result, got.Found)
+	require.Contains(t, got.Found, "keeps them for 168h0m0s")
 }

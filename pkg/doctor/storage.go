@@ -24,13 +24,17 @@ const (
 	minFree, minFreePercent = 2 << 30, 10
 )
 
-var sqlTables = sql.Query("doctor/tables")
+var (
+	sqlTables    = sql.Query("doctor/tables")
+	sqlCompleted = sql.Query("doctor/completed")
+)
 
 // storageChecks examine how the database stores.
 var storageChecks = []check{
 	{"lossy_settings", "With these settings a crash or a power cut loses acknowledged messages, or damages the database.", checkLossy},
 	{"autovacuum", "Without autovacuum the tables of Belfry grow and its statements slow down.", checkAutovacuum},
 	{"dead_rows", "Dead rows that stay make reads slower and tables larger.", checkDeadRows},
+	{"completed_rows", "Messages that every group has passed take room until a sweep deletes them.", checkCompleted},
 	{"disk_room", "A full disk stops Postgres.", checkDisk},
 }
 
@@ -149,6 +153,51 @@ func checkDeadRows(ctx context.Context, e *exam) outcome {
 	return warning("%s.", strings.Join(bloated, "; ")).advise(
 		"See held_snapshot and replication_slots: they stop vacuum.", "VACUUM (VERBOSE) belfry.cursor, belfry.partition, belfry.message, belfry.inbox;",
 		"Raise autovacuum_max_workers, or lower autovacuum_vacuum_cost_delay.")
+}
+
+// completedRows are the messages of a queue that every group has passed. The statement describes the columns.
+type completedRows struct {
+	queue            string
+	stored           int64
+	age              float64
+	kept, bytesOfRow int64
+}
+
+func (c *completedRows) String() string {
+	until := "for ever"
+	if c.kept > 0 {
+		until = "for " + (time.Duration(c.kept) * time.Second).String()
+	}
+	return fmt.Sprintf("queue %q has %d (about %s), the oldest pushed %s ago, and keeps them %s",
+		c.queue, c.stored, size(c.stored*c.bytesOfRow), duration(c.age).Round(time.Second), until)
+}
+
+// checkCompleted complains about queues that keep such rows for ever, once they are many.
+func checkCompleted(ctx context.Context, e *exam) outcome {
+	queues, err := collect(ctx, e, sqlCompleted, func(row pgx.CollectableRow) (c completedRows, err error) {
+		return c, row.Scan(&c.queue, &c.stored, &c.age, &c.kept, &c.bytesOfRow)
+	}, int64(e.Retention.Seconds()))
+	if err != nil {
+		return failed(err)
+	}
+	var found, steps []string
+	result := OK
+	for i := range queues {
+		c := &queues[i]
+		found = append(found, c.String())
+		if c.kept == 0 && c.stored >= e.Limits.CompletedRows {
+			result = Warning
+			steps = append(steps, fmt.Sprintf("belfry queue configure %s --option retentionEnabled=true --option completedRetentionSeconds=604800", c.queue))
+		}
+	}
+	if len(found) == 0 {
+		return fine("No message is stored that every group has passed.")
+	}
+	o := outcome{result: result, found: "Messages that every group has passed: " + strings.Join(found, "; ") + "."}
+	if result == OK {
+		return o
+	}
+	return o.advise(append([]string{"Set retention.completed of every server, for queues without retentionEnabled."}, steps...)...)
 }
 
 // checkDisk examines the disk of the database if this machine has it. Postgres itself does not tell how
