@@ -53,7 +53,8 @@ func newDevCmd() *cobra.Command {
 		Long: `Run the server with a private Postgres, for development. The data is kept between
 runs. The programs of Postgres come from BELFRY_PG_BIN, PATH or the usual folders. If
 the machine has none, they are downloaded once. Postgres listens only on 127.0.0.1 and
-needs no password.
+needs no password. The server listens on 127.0.0.1 too, unless --http-addr names a host:
+0.0.0.0:6632 is every address.
 
 Ctrl-C stops the server, then Postgres. A second Ctrl-C exits at once; the next run
 cleans up.`,
@@ -124,6 +125,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 	if cfg.Spool.Dir == spool.DefaultConfig().Dir {
 		cfg.Spool.Dir = filepath.Join(cluster.Dir(), "spool")
 	}
+	cfg.HTTP.Addr = onLoopback(cfg.HTTP.Addr)
 	cfg.HTTP.DrainDelay = 0 // there is no load balancer
 	if cfg.Encryption.Key == "" && cfg.Encryption.Keys == "" {
 		key, err := devKey(cluster.Dir())
@@ -155,6 +157,14 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 		err = fmt.Errorf("%w; or run \"belfry dev --fresh\", which deletes the data of earlier runs", err)
 	}
 	return errors.Join(unlessStopped(ctx, err), greeting)
+}
+
+// onLoopback returns an address without a host as one of this machine only.
+func onLoopback(addr string) string {
+	if host, port, err := net.SplitHostPort(addr); err == nil && host == "" {
+		return net.JoinHostPort("127.0.0.1", port)
+	}
+	return addr
 }
 
 // unlessStopped returns nil for an error that only means that ctx ended, as after a stop

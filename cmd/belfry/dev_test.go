@@ -77,6 +77,8 @@ func TestDevRunsTheServerOnItsOwnPostgres(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, key, cfg.Encryption.Key, "encryption works without a setting")
 		require.Zero(t, cfg.HTTP.DrainDelay, "a stop is quick")
+		require.Equal(t, "127.0.0.1:6632", cfg.HTTP.Addr, "others do not reach it")
+		require.Equal(t, "0.0.0.0:7", onLoopback("0.0.0.0:7"), "unless the user says so")
 		require.Equal(t, "150", one(t, cfg.Database.URL.Reveal(), "SHOW max_connections"))
 		ready(&net.TCPAddr{IP: net.IPv6unspecified, Port: 7001})
 		stop()

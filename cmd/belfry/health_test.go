@@ -83,3 +83,19 @@ func TestHealthAsksTheInternalAddress(t *testing.T) {
 	cfg.InternalAddr = "127.0.0.1:2"
 	require.Equal(t, "http://127.0.0.1:2", healthURL(cfg))
 }
+
+// The check of the image asks the server of its own configuration. With TLS no name of the certificate is known then, and
+// no CA, so that server is not verified.
+func TestHealthAsksItsOwnServerWithTLS(t *testing.T) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	for name, value := range map[string]string{"ADDR": server.Listener.Addr().String(), "TLS_CERT_FILE": "/tls.crt", "TLS_KEY_FILE": "/tls.key"} {
+		t.Setenv("BELFRY_HTTP_"+name, value)
+	}
+	code, _, stderr := belfry(t, "health", "--live")
+	require.Zero(t, code, stderr)
+	code, _, stderr = belfry(t, "health", "--url", server.URL)
+	require.Equal(t, 1, code, "a server that is named is verified")
+	require.Contains(t, stderr, "--ca-file")
+}

@@ -66,6 +66,7 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 		return err
 	}
 	logAddresses(log, ln, cfg.HTTP.HasTLS())
+	warnOpen(log, ln.Addr(), cfg)
 	var serving errgroup.Group
 	serving.Go(func() error { return server.Serve(ln) })
 	b := newBuilder(cfg, pool, server, registry, log)
@@ -85,6 +86,20 @@ func logAddresses(log *zap.Logger, ln httpapi.Listeners, tls bool) {
 		fields = append(fields, zap.Stringer("internal_address", ln.Internal.Addr()))
 	}
 	log.Info("listening", fields...)
+}
+
+// warnOpen logs that requests need no token on a port that others may reach.
+func warnOpen(log *zap.Logger, addr net.Addr, cfg config.Config) {
+	tcp, err := net.ResolveTCPAddr("tcp", addr.String())
+	if err == nil && !tcp.IP.IsLoopback() && !authenticated(cfg) {
+		log.Warn(fmt.Sprintf("everybody who reaches %s may read, change and delete everything: set auth.enabled and a key (docs/security.md), "+
+			"or listen on this machine only with --http-addr 127.0.0.1:%d", addr, tcp.Port))
+	}
+}
+
+// authenticated reports whether each request needs a token or a client certificate.
+func authenticated(cfg config.Config) bool {
+	return cfg.Auth.Enabled || cfg.HTTP.TLSClientCAFile != "" && cfg.HTTP.TLSClientAuth == "required"
 }
 
 // start waits for the database, migrates and constructs the rooms.

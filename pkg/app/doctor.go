@@ -36,7 +36,7 @@ func (b builder) doctor(sealer *seal.Sealer, pushes *spool.Spool) *doctor.Doctor
 			return string(state), proof
 		},
 		SpoolDir: b.cfg.Spool.Dir, SpoolHealthy: pushes.Healthy,
-		Authenticated: b.cfg.Auth.Enabled || b.cfg.HTTP.TLSClientCAFile != "" && b.cfg.HTTP.TLSClientAuth == "required",
+		Authenticated: authenticated(b.cfg),
 		Addr:          b.addr,
 	}
 	return doctor.New(examined)
