@@ -58,7 +58,7 @@ func TestGrantsCoverEveryFunction(t *testing.T) {
 	client, admin := p.client("client"), p.role("admin")
 	p.exec(`GRANT belfry_admin TO ` + admin)
 	produce := []string{
-		`INSERT INTO belfry.inbox (queue, payload) VALUES ('q.a', '1')`,
+		`INSERT INTO belfry.inbox (queue, payload) VALUES ('q.a', '1')`, `INSERT INTO belfry.outbox (queue, payload) VALUES ('q.a', '1') RETURNING *`,
 		`SELECT belfry.push('q.a', '1'::json)`, `SELECT belfry.push('q.a', '1'::jsonb)`, `SELECT belfry.push('q.a', '1')`,
 		`SELECT belfry.push_many('q.a', ARRAY['1', '2']::json[])`,
 	}

@@ -3,6 +3,7 @@ package inbox
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
 
@@ -123,4 +124,40 @@ func TestNotifyOffTakesNoLock(t *testing.T) {
 	}
 	require.Zero(t, r.number("SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgqual IS NOT NULL"),
 		"a condition of a trigger is planned by every statement")
+}
+
+// Libraries that map a table write every column, with NULL where the program has no value.
+func TestInsertsOfLibraries(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	producer, other := r.session(), r.session()
+	for _, s := range []session{producer, other} {
+		s.exec(`SET ROLE belfry_producer`)
+	}
+	const insert = `INSERT INTO belfry.outbox (queue, partition, payload, transaction_id, trace_id, visible_at)
+		VALUES ($1, NULL, $2, $3, NULL, NULL) RETURNING *`
+	type order struct {
+		ID int `json:"id"`
+	}
+	tx, err := producer.Begin(testContext(t))
+	require.NoError(t, err)
+	rows, err := tx.Query(testContext(t), insert, "q", order{7}, "one")
+	require.NoError(t, err)
+	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToMap)
+	require.NoError(t, err)
+	require.Equal(t, []any{"q", map[string]any{"id": 7.0}, "one"}, []any{row["queue"], row["payload"], row["transaction_id"]})
+	require.NoError(t, tx.Commit(testContext(t)))
+
+	producer.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', NULL, '2', 'two')`)
+	producer.exec(`SELECT belfry.push('q', $1::json, transaction_id => 'three')`, order{9})
+	producer.exec(`INSERT INTO belfry.inbox (queue, partition, payload) VALUES (repeat('q', 300), NULL, '4')`)
+	for _, s := range []session{producer, other} {
+		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer reads no messages of others")
+		var seen int
+		require.NoError(t, s.QueryRow(testContext(t), `SELECT count(*) FROM belfry.outbox`).Scan(&seen))
+		require.Zero(t, seen, "it has the messages of the open transaction only")
+	}
+	r.runStep()
+	require.Equal(t, []string{"one", "two", "three"}, r.stored("Default"))
+	require.Equal(t, []string{"Default"}, r.texts(`SELECT partition FROM belfry.inbox_rejected`))
 }

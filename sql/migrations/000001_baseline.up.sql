@@ -504,22 +504,27 @@ END $$;
 CREATE TABLE belfry.inbox (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
     queue          text NOT NULL,
-    partition      text NOT NULL DEFAULT 'Default',
+    partition      text DEFAULT 'Default', -- NULL is 'Default' too.
     payload        json NOT NULL,
     transaction_id text,
     trace_id       uuid,
     visible_at     timestamptz,
-    -- The id of the producer's top-level transaction.
-    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- Of the producer's top-level transaction.
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_threshold = -1,
-        -- Truncation would take a lock that producers wait for.
-        vacuum_truncate = false, toast.vacuum_truncate = false);
+        vacuum_truncate = false, toast.vacuum_truncate = false); -- It would take a lock that producers wait for.
 -- Finds rows that were committed after a snapshot without passing older, deleted rows.
 CREATE INDEX inbox_xid ON belfry.inbox (xid);
 CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
     FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_notify();
+
+-- From sql/schema/outbox.sql.
+
+-- The inbox rows of the calling transaction, for libraries that end an INSERT with RETURNING *. In
+-- belfry.inbox a producer reads ids only, because others have messages there.
+CREATE VIEW belfry.outbox WITH (security_barrier) AS SELECT i.id, i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at
+  FROM belfry.inbox i WHERE i.xid = pg_catalog.pg_current_xact_id_if_assigned();
 
 -- From sql/schema/inbox_rejected.sql.
 
@@ -3215,9 +3220,8 @@ $$;
 
 -- From sql/functions/inbox/push.sql.
 
--- Pushes one message when the calling transaction commits. Returns the transaction id: the given
--- one, or a new one. A second message with a transaction id that its partition has already is not
--- stored.
+-- Pushes a message when the calling transaction commits. Returns its transaction id, given or new. A
+-- second message with a transaction id that its partition has already is not stored.
 CREATE FUNCTION belfry.push(
     queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL
@@ -3736,11 +3740,11 @@ BEGIN
     END IF;
     RETURN QUERY SELECT format(s.text, role_name, pg_get_userbyid(o.relowner)) FROM pg_class o, (VALUES
         ('producer consumer admin', 'GRANT USAGE ON SCHEMA belfry TO %I'), ('producer consumer admin', 'GRANT SELECT ON belfry.grants TO %I'),
-        ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox TO %I'),
+        ('producer admin', 'GRANT INSERT (queue, partition, payload, transaction_id, trace_id, visible_at), SELECT (id) ON belfry.inbox, belfry.outbox TO %I'),
         -- Rights on columns: who may UPDATE or DELETE in a whole table may also lock it against everybody.
         ('producer admin', 'GRANT INSERT (target, queue, events, key, condition, payload, columns, strict), UPDATE (events) ON belfry.attachment TO %I'),
         ('producer admin', 'GRANT INSERT (target, queue, event, code, message) ON belfry.attachment_failure TO %I'),
-        ('producer admin', 'GRANT SELECT ON belfry.attachment, belfry.attachment_failure, belfry.attachments TO %I'),
+        ('producer admin', 'GRANT SELECT ON belfry.attachment, belfry.attachment_failure, belfry.attachments, belfry.outbox TO %I'),
         ('producer consumer admin', (SELECT 'GRANT EXECUTE ON FUNCTION ' || string_agg(f.oid::regprocedure::text, ', ' ORDER BY f.oid) || ' TO %I' FROM pg_proc f
             WHERE f.pronamespace = 'belfry'::regnamespace AND (NOT f.prosecdef OR f.proname = 'await') AND f.proname NOT LIKE 'change_pause%')),
         ('consumer admin', 'GRANT EXECUTE ON FUNCTION belfry.subscribe(text, text, text, timestamptz), '
@@ -4367,4 +4371,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'af21f3175059950ab12c8a274a03169b19b505bd6453b81cdff4c721361594c1';
+COMMENT ON FUNCTION belfry.baseline() IS '5662e6a2da27cff7ea77bd5f3dbfde035b331a7dd21ffee24db0fa80b77aa800';

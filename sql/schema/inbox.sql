@@ -4,18 +4,16 @@
 CREATE TABLE belfry.inbox (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
     queue          text NOT NULL,
-    partition      text NOT NULL DEFAULT 'Default',
+    partition      text DEFAULT 'Default', -- NULL is 'Default' too.
     payload        json NOT NULL,
     transaction_id text,
     trace_id       uuid,
     visible_at     timestamptz,
-    -- The id of the producer's top-level transaction.
-    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- Of the producer's top-level transaction.
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_threshold = -1,
-        -- Truncation would take a lock that producers wait for.
-        vacuum_truncate = false, toast.vacuum_truncate = false);
+        vacuum_truncate = false, toast.vacuum_truncate = false); -- It would take a lock that producers wait for.
 -- Finds rows that were committed after a snapshot without passing older, deleted rows.
 CREATE INDEX inbox_xid ON belfry.inbox (xid);
 CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox

@@ -38,6 +38,7 @@ history_instance: belfry_admin ACCESS EXCLUSIVE
 inbox: belfry_admin ACCESS EXCLUSIVE
 inbox_rejected: belfry_admin ACCESS EXCLUSIVE
 message: belfry_admin ACCESS EXCLUSIVE
+outbox: belfry_admin ACCESS EXCLUSIVE, belfry_producer ACCESS SHARE
 partition: belfry_admin ACCESS EXCLUSIVE
 queue: belfry_admin ACCESS EXCLUSIVE
 queue_grant: belfry_admin ACCESS EXCLUSIVE

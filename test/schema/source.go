@@ -39,6 +39,7 @@ var first = []string{
 	"schema/channel_key.sql",
 	"functions/inbox/inbox_notify.sql",
 	"schema/inbox.sql",
+	"schema/outbox.sql",
 	"schema/inbox_rejected.sql",
 	"functions/attach/is_utf8.sql",
 	"functions/attach/owns_table.sql",

@@ -1,6 +1,5 @@
--- Pushes one message when the calling transaction commits. Returns the transaction id: the given
--- one, or a new one. A second message with a transaction id that its partition has already is not
--- stored.
+-- Pushes a message when the calling transaction commits. Returns its transaction id, given or new. A
+-- second message with a transaction id that its partition has already is not stored.
 CREATE FUNCTION belfry.push(
     queue text, payload json, partition text DEFAULT 'Default', transaction_id text DEFAULT NULL,
     delay interval DEFAULT NULL, trace_id uuid DEFAULT NULL, visible_at timestamptz DEFAULT NULL

@@ -5,7 +5,7 @@ WITH ordered AS MATERIALIZED (
       FROM belfry.inbox i WHERE $1::text IS NOT NULL ORDER BY i.id LIMIT $2::bigint
 )
 SELECT CASE WHEN coalesce(o.nth, 1) = 1 THEN pg_current_snapshot()::text END AS snapshot,
-       o.id, i.queue, i.partition,
+       o.id, i.queue, coalesce(i.partition, 'Default') AS partition,
        CASE WHEN octet_length(i.payload::text) <= $3::bigint THEN i.payload::text END AS payload,
        octet_length(i.payload::text) AS bytes, coalesce(i.transaction_id, '') AS transaction_id, i.trace_id,
        CASE WHEN isfinite(i.visible_at) THEN i.visible_at END AS visible_at,

@@ -6,6 +6,6 @@ WITH gone AS (
 )
 INSERT INTO belfry.inbox_rejected
        (id, queue, partition, payload, transaction_id, trace_id, visible_at, inserted_at, code, reason)
-SELECT g.id, g.queue, g.partition, g.payload, g.transaction_id, g.trace_id, g.visible_at, g.inserted_at, w.code, w.reason
+SELECT g.id, g.queue, coalesce(g.partition, 'Default'), g.payload, g.transaction_id, g.trace_id, g.visible_at, g.inserted_at, w.code, w.reason
   FROM unnest($1::bigint[], $2::text[], $3::text[]) AS w(id, code, reason)
   JOIN gone g ON g.id = w.id
