@@ -3,7 +3,9 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +26,7 @@ func TestDocumentation(t *testing.T) {
 	}
 	written, err := os.ReadFile(path)
 	require.NoError(t, err)
+	require.Equal(t, 1, strings.Count(text, "token for the server (env BELFRY_TOKEN; else the context)"), "a common flag is described once")
 	require.Equal(t, strings.Split(text, "\n"), strings.Split(string(written), "\n"), "run: go test ./cmd/belfry -run TestDocumentation -update")
 }
 
@@ -52,7 +55,14 @@ func documentation() string {
 	var out strings.Builder
 	out.WriteString(introduction)
 	root := newRootCmd()
-	out.WriteString("| command | purpose |\n|---|---|\n")
+	common := commonFlags(root)
+	out.WriteString("## Common flags\n\nMost commands that speak to a server have these flags. The section of a command names those that it has.\n")
+	header := flagHeader
+	for _, row := range slices.Sorted(maps.Keys(common)) {
+		out.WriteString(header + row)
+		header = ""
+	}
+	out.WriteString("\n## Commands\n\n| command | purpose |\n|---|---|\n")
 	each(root, func(c *cobra.Command) {
 		fmt.Fprintf(&out, "| [`%s`](#%s) | %s |\n", c.CommandPath(), strings.ReplaceAll(c.CommandPath(), " ", "-"), c.Short)
 	})
@@ -67,7 +77,7 @@ func documentation() string {
 		if c.Example != "" {
 			fmt.Fprintf(&out, "\n```sh\n%s\n```\n", strings.TrimRight(unindent(c.Example), "\n"))
 		}
-		flags(&out, c)
+		flags(&out, c, common)
 	})
 	return out.String()
 }
@@ -89,22 +99,54 @@ func unindent(text string) string {
 	return strings.TrimPrefix(strings.ReplaceAll(text, "\n  ", "\n"), "  ")
 }
 
-func flags(out *strings.Builder, c *cobra.Command) {
-	header := "\n| flag | default | meaning |\n|---|---|---|\n"
-	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" {
-			return
-		}
-		out.WriteString(header)
-		header = ""
-		name := "`--" + f.Name + "`"
-		if f.Shorthand != "" {
-			name = "`-" + f.Shorthand + "`, " + name
-		}
-		value := ""
-		if f.DefValue != "" && f.DefValue != "[]" {
-			value = "`" + f.DefValue + "`"
-		}
-		fmt.Fprintf(out, "| %s | %s | %s |\n", name, value, strings.ReplaceAll(f.Usage, "|", "\\|"))
+const flagHeader = "\n| flag | default | meaning |\n|---|---|---|\n"
+
+// shared is the number of commands from which on a flag is common.
+const shared = 30
+
+// commonFlags returns the rows of the flags that at least shared commands have with the same default and meaning.
+func commonFlags(root *cobra.Command) map[string]bool {
+	counts, common := map[string]int{}, map[string]bool{}
+	each(root, func(c *cobra.Command) {
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			counts[flagRow(f)]++
+			common[flagRow(f)] = true
+		})
 	})
+	maps.DeleteFunc(common, func(row string, _ bool) bool { return row == "" || counts[row] < shared })
+	return common
+}
+
+// flags writes the flags of a command. Of the common ones it writes the names, because not every command has all.
+func flags(out *strings.Builder, c *cobra.Command, common map[string]bool) {
+	header := flagHeader
+	var names []string
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		switch row := flagRow(f); {
+		case common[row]:
+			names = append(names, "`--"+f.Name+"`")
+		case row != "":
+			out.WriteString(header + row)
+			header = ""
+		}
+	})
+	if len(names) > 0 {
+		fmt.Fprintf(out, "\nAlso %s: see [above](#common-flags).\n", strings.Join(names, ", "))
+	}
+}
+
+// flagRow returns the row of a flag in a table, or "" if the page does not show the flag.
+func flagRow(f *pflag.Flag) string {
+	if f.Hidden || f.Name == "help" {
+		return ""
+	}
+	name := "`--" + f.Name + "`"
+	if f.Shorthand != "" {
+		name = "`-" + f.Shorthand + "`, " + name
+	}
+	value := ""
+	if f.DefValue != "" && f.DefValue != "[]" {
+		value = "`" + f.DefValue + "`"
+	}
+	return fmt.Sprintf("| %s | %s | %s |\n", name, value, strings.ReplaceAll(f.Usage, "|", "\\|"))
 }
