@@ -14,7 +14,7 @@
 //     that id, and the answer never contains the text.
 //
 // The package openapi describes what each route accepts and answers. GET
-// /openapi.json serves that document, and docs/http-reference.md is made from it.
+// /openapi.json serves that document, and docs/http-reference.md and docs/http are made from it.
 //
 // Importable from floor 5 upwards.
 package httpapi

@@ -1,6 +1,6 @@
-// Command reference makes two files from the parts of the OpenAPI document in
-// pkg/httpapi/openapi: openapi.json, which the server sends, and
-// docs/http-reference.md. Run it with go generate ./pkg/httpapi/openapi after a
+// Command reference makes files from the parts of the OpenAPI document in
+// pkg/httpapi/openapi: openapi.json, which the server sends,
+// docs/http-reference.md, and a page for each subject in docs/http. Run it with go generate ./pkg/httpapi/openapi after a
 // change of a part. Its test fails when a file is out of date.
 package main
 
@@ -21,14 +21,13 @@ func derived() (map[string][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("merging the parts: %w", err)
 	}
-	page, err := reference(document)
+	text, err := reference(document)
 	if err != nil {
-		return nil, fmt.Errorf("writing the page: %w", err)
+		return nil, fmt.Errorf("writing the reference: %w", err)
 	}
-	return map[string][]byte{
-		"pkg/httpapi/openapi/openapi.json": document,
-		"docs/http-reference.md":           page,
-	}, nil
+	files := split(string(text))
+	files["pkg/httpapi/openapi/openapi.json"] = document
+	return files, nil
 }
 
 func run() error {

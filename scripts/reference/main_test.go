@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,7 +15,9 @@ func TestDerivedFilesAreUpToDate(t *testing.T) {
 	t.Parallel()
 	files, err := derived()
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	written, err := filepath.Glob("../../docs/http/*")
+	require.NoError(t, err)
+	require.Len(t, files, 2+len(written), "docs/http has other files than the generated ones")
 	for name, want := range files {
 		got, err := os.ReadFile(filepath.Join("../..", filepath.FromSlash(name)))
 		require.NoError(t, err)
@@ -51,23 +54,33 @@ func TestReference(t *testing.T) {
 	require.NotContains(t, text, "Unused")
 }
 
-// Every link on the page names a heading of the page.
+// Every link of a page names a heading, of that page or of another one.
 func TestLinksNameHeadings(t *testing.T) {
 	t.Parallel()
 	files, err := derived()
 	require.NoError(t, err)
-	page := string(files["docs/http-reference.md"])
+	delete(files, "pkg/httpapi/openapi/openapi.json")
 	headings := map[string]bool{}
-	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
-		require.False(t, headings[anchor(heading[1])], "two headings %q", heading[1])
-		headings[anchor(heading[1])] = true
+	for file, page := range files {
+		require.Less(t, strings.Count(string(page), "\n"), 1200, "%s is longer than a reader finds anything in", file)
+		require.Zero(t, strings.Count(string(page), "\n```")%2, "every block of code of %s ends", file)
+		for _, heading := range headingLine.FindAllStringSubmatch(string(page), -1) {
+			place := file + "#" + anchor(heading[1])
+			require.False(t, headings[place], "two headings %q", place)
+			headings[place] = true
+		}
 	}
-	links := regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(page, -1)
-	require.NotEmpty(t, links)
-	for _, link := range links {
-		require.True(t, headings[link[1]], link[1])
+	for file, page := range files {
+		links := regexp.MustCompile(`\]\(([^)#]*)#([^)]*)\)`).FindAllStringSubmatch(string(page), -1)
+		require.NotEmpty(t, links)
+		for _, link := range links {
+			target := file
+			if link[1] != "" {
+				target = path.Join(path.Dir(file), link[1])
+			}
+			require.True(t, headings[target+"#"+link[2]], "%s links %s", file, link[0])
+		}
 	}
-	require.Zero(t, strings.Count(page, "\n```")%2, "every block of code ends")
 }
 
 const sample = `{

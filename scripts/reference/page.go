@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// page is the text of docs/http-reference.md, as far as it is written.
+// page is the text of the reference, as far as it is written. See split for its files.
 type page struct {
 	strings.Builder
 	root node
@@ -26,14 +26,14 @@ type endpoint struct {
 // methods are the members of a path item that are endpoints. The others, such as parameters, are not.
 var methods = []string{"get", "put", "post", "delete", "head", "options", "patch"}
 
-// reference returns docs/http-reference.md for an OpenAPI document, or an error if the document is not readable.
+// reference returns the text of the reference for an OpenAPI document, or an error if the document is not readable.
 func reference(document []byte) ([]byte, error) {
 	var parsed yaml.Node
 	if err := yaml.Unmarshal(document, &parsed); err != nil {
 		return nil, err
 	}
 	p := &page{root: node{parsed.Content[0]}, described: map[string]string{}}
-	p.line("<!-- Generated from the YAML files of pkg/httpapi/openapi by go generate ./pkg/httpapi/openapi. Do not edit. -->\n")
+	p.WriteString(generated)
 	p.line("# HTTP reference\n")
 	p.line("%s\n", p.root.get("info", "description").text())
 	p.line("`GET /openapi.json` serves this reference as an OpenAPI 3.1 document.\n")

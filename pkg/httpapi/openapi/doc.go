@@ -5,7 +5,7 @@
 // values in one place are an error.
 //
 // go generate merges the parts, in the order of the tags, into openapi.json, which
-// the server sends, and makes docs/http-reference.md from them. A test fails when
+// the server sends, and makes docs/http-reference.md and docs/http from them. A test fails when
 // one of these files is out of date.
 //
 // test/contract compares the routes, and every answer of the integration tests,
