@@ -14,10 +14,12 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 )
 
-// lenient accepts everything that the server accepts in payloads, and keeps their bytes.
+// lenient accepts everything that the server accepts in payloads, and keeps their bytes. It matches names as encoding/json does.
 var lenient = json.JoinOptions(
+	json.MatchCaseInsensitiveNames(true), jsonv1.MatchCaseSensitiveDelimiter(true),
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true),
 )
 
@@ -34,7 +36,7 @@ type Request struct {
 // Do sends a request and decodes the JSON of the answer into into. A nil into discards the answer, and a *[]byte gets it as
 // it is. An empty answer, such as 204, leaves into unchanged. Any status but 2xx is an *Error.
 //
-// The names in the JSON and in into must be equal, in upper and lower case. Do repeats GET, HEAD, PUT and DELETE as the
+// The names in the JSON and in into are compared as encoding/json does: without regard to case if none is equal. Do repeats GET, HEAD, PUT and DELETE as the
 // package says. It repeats other methods only after 429 and 503, and if the server
 // was not reached. It blocks until there is an answer, until RetryFor has passed, or until ctx ends.
 func (c *Client) Do(ctx context.Context, request Request, into any) error {

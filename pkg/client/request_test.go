@@ -343,3 +343,22 @@ func TestTransactionsAreAppliedOrRefused(t *testing.T) {
 	require.ErrorContains(t, err, "Invalid or expired lease")
 	require.Len(t, b.partitions[1].messages, 1)
 }
+
+// Do finds members as encoding/json does: first by the exact name, then without regard to case.
+func TestDoMatchesNamesLikeEncodingJSON(t *testing.T) {
+	t.Parallel()
+	const text = `{"name":"orders","PENDING":3,"exact":1,"consumer_group":"no"}`
+	c := connect(t, answering(func(*http.Request) (int, http.Header, string) { return 200, nil, text }))
+	type answer struct {
+		Name          string
+		Pending       int
+		Exact         int
+		Same          int `json:"exact"`
+		ConsumerGroup string
+	}
+	var got, want answer
+	require.NoError(t, json.Unmarshal([]byte(text), &want))
+	require.Equal(t, answer{Name: "orders", Pending: 3, Same: 1}, want)
+	require.NoError(t, c.Do(t.Context(), client.Request{Path: "/any"}, &got))
+	require.Equal(t, want, got)
+}
