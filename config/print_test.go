@@ -2,6 +2,9 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -142,4 +145,19 @@ func TestEncryptionKeyIsNeverShown(t *testing.T) {
 	_, err = Load(Options{Environ: []string{"QUEEN_ENCRYPTION_KEY=" + key + "zz"}})
 	require.ErrorContains(t, err, "encryption.key must be 64 hexadecimal digits")
 	require.NotContains(t, err.Error(), key)
+}
+
+// docs/operations.md and the comment of belfry.yaml list every secret.
+func TestDocsListEverySecret(t *testing.T) {
+	t.Parallel()
+	for file, name := range map[string]string{"../docs/operations.md": "`%s`", "belfry.yaml": "%s"} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		list := regexp.MustCompile(`(?s)\*\*Secrets\.\*\* .*? are secrets\.|# A secret \(.*?\)`).FindString(string(text))
+		for _, k := range allKeys() {
+			if k.isSecret() {
+				require.Contains(t, list, fmt.Sprintf(name, k.name), file)
+			}
+		}
+	}
 }

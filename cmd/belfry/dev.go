@@ -59,7 +59,8 @@ needs no password. The server listens on 127.0.0.1 too, unless --http-addr names
 Ctrl-C stops the server, then Postgres. A second Ctrl-C exits at once; the next run
 cleans up.`,
 		Example: `  belfry dev
-  belfry dev --fresh --http-addr :7000`,
+  belfry dev --fresh --http-addr :7000
+  belfry dev --data ./pgdata --http-addr 127.0.0.1:7000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withServerLogger(cmd, func(ctx context.Context, cfg config.Config, log *zap.Logger) error {
@@ -68,7 +69,7 @@ cleans up.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&opts.dataDir, "data-dir", "", "folder of the private Postgres (default: a folder of the user, printed at start)")
+	cmd.Flags().StringVar(&opts.dataDir, "data", "", "folder of the private Postgres (default: a folder of the user, printed at start)")
 	cmd.Flags().IntVar(&opts.pgPort, "pg-port", 0, "port of the private Postgres, 0 for a free one")
 	cmd.Flags().BoolVar(&opts.fresh, "fresh", false, "delete the data of earlier runs first")
 	return cmd

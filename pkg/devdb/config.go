@@ -77,16 +77,28 @@ func (c Config) arguments(data string, port int) []string {
 	return args
 }
 
-// DefaultDir returns the folder of the cluster of `belfry dev`: a folder of the user, or,
-// for root, a folder that the account of Postgres can reach. It fails when the user has no
-// home folder.
+// DefaultDir returns the folder of the cluster of `belfry dev`: a folder of the user. Postgres
+// does not run as root. So root gets /var/lib/belfry/dev if the account of Postgres may not
+// enter its home folder. It fails when the user has no home folder.
 func DefaultDir() (string, error) {
-	if os.Geteuid() == 0 {
-		return "/var/lib/belfry/dev", nil
+	dir, err := userDir()
+	if os.Geteuid() != 0 {
+		return dir, err
 	}
+	if err == nil {
+		as, err := accountFor(filepath.Join(dir, dataName))
+		if err == nil && as.closedParent(dir) == "" {
+			return dir, nil
+		}
+	}
+	return "/var/lib/belfry/dev", nil
+}
+
+// userDir returns the folder of a user for the cluster.
+func userDir() (string, error) {
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return "", fmt.Errorf("finding a folder for the cluster (name one with --data-dir): %w", err)
+		return "", fmt.Errorf("finding a folder for the cluster (name one with --data): %w", err)
 	}
 	if runtime.GOOS == "darwin" {
 		return filepath.Join(home, "Library", "Application Support", "belfry", "dev"), nil

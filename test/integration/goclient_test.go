@@ -293,3 +293,54 @@ func TestGoClientPausesARetry(t *testing.T) {
 		require.GreaterOrEqual(t, at[i+1].Sub(at[i]), pause)
 	}
 }
+
+// An operator's program configures, redrives, seeks and deletes with typed calls.
+func TestGoClientAdministers(t *testing.T) {
+	t.Parallel()
+	c, ctx := goClient(t, start(t)), t.Context()
+	set, err := c.Configure(ctx, goclient.Queue{Name: "a/b", Namespace: "shop", Options: map[string]any{"leaseTime": 7}})
+	require.NoError(t, err)
+	require.EqualValues(t, 7, set.Options["leaseTime"])
+
+	_, err = c.PushMany(ctx, []goclient.Item{{Queue: "a/b", TransactionID: "one", Payload: 1}, {Queue: "a/b", TransactionID: "two", Payload: 2}})
+	require.NoError(t, err)
+	pop := func() *goclient.Raw {
+		t.Helper()
+		got, err := c.Pop(ctx, goclient.PopOptions{Queue: "a/b", Group: "g", Batch: 1})
+		require.NoError(t, err)
+		require.Len(t, got, 1)
+		return got[0]
+	}
+	first := pop()
+	_, err = c.Ack(ctx, goclient.Ack{TransactionID: first.TransactionID, PartitionID: first.PartitionID, LeaseID: first.LeaseID, Group: "g", Status: goclient.DeadLettered})
+	require.NoError(t, err)
+	which := goclient.Redrive{Queue: "a/b", Group: "g", TransactionID: "one", DryRun: true}
+	counted, err := c.Redrive(ctx, which)
+	require.NoError(t, err)
+	require.Equal(t, 1, counted.Matched)
+	require.Zero(t, counted.Redriven)
+	which.DryRun = false
+	redriven, err := c.Redrive(ctx, which)
+	require.NoError(t, err)
+	require.Equal(t, goclient.Redriven{Matched: 1, Redriven: 1}, redriven)
+	require.Equal(t, "one", pop().TransactionID)
+
+	for _, to := range []goclient.SeekTo{{End: true}, {After: time.Now().Add(-time.Hour)}, {Beginning: true}} {
+		moved, err := c.SeekGroup(ctx, "a/b", "g", to)
+		require.NoError(t, err)
+		require.Equal(t, 1, moved)
+	}
+	require.Equal(t, "one", pop().TransactionID)
+	_, err = c.SeekGroup(ctx, "a/b", "g", goclient.SeekTo{})
+	require.ErrorIs(t, err, goclient.ErrInvalid)
+	for _, want := range []int{1, 0} {
+		deleted, err := c.DeleteGroup(ctx, "a/b", "g")
+		require.NoError(t, err)
+		require.Equal(t, want, deleted)
+	}
+	for _, want := range []bool{true, false} {
+		existed, err := c.DeleteQueue(ctx, "a/b")
+		require.NoError(t, err)
+		require.Equal(t, want, existed)
+	}
+}
