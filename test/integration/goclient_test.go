@@ -333,11 +333,6 @@ func TestGoClientAdministers(t *testing.T) {
 	require.Equal(t, "one", pop().TransactionID)
 	_, err = c.SeekGroup(ctx, "a/b", "g", goclient.SeekTo{})
 	require.ErrorIs(t, err, goclient.ErrInvalid)
-	for _, want := range []int{1, 0} {
-		deleted, err := c.DeleteGroup(ctx, "a/b", "g")
-		require.NoError(t, err)
-		require.Equal(t, want, deleted)
-	}
 	for _, want := range []bool{true, false} {
 		existed, err := c.DeleteQueue(ctx, "a/b")
 		require.NoError(t, err)
