@@ -176,19 +176,7 @@ func checkVersion(version string) error {
 	return &Problem{text: fmt.Sprintf("the database is Postgres %s, and Belfry needs Postgres %d or later: upgrade it, or set database.url to another one", version, oldestMajor)}
 }
 
-// checkEncoding returns a Problem if the database stores text in another encoding than UTF-8, in which messages of
-// clients have characters that cannot be stored.
-func checkEncoding(encoding string) error {
-	if encoding == "UTF8" || encoding == "" {
-		return nil
-	}
-	return &Problem{text: fmt.Sprintf("the database has the encoding %s, and Belfry needs UTF8: create one with CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0, and set database.url to it", encoding)}
-}
-
-// CheckVersion returns a Problem if the server of conn is too old, or its database has another encoding than UTF-8.
+// CheckVersion returns a Problem if the server of conn is too old.
 func CheckVersion(conn *pgx.Conn) error {
-	if err := checkVersion(conn.PgConn().ParameterStatus("server_version")); err != nil {
-		return err
-	}
-	return checkEncoding(conn.PgConn().ParameterStatus("server_encoding"))
+	return checkVersion(conn.PgConn().ParameterStatus("server_version"))
 }
