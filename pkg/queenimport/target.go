@@ -75,6 +75,9 @@ func (t *target) open(ctx context.Context, q *queueRow, partitions []partitionRo
 				return err
 			}
 		}
+		if !o.RetentionEnabled { // the source deletes nothing, and the defaults of a server would
+			o.RetentionEnabled, o.RetentionSeconds, o.CompletedRetentionSeconds = true, 0, 0
+		}
 		err := tx.QueryRow(ctx, sqlQueueConfigure, q.Name, q.Namespace, q.Task, o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer,
 			o.EncryptionEnabled, o.RetentionEnabled, o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
 			o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries, more.RetryBackoff, more.RetryDelayMax, int64(0), false, int64(0)).Scan(&id, nil, nil, nil)

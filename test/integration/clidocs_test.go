@@ -46,9 +46,10 @@ var documentedRuns = map[string]string{
 	"metrics --match intentions_skipped": "intentions_skipped",
 	"metrics --match pool":               "belfry_pool",
 	"metrics --match preflight_duration": "preflight_duration",
-	"waiting":                            "OLDEST-SECONDS",
-	"waiting -o jsonpath='$.inbox'":      "{",
-	"waiting -o jsonpath='$.listener'":   "{",
+	"queue configure QUEUE --option retentionEnabled=true --option completedRetentionSeconds=604800": "604800",
+	"waiting":                          "OLDEST-SECONDS",
+	"waiting -o jsonpath='$.inbox'":    "{",
+	"waiting -o jsonpath='$.listener'": "{",
 }
 
 // Every command that the documentation names for a running server does there what its section needs: it has output, and finds

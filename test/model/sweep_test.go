@@ -136,7 +136,7 @@ func (m *machine) sweep(r *rapid.T) {
 	var where, of int64
 	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id, p.queue_id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(p.id)).
 		Scan(&where, &of))
-	_, err := m.pool.Exec(m.t.Context(), sql.Query("sweep/trim"), of, where, true, int64(1000), nil)
+	_, err := m.pool.Exec(m.t.Context(), sql.Query("sweep/trim"), of, where, true, int64(1000), nil, 0)
 	require.NoError(r, err)
 	m.world.evict(p)
 	m.forget()

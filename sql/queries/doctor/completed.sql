@@ -1,7 +1,7 @@
 -- Lists the queues with rows that every group has passed: their number (holes of deletions are counted out),
 -- the seconds since the oldest was pushed, and the seconds after which a sweep deletes such rows (0: never),
 -- which is $1 for queues without options of their own. row_bytes is the mean size of a message with its
--- indexes. It examines up to 10,000 partitions and returns the ten largest queues.
+-- indexes. It examines up to 4,000 partitions and returns the ten largest queues.
 SELECT q.name, sum(s.stored)::bigint AS stored, max(extract(epoch FROM statement_timestamp() - s.created_at))::float8 AS age,
        CASE WHEN q.retention_enabled THEN coalesce(least(nullif(q.completed_retention_seconds, 0), nullif(q.retention_seconds, 0)), 0)
             ELSE $1::bigint END AS kept,
@@ -9,7 +9,7 @@ SELECT q.name, sum(s.stored)::bigint AS stored, max(extract(epoch FROM statement
           FROM pg_class c WHERE c.oid = to_regclass('belfry.message'))::bigint AS row_bytes
   FROM (SELECT p.queue_id, greatest(least(low.committed, p.last_seq) - p.trimmed - p.holes, 0) AS stored, head.created_at
           FROM (SELECT p.id, p.queue_id, p.last_seq, p.trimmed, p.holes
-                  FROM belfry.partition p WHERE p.last_seq > p.trimmed AND NOT p.closed LIMIT 10000) AS p
+                  FROM belfry.partition p WHERE p.last_seq > p.trimmed AND NOT p.closed LIMIT 4000) AS p
          CROSS JOIN LATERAL (
                 SELECT min(c.committed) AS committed FROM belfry.cursor c WHERE c.partition_id = p.id OFFSET 0) AS low
          CROSS JOIN LATERAL (
