@@ -37,7 +37,7 @@ func TestEachRoleHasExactlyItsRights(t *testing.T) {
 	consuming := []string{"ack", "await", "extend", "pop", "subscribe"}
 	tables, functions := p.rights("belfry_producer")
 	require.Equal(t, []string{
-		"attachment: INSERT SELECT UPDATE", "attachment_failure: INSERT SELECT", "attachments: SELECT", "grants: SELECT", "inbox: INSERT SELECT",
+		"attachment: INSERT SELECT UPDATE", "attachment_failure: INSERT SELECT", "attachments: SELECT", "grants: SELECT", "inbox: INSERT SELECT", "outbox: INSERT SELECT",
 	}, tables)
 	require.Equal(t, everybody, functions)
 	tables, functions = p.rights("belfry_consumer")
@@ -139,7 +139,7 @@ func TestTheGrantsCanBePrinted(t *testing.T) {
 		p.exec(statement)
 	}
 	tables, _ := p.rights("belfry_producer")
-	require.Len(t, tables, 5)
+	require.Len(t, tables, 6)
 	require.Contains(t, p.refused(`SELECT belfry.role_grants('boss', 'x')`).Hint, "'producer'")
 
 	mine := p.role("My Producer")
@@ -187,9 +187,9 @@ func TestMigratingNeedsNoRightToCreateRoles(t *testing.T) {
 	}
 	require.Equal(t, 3, count())
 	tables, _ := p.rights("belfry_producer")
-	require.Len(t, tables, 5)
+	require.Len(t, tables, 6)
 	require.NoError(t, m.Down(t.Context(), 1))
 	require.NoError(t, m.Up(t.Context()), "with existing roles")
 	tables, _ = p.rights("belfry_producer")
-	require.Len(t, tables, 5)
+	require.Len(t, tables, 6)
 }
