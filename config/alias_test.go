@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/sweep"
+	"github.com/belfry-mq/belfry/pkg/engine/sweep"
 )
 
 func replaceFile(pattern, file string) string { return strings.ReplaceAll(pattern, "%s", file) }

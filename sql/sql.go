@@ -19,7 +19,7 @@ import (
 	"fmt"
 )
 
-// Migrations holds migrations/NNNNNN_name.up.sql and .down.sql. pkg/migrate runs
+// Migrations holds migrations/NNNNNN_name.up.sql and .down.sql. pkg/postgres/migrate runs
 // them.
 //
 //go:embed migrations/*.sql
@@ -28,7 +28,7 @@ var Migrations embed.FS
 // Queries holds queries/room/name.sql. The folder is the room in pkg that owns the
 // statement.
 //
-//go:embed queries/*/*.sql
+//go:embed queries
 var Queries embed.FS
 
 // Query returns the text of queries/room/name.sql; name is "room/name". It panics

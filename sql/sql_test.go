@@ -35,7 +35,7 @@ func TestQueryPanicsOnAnUnknownName(t *testing.T) {
 }
 
 // A migration is one transaction together with the record of its version; see
-// pkg/migrate. A file that begins or ends a transaction itself breaks that.
+// pkg/postgres/migrate. A file that begins or ends a transaction itself breaks that.
 func TestMigrationsLeaveTransactionsAlone(t *testing.T) {
 	t.Parallel()
 	control := regexp.MustCompile(`(?im)^\s*(begin|start transaction|commit|rollback|end)\b[^;]*;`)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-mq/belfry/pkg/attach"
+	"github.com/belfry-mq/belfry/pkg/engine/attach"
 )
 
 // attachRun returns a RunE that runs work on a new connection to the configured database,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/attach"
+	"github.com/belfry-mq/belfry/pkg/engine/attach"
 )
 
 func TestAttachRefusesMistypedLines(t *testing.T) {

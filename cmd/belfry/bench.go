@@ -10,7 +10,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-mq/belfry/pkg/bench"
+	"github.com/belfry-mq/belfry/pkg/cli/bench"
 )
 
 func newBenchCmd() *cobra.Command {

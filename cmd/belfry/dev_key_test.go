@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
 )
 
 func TestDevKeyIsMadeOnceAndPrivate(t *testing.T) {

@@ -26,8 +26,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/devdb"
-	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
 // devDir returns a folder that the account of Postgres can enter, also when root runs the

@@ -8,8 +8,8 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/cli"
-	"github.com/belfry-mq/belfry/pkg/doctor"
-	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 )
 
 // examineDatabase examines the configured database without a server.

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/doctor"
+	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

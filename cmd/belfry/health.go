@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-mq/belfry/pkg/certificate"
+	"github.com/belfry-mq/belfry/pkg/access/certificate"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-mq/belfry/pkg/queenimport"
-	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/queenimport"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/secret"
 )
 

@@ -13,7 +13,7 @@ import (
 	"os"
 
 	"github.com/belfry-mq/belfry/pkg/cli"
-	"github.com/belfry-mq/belfry/pkg/logbuffer"
+	"github.com/belfry-mq/belfry/pkg/process/logbuffer"
 )
 
 func main() {

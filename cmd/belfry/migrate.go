@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
 var errNoDatabaseToMigrate = errors.New(noDatabase + " (migrations use database.listen_url when it is set)")

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
 func TestMigrateRefusesMistypedLines(t *testing.T) {

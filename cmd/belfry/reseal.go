@@ -14,8 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-mq/belfry/pkg/reseal"
-	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/reseal"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
 )
 
 // progressInterval is the least time between two lines of progress.

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/engine/reseal"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/reseal"
-	"github.com/belfry-mq/belfry/pkg/seal"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/cli"
-	"github.com/belfry-mq/belfry/pkg/logbuffer"
+	"github.com/belfry-mq/belfry/pkg/process/logbuffer"
 )
 
 // keyFlags are the settings with a flag. Every setting has a variable and a key in the

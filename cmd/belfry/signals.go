@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/belfry-mq/belfry/pkg/logbuffer"
+	"github.com/belfry-mq/belfry/pkg/process/logbuffer"
 )
 
 // signalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP (the terminal was closed), for a

@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/token"
 )
 
 // maxTokenBytes bounds what inspect reads.

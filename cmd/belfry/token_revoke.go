@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/access/revocation"
+	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/revocation"
-	"github.com/belfry-mq/belfry/pkg/token"
 )
 
 func newTokenRevokeCmd() *cobra.Command {

@@ -15,11 +15,11 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
-	"github.com/belfry-mq/belfry/pkg/history"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/inbox"
-	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
 // warmConnections is how many connections stay open while idle, so that the first requests after a

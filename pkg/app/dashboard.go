@@ -6,9 +6,9 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
-	"github.com/belfry-mq/belfry/pkg/events"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/live"
+	"github.com/belfry-mq/belfry/pkg/insight/live"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/doctor"
-	"github.com/belfry-mq/belfry/pkg/inbox"
-	"github.com/belfry-mq/belfry/pkg/seal"
-	"github.com/belfry-mq/belfry/pkg/spool"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/spool"
+	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 )
 
 // spareConnections are the connections of an instance beyond its pools: the listener, the sender, the

@@ -5,7 +5,7 @@ import (
 	"os"
 	"strconv"
 
-	"github.com/belfry-mq/belfry/pkg/history"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

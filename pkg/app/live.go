@@ -3,10 +3,10 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/belfry-mq/belfry/pkg/auditlog"
-	"github.com/belfry-mq/belfry/pkg/live"
+	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/engine/sweep"
+	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/sweep"
 )
 
 // buildHub constructs what collects the events for watchers.

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/belfry-mq/belfry/pkg/catalog"
-	"github.com/belfry-mq/belfry/pkg/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 )
 
 // However many scrapes come, one query a second answers them, also while the database does not answer.

@@ -1,8 +1,8 @@
 package app
 
 import (
-	"github.com/belfry-mq/belfry/pkg/events"
-	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/postgres/listen"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/events"
-	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/postgres/listen"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -9,9 +9,9 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
 // rows returns the rejected rows that an action selects: one by its id, all of a filter, or all.

@@ -14,10 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
-	"github.com/belfry-mq/belfry/pkg/identity"
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
 // notice returns the text for the next page: + and what an action did, or - and why it did nothing.

@@ -16,11 +16,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
-	"github.com/belfry-mq/belfry/pkg/identity"
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
 // prefix is the folder of the pages.

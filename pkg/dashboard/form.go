@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

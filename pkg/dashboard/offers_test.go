@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
-	"github.com/belfry-mq/belfry/pkg/identity"
 )
 
 // Maintenance is why nothing arrives, so Overview shows it first.

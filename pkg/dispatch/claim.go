@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/plan"
+	"github.com/belfry-mq/belfry/pkg/dispatch/plan"
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // claimDirectly answers the only request of a round if it was woken for one partition, or if no second

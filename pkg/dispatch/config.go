@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/backoff"
 	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
 )
 
 // fallbackJitter is the share by which a fallback is shortened at most. It keeps many waiters from

@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // culpritRetry is when the other requests of a target probe after a claim that the database refused,

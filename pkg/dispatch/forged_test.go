@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // maxHandoffs bounds the claims that one push makes. A queue with more targets is left to the

@@ -15,9 +15,9 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
-	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

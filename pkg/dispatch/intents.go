@@ -4,8 +4,8 @@ import (
 	"container/heap"
 	"sync"
 
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // Intents is the registry of the waiting requests.

@@ -4,7 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/belfry-mq/belfry/pkg/plan"
+	"github.com/belfry-mq/belfry/pkg/dispatch/plan"
 )
 
 // Metrics are the metrics of this package.

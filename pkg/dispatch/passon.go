@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // end ends a request. If it owes a wake, another request gets it. Every request ends here, also one that

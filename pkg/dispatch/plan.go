@@ -3,7 +3,7 @@ package dispatch
 import (
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/plan"
+	"github.com/belfry-mq/belfry/pkg/dispatch/plan"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

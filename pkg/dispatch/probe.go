@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // resolve returns what the intent waits for, and the keys that wake it.

@@ -10,10 +10,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/backoff"
-	"github.com/belfry-mq/belfry/pkg/plan"
+	"github.com/belfry-mq/belfry/pkg/dispatch/plan"
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // maxPreflightTimeout is the most time that a preflight is given after others took too long.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // statusLimit bounds each list of a Status.

@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

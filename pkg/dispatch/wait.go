@@ -7,10 +7,10 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/backoff"
-	"github.com/belfry-mq/belfry/pkg/notify"
+	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 )
 
 // intent is one waiting pop request. The goroutine of the handler owns it. A round reads the fields

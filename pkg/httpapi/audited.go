@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -15,7 +15,7 @@ import (
 // maxRequestID is the most bytes of a request id that a client sends.
 const maxRequestID = 64
 
-// audited returns the handler of a route that changes state for an operator. See pkg/audit. The row has the request id
+// audited returns the handler of a route that changes state for an operator. See pkg/access/audit. The row has the request id
 // of the answer.
 func (s *Server) audited(action string, answer func(*wire.Params) (any, error)) echo.HandlerFunc {
 	return wire.Change(func(p *wire.Params) (any, error) { return s.record(action, p, answer) })

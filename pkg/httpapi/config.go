@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/check"
-	"github.com/belfry-mq/belfry/pkg/identity"
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
 // Config is the section "http".
@@ -33,7 +33,7 @@ type Config struct {
 	// one row.
 	MaxResponseBytes int64 `mapstructure:"max_response_bytes"`
 	// MaxInflightBytes bounds the memory of all requests and answers in flight. One request of
-	// the largest size always fits. See pkg/inflight.
+	// the largest size always fits. See pkg/process/inflight.
 	MaxInflightBytes int64 `mapstructure:"max_inflight_bytes"`
 	// DrainDelay is how long a stop still takes new requests after /readyz answers 503.
 	DrainDelay time.Duration `mapstructure:"drain_delay"`
@@ -51,7 +51,7 @@ type Config struct {
 	MaxItems      int `mapstructure:"max_items"`
 	MaxPartitions int `mapstructure:"max_partitions"`
 	MaxAcks       int `mapstructure:"max_acks"`
-	// AllowAnyJSON accepts JSON that some clients cannot read; see pkg/portable.
+	// AllowAnyJSON accepts JSON that some clients cannot read; see pkg/engine/portable.
 	AllowAnyJSON bool `mapstructure:"allow_any_json"`
 	// CORSOrigins are the origins whose pages may send requests; * is every origin.
 	CORSOrigins []string `mapstructure:"cors_origins"`

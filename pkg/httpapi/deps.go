@@ -4,7 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/deadplane"
@@ -15,7 +16,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // Popper answers pops and reports the ones that wait.

@@ -5,8 +5,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
 // jsonMetrics serves GET /metrics: some figures of this process since its start. It asks no database.

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/belfry-mq/belfry/pkg/token"
+	"github.com/belfry-mq/belfry/pkg/access/token"
 )
 
 // anyOrigin in http.cors_origins allows the pages of every origin.

@@ -5,10 +5,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/token"
 )
 
 // Right is what a route needs of a request. Each route states its right, and the zero value is not one.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/deadplane"

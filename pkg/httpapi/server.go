@@ -9,7 +9,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
 // headerTimeout bounds how long a client may take to send its headers, and

@@ -12,7 +12,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
-	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 

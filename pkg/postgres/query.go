@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var sqlEpoch = sql.Query("store/epoch")
+var sqlEpoch = sql.Query("engine/store/epoch")
 
 // Collect runs a query within the request timeout and returns its rows.
 func Collect[T any](ctx context.Context, pool *Pool, query string, read pgx.RowToFunc[T], args ...any) ([]T, error) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -16,7 +16,7 @@ const (
 	firstRows = 16
 )
 
-// Query is pgxpool's. If ctx has a reservation (see pkg/inflight), each row counts as the answer of its request
+// Query is pgxpool's. If ctx has a reservation (see pkg/process/inflight), each row counts as the answer of its request
 // when it arrives. Without room the rows end with CodeOverloaded.
 func (p *Pool) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	rows, err := p.Pool.Query(ctx, query, args...)

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/backoff"
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
 )
 
 // waitBackoff is the delay between two attempts to reach the database.

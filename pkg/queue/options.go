@@ -51,7 +51,7 @@ type Extensions struct {
 	// above it stays as it is.
 	RetryDelayMax int64
 	// ExpireAfterSeconds: messages older than this are no longer delivered. 0: off.
-	// A sweep deletes them (pkg/sweep). A pop that meets them first skips them and
+	// A sweep deletes them (pkg/engine/sweep). A pop that meets them first skips them and
 	// counts them in belfry_messages_expired_total. A leased message can still be
 	// acknowledged.
 	ExpireAfterSeconds int64

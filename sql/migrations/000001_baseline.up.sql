@@ -328,7 +328,7 @@ CREATE TABLE belfry.stream_cycle (
 
 -- From sql/schema/audit.sql.
 
--- What operators changed through HTTP: one row for each request. See pkg/audit.
+-- What operators changed through HTTP: one row for each request. See pkg/access/audit.
 CREATE TABLE belfry.audit (
     id             uuid PRIMARY KEY,
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -373,7 +373,7 @@ CREATE TABLE belfry.setting (
 
 -- From sql/schema/spool.sql.
 
--- What the spools of servers hold (pkg/spool). A server writes its row after a change, at most once a
+-- What the spools of servers hold (pkg/engine/spool). A server writes its row after a change, at most once a
 -- second, and removes it when its spool is empty. The row of a server that is not running says what
 -- its disk still has.
 CREATE TABLE belfry.spool (
@@ -415,7 +415,7 @@ CREATE TABLE belfry.history (
     lag_sum            bigint NOT NULL,
     lag_max            bigint NOT NULL,
     lag_count          bigint NOT NULL,
-    -- The same as a histogram. Each element is a bucket of pkg/history and its count: bucket * 2^40 + count.
+    -- The same as a histogram. Each element is a bucket of pkg/insight/history and its count: bucket * 2^40 + count.
     latency            bigint[] NOT NULL,
     -- Requests that waited at the end of the minute. NULL: as in the last row that says it.
     parked             bigint,
@@ -449,7 +449,7 @@ CREATE INDEX history_instance_minutes ON belfry.history_instance (minutes, at) W
 
 -- From sql/schema/channel_key.sql.
 
--- The key of notifications (pkg/listen). It hides names in them, and proves that belfry.await or a server sent them.
+-- The key of notifications (pkg/postgres/listen). It hides names in them, and proves that belfry.await or a server sent them.
 CREATE TABLE belfry.channel_key (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     key    bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())
@@ -467,7 +467,7 @@ INSERT INTO belfry.channel_key DEFAULT VALUES;
 -- 1. Advisory lock 10 is held exclusively while the sequencer is awake.
 -- 2. A producer that leaves out the notification holds lock 8 (shared) until its transaction ends.
 -- 3. The sequencer takes lock 8 exclusively before it sleeps. So it sleeps only after such
---    producers have ended. pkg/inbox proves that no row is lost.
+--    producers have ended. pkg/engine/inbox proves that no row is lost.
 --
 -- A session with belfry.notify = off neither notifies nor locks. Its rows wait for other rows, for
 -- belfry.wake() or for the next sweep of the inbox. A transaction that will be prepared needs that
@@ -499,7 +499,7 @@ END $$;
 -- From sql/schema/inbox.sql.
 
 -- Messages of producers that speak only SQL. Who commits a row here has pushed a message. The
--- sequencer (pkg/inbox) moves the row into its partition in a transaction of its own. So a
+-- sequencer (pkg/engine/inbox) moves the row into its partition in a transaction of its own. So a
 -- producer's transaction may stay open for long, and locks nothing that other sessions need.
 CREATE TABLE belfry.inbox (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
@@ -714,7 +714,7 @@ SELECT pg_catalog.pg_get_userbyid(g.grantee) AS role, g.kind, g.queue, CASE WHEN
 
 -- One row of the result of belfry.claim. item says what the row describes, and only the columns of
 -- that item are set. The messages follow their partition, and the summary is the last row.
--- pkg/store/internal/claim/result.go names the values of item and outcome.
+-- pkg/engine/store/internal/claim/result.go names the values of item and outcome.
 CREATE TYPE belfry.claim_row AS (
     item           smallint, -- 1: a partition that was due.  2: a message.  3: the summary.
     partition_id   bigint,   -- of a partition and a message
@@ -763,7 +763,7 @@ CREATE TYPE belfry.claim_row AS (
 -- From sql/schema/ack_row.sql.
 
 -- One row of the result of belfry.apply_acks. item says what the row describes, and only the columns
--- of that item are set. pkg/store/internal/ack/result.go names the values of item and verdict.
+-- of that item are set. pkg/engine/store/internal/ack/result.go names the values of item and verdict.
 CREATE TYPE belfry.ack_row AS (
     -- 1: an ack that was not simply applied.
     -- 2: a cursor that was locked. Its acks without a row of item 1 were applied.
@@ -2731,7 +2731,7 @@ REVOKE ALL ON FUNCTION belfry.advance_ids() FROM PUBLIC;
 
 -- From sql/functions/database/baseline.sql.
 
--- The marker of the baseline migration, with a digest of it as comment. pkg/migrate refuses a
+-- The marker of the baseline migration, with a digest of it as comment. pkg/postgres/migrate refuses a
 -- database that has a schema version and lacks this marker: an unreleased version of Belfry made it.
 CREATE FUNCTION belfry.baseline() RETURNS integer LANGUAGE sql IMMUTABLE AS $$
     SELECT 1
@@ -3872,7 +3872,7 @@ END $$;
 -- From sql/functions/sweep/sweep_partition.sql.
 
 -- One step of a sweep over one partition: deletes up to p_limit messages by the options of the
--- queue and moves cursors past them. pkg/sweep calls it until more is false.
+-- queue and moves cursors past them. pkg/engine/sweep calls it until more is false.
 --
 -- p_evict selects the rules, in this order:
 --
@@ -4116,7 +4116,7 @@ END $$;
 -- From sql/functions/wake/announce_ready.sql.
 
 -- Announces a ready cursor to the servers at the commit. Every SQL function that sets ready_at to a
--- value calls it, also for an instant in the future. pkg/listen describes the text.
+-- value calls it, also for an instant in the future. pkg/postgres/listen describes the text.
 --
 -- The text has the instant at which the cursor is ready, so a server need not scan everything that
 -- was ever due. It is 0 (unknown) for an instant less than ten seconds ahead, which may pass before
@@ -4149,7 +4149,7 @@ END $$;
 -- after belfry_again: a server that has just connected may have missed requests. The channel name is
 -- a hash of the request, so the queue need not exist. Every role can hear notifications and send forged
 -- ones. So the request is encrypted, and its tag is a hash of it, the session and belfry.channel_key.
--- pkg/listen reads it. SECURITY DEFINER: it reads the key and the grants.
+-- pkg/postgres/listen reads it. SECURITY DEFINER: it reads the key and the grants.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

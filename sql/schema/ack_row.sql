@@ -1,5 +1,5 @@
 -- One row of the result of belfry.apply_acks. item says what the row describes, and only the columns
--- of that item are set. pkg/store/internal/ack/result.go names the values of item and verdict.
+-- of that item are set. pkg/engine/store/internal/ack/result.go names the values of item and verdict.
 CREATE TYPE belfry.ack_row AS (
     -- 1: an ack that was not simply applied.
     -- 2: a cursor that was locked. Its acks without a row of item 1 were applied.

@@ -1,4 +1,4 @@
--- What operators changed through HTTP: one row for each request. See pkg/audit.
+-- What operators changed through HTTP: one row for each request. See pkg/access/audit.
 CREATE TABLE belfry.audit (
     id             uuid PRIMARY KEY,
     at             timestamptz NOT NULL DEFAULT clock_timestamp(),

@@ -1,4 +1,4 @@
--- The key of notifications (pkg/listen). It hides names in them, and proves that belfry.await or a server sent them.
+-- The key of notifications (pkg/postgres/listen). It hides names in them, and proves that belfry.await or a server sent them.
 CREATE TABLE belfry.channel_key (
     single boolean PRIMARY KEY DEFAULT true CHECK (single),
     key    bytea NOT NULL DEFAULT uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())

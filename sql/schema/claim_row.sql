@@ -1,6 +1,6 @@
 -- One row of the result of belfry.claim. item says what the row describes, and only the columns of
 -- that item are set. The messages follow their partition, and the summary is the last row.
--- pkg/store/internal/claim/result.go names the values of item and outcome.
+-- pkg/engine/store/internal/claim/result.go names the values of item and outcome.
 CREATE TYPE belfry.claim_row AS (
     item           smallint, -- 1: a partition that was due.  2: a message.  3: the summary.
     partition_id   bigint,   -- of a partition and a message

@@ -26,7 +26,7 @@ CREATE TABLE belfry.history (
     lag_sum            bigint NOT NULL,
     lag_max            bigint NOT NULL,
     lag_count          bigint NOT NULL,
-    -- The same as a histogram. Each element is a bucket of pkg/history and its count: bucket * 2^40 + count.
+    -- The same as a histogram. Each element is a bucket of pkg/insight/history and its count: bucket * 2^40 + count.
     latency            bigint[] NOT NULL,
     -- Requests that waited at the end of the minute. NULL: as in the last row that says it.
     parked             bigint,

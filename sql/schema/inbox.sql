@@ -1,5 +1,5 @@
 -- Messages of producers that speak only SQL. Who commits a row here has pushed a message. The
--- sequencer (pkg/inbox) moves the row into its partition in a transaction of its own. So a
+-- sequencer (pkg/engine/inbox) moves the row into its partition in a transaction of its own. So a
 -- producer's transaction may stay open for long, and locks nothing that other sessions need.
 CREATE TABLE belfry.inbox (
     id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.

@@ -1,4 +1,4 @@
--- What the spools of servers hold (pkg/spool). A server writes its row after a change, at most once a
+-- What the spools of servers hold (pkg/engine/spool). A server writes its row after a change, at most once a
 -- second, and removes it when its spool is empty. The row of a server that is not running says what
 -- its disk still has.
 CREATE TABLE belfry.spool (

@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
-	"github.com/belfry-mq/belfry/pkg/auditlog"
-	"github.com/belfry-mq/belfry/pkg/catalog"
-	"github.com/belfry-mq/belfry/pkg/doctor"
-	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/insight/doctor"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
-// catalogFake replaces the queues of pkg/catalog.
+// catalogFake replaces the queues of pkg/engine/catalog.
 type catalogFake struct{ *Fakes }
 
 func (f catalogFake) Change(_ context.Context, name string, change func(set *catalog.Settings)) (catalog.Settings, catalog.Configured, error) {
@@ -51,7 +51,7 @@ func (f catalogFake) Notify(_ context.Context, queueName, partition string) erro
 	return nil
 }
 
-// groupsFake replaces the consumer groups of pkg/catalog and pkg/stats.
+// groupsFake replaces the consumer groups of pkg/engine/catalog and pkg/insight/stats.
 type groupsFake struct{ *Fakes }
 
 func (f groupsFake) DeleteGroup(_ context.Context, group string, queueName *string, keep bool) (catalog.DeletedGroup, error) {
@@ -100,7 +100,7 @@ func (f groupsFake) Lagging(_ context.Context, over time.Duration, limit int, _ 
 	return f.Fakes.Lagging, nil
 }
 
-// Audit replaces pkg/auditlog.
+// Audit replaces pkg/access/auditlog.
 type Audit struct {
 	Rows   []auditlog.Row
 	Filter auditlog.Filter
@@ -124,7 +124,7 @@ func (a auditFake) Finish(_ context.Context, e *audit.Entry, result string) {
 	}
 }
 
-// Resources replace pkg/stats.
+// Resources replace pkg/insight/stats.
 type Resources struct {
 	Queues     []stats.Queue
 	Detail     stats.QueueDetail

@@ -20,11 +20,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/belfry-mq/belfry/pkg/history"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/live"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // Ids that are easy to recognize.

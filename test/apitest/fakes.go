@@ -6,16 +6,16 @@ import (
 	"errors"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/catalog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
+	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/spool"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
+	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/maintenance"
-	"github.com/belfry-mq/belfry/pkg/owner"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/spool"
-	"github.com/belfry-mq/belfry/pkg/stats"
-	"github.com/belfry-mq/belfry/pkg/store"
-	"github.com/belfry-mq/belfry/pkg/stream"
 )
 
 // Fakes replace the rooms below the HTTP API. A function that is nil has a
@@ -113,7 +113,7 @@ func (f *Fakes) inboxState(context.Context) (httpapi.InboxState, error) {
 	return *f.Inbox, nil
 }
 
-// ownersFake replaces pkg/owner.
+// ownersFake replaces pkg/engine/owner.
 type ownersFake struct{ *Fakes }
 
 func (f ownersFake) Partitions(context.Context, []queue.ID) (map[queue.ID]string, error) {
@@ -132,7 +132,7 @@ func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Ow
 	return f.LeaseOwners, nil
 }
 
-// switchesFake replaces pkg/maintenance. No maintenance is on.
+// switchesFake replaces pkg/engine/maintenance. No maintenance is on.
 type switchesFake struct{}
 
 func (switchesFake) Load(context.Context) error                          { return nil }
@@ -140,7 +140,7 @@ func (switchesFake) PushPaused() <-chan struct{}                         { retur
 func (switchesFake) PopPaused() <-chan struct{}                          { return nil }
 func (switchesFake) Set(context.Context, maintenance.Switch, bool) error { return nil }
 
-// spoolFake replaces the disk of pkg/spool. It holds nothing.
+// spoolFake replaces the disk of pkg/engine/spool. It holds nothing.
 type spoolFake struct{}
 
 func (spoolFake) Healthy() error     { return nil }
@@ -154,7 +154,7 @@ func (spoolFake) Rejections(context.Context, int) ([]spool.Rejection, error) {
 func (spoolFake) Retry() (int, error)   { return 0, nil }
 func (spoolFake) Discard() (int, error) { return 0, nil }
 
-// streamsFake replaces pkg/stream.
+// streamsFake replaces pkg/engine/stream.
 type streamsFake struct{ *Fakes }
 
 func (f streamsFake) Register(_ context.Context, q stream.Query, _ bool) (stream.Registered, error) {

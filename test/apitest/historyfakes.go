@@ -3,11 +3,11 @@ package apitest
 import (
 	"context"
 
-	"github.com/belfry-mq/belfry/pkg/history"
-	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
-// historyFake replaces pkg/history and what the routes of analytics read of pkg/stats. Nothing happened.
+// historyFake replaces pkg/insight/history and what the routes of analytics read of pkg/insight/stats. Nothing happened.
 type historyFake struct{}
 
 func (historyFake) Sums(context.Context, history.Range, history.Filter) ([]history.Bucket, error) {

@@ -3,8 +3,8 @@ package apitest
 import (
 	"context"
 
-	"github.com/belfry-mq/belfry/pkg/problem"
-	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/problem"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
 // Lists replace the lists that read a bounded number of rows.

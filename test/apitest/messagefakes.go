@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
-// DeadLetters replace pkg/deadletter.
+// DeadLetters replace pkg/engine/deadletter.
 type DeadLetters struct {
 	Letters []deadletter.Letter
 	Message deadletter.Message
@@ -111,7 +111,7 @@ func (f deadLettersFake) Delete(_ context.Context, _ queue.ID, transactionID str
 	return !f.Missing, f.named(transactionID)
 }
 
-// Traces replace pkg/trace.
+// Traces replace pkg/insight/trace.
 type Traces struct {
 	Calls int
 	// Texts are the names and transaction ids of all calls.

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )

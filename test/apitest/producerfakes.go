@@ -3,11 +3,11 @@ package apitest
 import (
 	"context"
 
-	"github.com/belfry-mq/belfry/pkg/attach"
-	"github.com/belfry-mq/belfry/pkg/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 )
 
-// Producers replace the attachments of pkg/attach and the rejected rows of pkg/inbox.
+// Producers replace the attachments of pkg/engine/attach and the rejected rows of pkg/engine/inbox.
 type Producers struct {
 	Attachments []attach.Attachment
 	List        inbox.RejectedList

@@ -3,7 +3,7 @@ package apitest
 import (
 	"context"
 
-	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
 // progressFake has no group and no partition.

@@ -13,18 +13,18 @@ import (
 // floors gives every package its floor. A package imports only packages of lower floors, and packages inside its own
 // folder that are on the same floor. A new package needs its line here.
 var floors = map[string]int{
-	"pkg/queue": 0, "pkg/check": 0, "pkg/logbuffer": 0, "pkg/inflight": 0, "pkg/notify": 0, "pkg/backoff": 0, "pkg/testsignal": 0, "pkg/secret": 0, "pkg/portable": 0, "pkg/certificate": 0, "pkg/identity": 0, "sql": 0,
+	"pkg/queue": 0, "pkg/check": 0, "pkg/process/logbuffer": 0, "pkg/process/inflight": 0, "pkg/dispatch/notify": 0, "pkg/process/backoff": 0, "pkg/testsignal": 0, "pkg/secret": 0, "pkg/engine/portable": 0, "pkg/access/certificate": 0, "pkg/access/identity": 0, "sql": 0,
 	"pkg/httpapi/openapi": 0,
 
 	"pkg/dashboard/chart": 0,
 
-	"pkg/seal": 1, "pkg/events": 1, "pkg/audit": 1, "pkg/batch": 1, "pkg/readiness": 1, "pkg/plan": 1, "pkg/intent": 1, "pkg/postgres": 1, "pkg/devdb": 1, "pkg/token": 1, "pkg/dashboard/source": 1,
+	"pkg/engine/seal": 1, "pkg/process/events": 1, "pkg/access/audit": 1, "pkg/engine/batch": 1, "pkg/dispatch/readiness": 1, "pkg/dispatch/plan": 1, "pkg/intent": 1, "pkg/postgres": 1, "pkg/postgres/devdb": 1, "pkg/access/token": 1, "pkg/dashboard/source": 1,
 
-	"pkg/store": 2, "pkg/listen": 2, "pkg/catalog": 2, "pkg/auditlog": 2, "pkg/owner": 2, "pkg/explain": 2, "pkg/queenimport": 2, "pkg/stream": 2, "pkg/revocation": 2, "pkg/maintenance": 2, "pkg/spool": 2, "pkg/history": 2, "pkg/deadletter": 2, "pkg/trace": 2, "pkg/inbox": 2, "pkg/stats": 2, "pkg/problem": 2, "pkg/sweep": 2, "pkg/attach": 2, "pkg/migrate": 2, "pkg/reseal": 2, "pkg/dashboard/page": 2,
+	"pkg/engine/store": 2, "pkg/postgres/listen": 2, "pkg/engine/catalog": 2, "pkg/access/auditlog": 2, "pkg/engine/owner": 2, "pkg/insight/explain": 2, "pkg/engine/queenimport": 2, "pkg/engine/stream": 2, "pkg/access/revocation": 2, "pkg/engine/maintenance": 2, "pkg/engine/spool": 2, "pkg/insight/history": 2, "pkg/engine/deadletter": 2, "pkg/insight/trace": 2, "pkg/engine/inbox": 2, "pkg/insight/stats": 2, "pkg/insight/problem": 2, "pkg/engine/sweep": 2, "pkg/engine/attach": 2, "pkg/postgres/migrate": 2, "pkg/engine/reseal": 2, "pkg/dashboard/page": 2,
 
-	"pkg/dispatch": 3, "pkg/doctor": 3, "pkg/live": 3, "pkg/sqlwait": 3, "pkg/httpapi/wire": 3, "pkg/bench/load": 3, "pkg/dashboard/pages": 3,
+	"pkg/dispatch": 3, "pkg/insight/doctor": 3, "pkg/insight/live": 3, "pkg/dispatch/sqlwait": 3, "pkg/httpapi/wire": 3, "pkg/cli/bench/load": 3, "pkg/dashboard/pages": 3,
 
-	"pkg/httpapi": 4, "pkg/httpapi/dataplane": 4, "pkg/httpapi/adminplane": 4, "pkg/httpapi/historyplane": 4, "pkg/httpapi/liveplane": 4, "pkg/httpapi/listplane": 4, "pkg/httpapi/deadplane": 4, "pkg/httpapi/producerplane": 4, "pkg/httpapi/progressplane": 4, "pkg/dashboard": 4, "pkg/bench": 4,
+	"pkg/httpapi": 4, "pkg/httpapi/dataplane": 4, "pkg/httpapi/adminplane": 4, "pkg/httpapi/historyplane": 4, "pkg/httpapi/liveplane": 4, "pkg/httpapi/listplane": 4, "pkg/httpapi/deadplane": 4, "pkg/httpapi/producerplane": 4, "pkg/httpapi/progressplane": 4, "pkg/dashboard": 4, "pkg/cli/bench": 4,
 
 	"config": 5,
 
@@ -37,18 +37,18 @@ var floors = map[string]int{
 // its room and above all lower floors of the house, and is imported by its room and by the internal
 // rooms on higher inner floors.
 var innerFloors = map[string]int{
-	"pkg/store/internal/pipeline": 0, "pkg/store/internal/scanfloor": 0,
-	"pkg/store/internal/contention": 0, "pkg/store/internal/quota": 0, "pkg/store/internal/delivered": 0,
-	"pkg/store/internal/groupcommit": 0,
+	"pkg/engine/store/internal/pipeline": 0, "pkg/engine/store/internal/scanfloor": 0,
+	"pkg/engine/store/internal/contention": 0, "pkg/engine/store/internal/quota": 0, "pkg/engine/store/internal/delivered": 0,
+	"pkg/engine/store/internal/groupcommit": 0,
 
-	"pkg/store/internal/wake":  1,
-	"pkg/store/internal/names": 2,
+	"pkg/engine/store/internal/wake":  1,
+	"pkg/engine/store/internal/names": 2,
 
-	"pkg/store/internal/claim": 3, "pkg/store/internal/ack": 3,
+	"pkg/engine/store/internal/claim": 3, "pkg/engine/store/internal/ack": 3,
 
-	"pkg/store/internal/push":        4,
-	"pkg/store/internal/warm":        4,
-	"pkg/store/internal/transaction": 5,
+	"pkg/engine/store/internal/push":        4,
+	"pkg/engine/store/internal/warm":        4,
+	"pkg/engine/store/internal/transaction": 5,
 }
 
 // owner returns the room that an internal room belongs to, and any other room itself.
@@ -182,27 +182,27 @@ func TestFloorBreachesAreFound(t *testing.T) {
 		file, imports string
 		want          string // "" for an import that is fine
 	}{
-		{"pkg/store/push.go", "pkg/queue", ""},
-		{"pkg/store/push.go", "pkg/postgres", ""},
-		{"pkg/store/push.go", "pkg/catalog", "both are on floor 2"},
-		{"pkg/store/push.go", "pkg/dispatch", "that is floor 3"},
-		{"pkg/store/push.go", "pkg/store", "does not import itself"},
-		{"pkg/store/push.go", "test/pgtest", "no test helpers"},
-		{"pkg/store/push.go", "scripts/load", "no test helpers"},
-		{"pkg/store/push.go", "pkg/client", "outside the server"},
-		{"pkg/store/push.go", "pkg/store/internal/push", ""},
-		{"pkg/store/internal/push/call.go", "pkg/postgres", ""},
-		{"pkg/store/internal/push/call.go", "pkg/catalog", "both are on floor 2"},
-		{"pkg/store/internal/push/call.go", "pkg/store", "both are on floor 2"},
-		{"pkg/store/internal/push/call.go", "pkg/dispatch", "that is floor 3"},
-		{"pkg/store/internal/push/call.go", "pkg/store/internal/claim", ""},
-		{"pkg/store/internal/claim/call.go", "pkg/store/internal/push", "that is inner floor 4"},
-		{"pkg/store/internal/claim/call.go", "pkg/store/internal/ack", "that is inner floor 3"},
-		{"pkg/store/internal/gate/gate.go", "pkg/queue", "has no floor"},
-		{"pkg/store/push_test.go", "pkg/store", ""},
-		{"pkg/store/push_test.go", "pkg/catalog", ""},
-		{"pkg/store/push_test.go", "test/pgtest", ""},
-		{"pkg/store/push_test.go", "pkg/httpapi", "that is floor 4"},
+		{"pkg/engine/store/push.go", "pkg/queue", ""},
+		{"pkg/engine/store/push.go", "pkg/postgres", ""},
+		{"pkg/engine/store/push.go", "pkg/engine/catalog", "both are on floor 2"},
+		{"pkg/engine/store/push.go", "pkg/dispatch", "that is floor 3"},
+		{"pkg/engine/store/push.go", "pkg/engine/store", "does not import itself"},
+		{"pkg/engine/store/push.go", "test/pgtest", "no test helpers"},
+		{"pkg/engine/store/push.go", "scripts/load", "no test helpers"},
+		{"pkg/engine/store/push.go", "pkg/client", "outside the server"},
+		{"pkg/engine/store/push.go", "pkg/engine/store/internal/push", ""},
+		{"pkg/engine/store/internal/push/call.go", "pkg/postgres", ""},
+		{"pkg/engine/store/internal/push/call.go", "pkg/engine/catalog", "both are on floor 2"},
+		{"pkg/engine/store/internal/push/call.go", "pkg/engine/store", "both are on floor 2"},
+		{"pkg/engine/store/internal/push/call.go", "pkg/dispatch", "that is floor 3"},
+		{"pkg/engine/store/internal/push/call.go", "pkg/engine/store/internal/claim", ""},
+		{"pkg/engine/store/internal/claim/call.go", "pkg/engine/store/internal/push", "that is inner floor 4"},
+		{"pkg/engine/store/internal/claim/call.go", "pkg/engine/store/internal/ack", "that is inner floor 3"},
+		{"pkg/engine/store/internal/gate/gate.go", "pkg/queue", "has no floor"},
+		{"pkg/engine/store/push_test.go", "pkg/engine/store", ""},
+		{"pkg/engine/store/push_test.go", "pkg/engine/catalog", ""},
+		{"pkg/engine/store/push_test.go", "test/pgtest", ""},
+		{"pkg/engine/store/push_test.go", "pkg/httpapi", "that is floor 4"},
 		{"pkg/queue/id.go", "sql", "both are on floor 0"},
 		{"pkg/httpapi/routes.go", "pkg/httpapi/dataplane", ""},
 		{"pkg/httpapi/dataplane/push.go", "pkg/httpapi/wire", ""},
@@ -244,10 +244,10 @@ func TestVagueNamesAreFound(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, nameBreaches([]source{sample(t, "pkg/queue/types.go", "package queue\n")}), "a file may have such a name")
 	for name, text := range map[string]string{
-		"pkg/util/a.go":         "package util\n",
-		"pkg/store/common/a.go": "package common\n",
-		"pkg/core/push/a.go":    "package push\n",
-		"pkg/push/a_test.go":    "package helpers_test\n",
+		"pkg/util/a.go":                "package util\n",
+		"pkg/engine/store/common/a.go": "package common\n",
+		"pkg/core/push/a.go":           "package push\n",
+		"pkg/push/a_test.go":           "package helpers_test\n",
 	} {
 		require.Len(t, nameBreaches([]source{sample(t, name, text)}), 1, name)
 	}

@@ -21,15 +21,15 @@ const lockPage = "docs/security.md"
 // lockFiles are the files that take an advisory lock, with the locks. A file whose statement has the numbers as
 // parameters is followed by the file with the numbers.
 var lockFiles = map[string][]string{
-	"pkg/migrate/session.go":               {"27696063967295745"},
+	"pkg/postgres/migrate/session.go":      {"27696063967295745"},
 	"sql/functions/inbox/inbox_notify.sql": {"(1111837766, 8)", "(1111837766, 10)"},
-	"sql/queries/inbox/lock.sql":           {"(1111837766, 7)", "(1111837766, 10)"},
-	"sql/queries/inbox/mark.sql":           {"(1111837766, 9)"},
-	"sql/queries/inbox/sleep.sql":          {"(1111837766, 8)"},
+	"sql/queries/engine/inbox/lock.sql":    {"(1111837766, 7)", "(1111837766, 10)"},
+	"sql/queries/engine/inbox/mark.sql":    {"(1111837766, 9)"},
+	"sql/queries/engine/inbox/sleep.sql":   {"(1111837766, 8)"},
 }
 
 // lockNumbers are the files that have the numbers of locks.
-var lockNumbers = []string{"pkg/migrate/session.go", "pkg/inbox/leader.go", "sql/functions/inbox/inbox_notify.sql", "sql/queries/doctor/locks.sql"}
+var lockNumbers = []string{"pkg/postgres/migrate/session.go", "pkg/engine/inbox/leader.go", "sql/functions/inbox/inbox_notify.sql", "sql/queries/insight/doctor/locks.sql"}
 
 var (
 	takesLock = regexp.MustCompile(`advisory_(?:xact_)?lock`)
@@ -125,9 +125,9 @@ func TestTheSecurityPageListsEachAdvisoryLock(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(lockPage)))
 	require.NoError(t, err)
 	holds(t, lockBreaches(files, lockFiles, lockNumbers, string(page)))
-	all := locksIn(files["sql/queries/doctor/locks.sql"])
+	all := locksIn(files["sql/queries/insight/doctor/locks.sql"])
 	require.Len(t, all, 5)
-	require.Equal(t, all, slices.Sorted(slices.Values(slices.Concat(locksIn(files["pkg/migrate/session.go"]), locksIn(files["pkg/inbox/leader.go"])))),
+	require.Equal(t, all, slices.Sorted(slices.Values(slices.Concat(locksIn(files["pkg/postgres/migrate/session.go"]), locksIn(files["pkg/engine/inbox/leader.go"])))),
 		"the doctor looks for each lock")
 }
 

@@ -163,7 +163,7 @@ var opensSession = regexp.MustCompile(`(?:\b(?:Open|open|OpenRelated|OpenSession
 // GET /api/v1/analytics/postgres-stats shows the text of a statement only if a session of Belfry runs it.
 func TestStatementsKnowAllSessionsOfBelfry(t *testing.T) {
 	t.Parallel()
-	known := queryFiles(t)["stats/statements.sql"]
+	known := queryFiles(t)["insight/stats/statements.sql"]
 	found := 0
 	for _, dir := range []string{"pkg", "cmd"} {
 		require.NoError(t, filepath.WalkDir(filepath.Join(root, dir), func(path string, _ os.DirEntry, err error) error {

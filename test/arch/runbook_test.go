@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/doctor"
+	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 )
 
 // runbookURL begins the links of alerts.

@@ -19,9 +19,9 @@ type wall struct {
 var walls = []wall{
 	{"github.com/spf13/viper", []string{"config"}},
 	{"github.com/labstack/echo", []string{"pkg/httpapi", "pkg/dashboard"}},
-	{"github.com/jackc/pgxlisten", []string{"pkg/listen"}},
-	{"github.com/golang-migrate/migrate", []string{"pkg/migrate"}},
-	{"github.com/fergusstrange/embedded-postgres", []string{"pkg/devdb"}},
+	{"github.com/jackc/pgxlisten", []string{"pkg/postgres/listen"}},
+	{"github.com/golang-migrate/migrate", []string{"pkg/postgres/migrate"}},
+	{"github.com/fergusstrange/embedded-postgres", []string{"pkg/postgres/devdb"}},
 	{"github.com/spf13/cobra", []string{"cmd/belfry", "pkg/cli", "test/integration"}},
 }
 
@@ -79,9 +79,9 @@ func TestWallBreachesAreFound(t *testing.T) {
 		{"pkg/httpapi/wire/body.go", "github.com/labstack/echo/v4", ""},
 		{"pkg/app/app.go", "github.com/labstack/echo/v4/middleware", "pkg/httpapi and pkg/dashboard"},
 		{"pkg/app/app.go", "github.com/labstack/echo/v5", "pkg/httpapi and pkg/dashboard"},
-		{"pkg/postgres/pool.go", "github.com/jackc/pgxlisten", "lives only in pkg/listen"},
-		{"test/pgtest/pgtest.go", "github.com/golang-migrate/migrate/v4", "lives only in pkg/migrate"},
-		{"test/pgtest/pgtest.go", "github.com/fergusstrange/embedded-postgres", "lives only in pkg/devdb"},
+		{"pkg/postgres/pool.go", "github.com/jackc/pgxlisten", "lives only in pkg/postgres/listen"},
+		{"test/pgtest/pgtest.go", "github.com/golang-migrate/migrate/v4", "lives only in pkg/postgres/migrate"},
+		{"test/pgtest/pgtest.go", "github.com/fergusstrange/embedded-postgres", "lives only in pkg/postgres/devdb"},
 		{"config/load.go", "github.com/spf13/cobra", "lives only in cmd/belfry and pkg/cli"},
 		{"pkg/queue/id.go", "testing", "is for tests"},
 		{"pkg/queue/id.go", "github.com/stretchr/testify/require", "is for tests"},

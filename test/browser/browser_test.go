@@ -21,10 +21,10 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/secret"
-	"github.com/belfry-mq/belfry/pkg/token"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

@@ -13,31 +13,31 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/attach"
-	"github.com/belfry-mq/belfry/pkg/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/auditlog"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
-	"github.com/belfry-mq/belfry/pkg/deadletter"
-	"github.com/belfry-mq/belfry/pkg/events"
-	"github.com/belfry-mq/belfry/pkg/explain"
-	"github.com/belfry-mq/belfry/pkg/history"
+	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	streams "github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/inbox"
-	"github.com/belfry-mq/belfry/pkg/inflight"
-	"github.com/belfry-mq/belfry/pkg/owner"
+	"github.com/belfry-mq/belfry/pkg/insight/explain"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/insight/problem"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/problem"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/secret"
-	"github.com/belfry-mq/belfry/pkg/stats"
-	streams "github.com/belfry-mq/belfry/pkg/stream"
-	"github.com/belfry-mq/belfry/pkg/trace"
 	"github.com/belfry-mq/belfry/test/apitest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // Reasons why a route is not asked for a large answer.
 const (
-	delivers    = "the claims of pops reserve: see TestAnswersBeyondTheBudget of pkg/store"
+	delivers    = "the claims of pops reserve: see TestAnswersBeyondTheBudget of pkg/engine/store"
 	figures     = "a fixed number of figures"
 	oneRow      = "one queue, group or switch"
 	stillStream = "each event is written alone, and has a fixed number of figures"
@@ -55,7 +55,7 @@ var small = map[string]string{
 	"GET /api/v1/system/shared-state": figures, "GET /internal/api/shared-state/stats": figures, "GET /internal/api/inter-instance/stats": figures,
 	"GET /api/v1/migration/status": figures, "GET /api/v1/doctor": "it has a session of its own, and findings with at most 20 names",
 	"GET /api/v1/system/maintenance": oneRow, "GET /api/v1/system/maintenance/pop": oneRow, "GET /api/v1/status/buffers": oneRow,
-	"GET /api/v1/system/maintenance/rejected":               "it reads a file: see TestRejectionsFitIntoMemory of pkg/spool",
+	"GET /api/v1/system/maintenance/rejected":               "it reads a file: see TestRejectionsFitIntoMemory of pkg/engine/spool",
 	"GET /api/v1/resources/overview":                        figures,
 	"GET /api/v1/consumer-groups/:group/queues/:queue/seek": oneRow,
 	"GET /api/v1/analytics/system-metrics":                  figures, "GET /api/v1/analytics/postgres-stats": figures, "GET /api/v1/analytics/retention": figures,

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/bench"
+	"github.com/belfry-mq/belfry/pkg/cli/bench"
 )
 
 // The load tool verifies every scenario against a server and leaves nothing behind.

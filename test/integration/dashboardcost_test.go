@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
-	benchload "github.com/belfry-mq/belfry/pkg/bench/load"
+	benchload "github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/doctor"
-	"github.com/belfry-mq/belfry/pkg/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 	"github.com/belfry-mq/belfry/test/pgtest"

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/queenimport"
+	"github.com/belfry-mq/belfry/pkg/engine/queenimport"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -42,7 +42,7 @@ type house struct {
 
 const (
 	appends = "sql/functions/push/append.sql"
-	rejects = "sql/queries/inbox/reject.sql"
+	rejects = "sql/queries/engine/inbox/reject.sql"
 )
 
 // doors has every door. A file that writes JSON of a client to a table must be in it.
@@ -55,10 +55,10 @@ var doors = []door{
 	{name: "push of a cycle", by: []string{appends}, give: overHTTP("/streams/v1/cycle", `{"query_id":%[2]q,"partition_id":%[3]q,"push_items":[{"queue":"out","payload":%[1]s}]}`)},
 	{name: "data of a cycle", by: []string{appends}, give: overHTTP("/streams/v1/cycle", `{"query_id":%[2]q,"partition_id":%[3]q,"push_items":[{"queue":"out","data":%[1]s}]}`)},
 	{
-		name: "state of a cycle", by: []string{"sql/queries/store/stream_change.sql"},
+		name: "state of a cycle", by: []string{"sql/queries/engine/store/stream_change.sql"},
 		give: overHTTP("/streams/v1/cycle", `{"query_id":%[2]q,"partition_id":%[3]q,"state_ops":[{"type":"upsert","key":"k","value":%[1]s}]}`),
 	},
-	{name: "trace", by: []string{"sql/queries/trace/insert.sql"}, give: overHTTP("/api/v1/traces", `{"partitionId":%[3]q,"transactionId":"1","traceNames":"n","data":%[1]s}`)},
+	{name: "trace", by: []string{"sql/queries/insight/trace/insert.sql"}, give: overHTTP("/api/v1/traces", `{"partitionId":%[3]q,"transactionId":"1","traceNames":"n","data":%[1]s}`)},
 	{name: "push to the spool", by: []string{appends}, give: func(_ *testing.T, h *house, value string) string {
 		return ask[any](h.spooling, post("/api/v1/push", `{"items":[{"queue":"out","payload":`+value+`}]}`)).failure
 	}},
@@ -74,8 +74,8 @@ var doors = []door{
 		name: "attached table", by: []string{"sql/functions/attach/attachment_function.sql", "sql/functions/attach/attach_sql.sql", rejects}, levels: 2,
 		give: inSQL(`INSERT INTO doc (id, body) VALUES ($2, $1::text::json)`),
 	},
-	{name: "message of an import", by: []string{"pkg/queenimport/target.go"}, give: imported(`UPDATE queen.messages SET payload = $1::text::jsonb WHERE transaction_id = 'm7'`)},
-	{name: "state of an import", by: []string{"sql/queries/queenimport/state.sql"}, give: imported(`UPDATE queen_streams.state SET value = $1::text::jsonb`)},
+	{name: "message of an import", by: []string{"pkg/engine/queenimport/target.go"}, give: imported(`UPDATE queen.messages SET payload = $1::text::jsonb WHERE transaction_id = 'm7'`)},
+	{name: "state of an import", by: []string{"sql/queries/engine/queenimport/state.sql"}, give: imported(`UPDATE queen_streams.state SET value = $1::text::jsonb`)},
 }
 
 func overHTTP(path, body string) func(*testing.T, *house, string) string {

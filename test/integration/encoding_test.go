@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/attach"
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/access/token"
+	"github.com/belfry-mq/belfry/pkg/engine/attach"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/secret"
-	"github.com/belfry-mq/belfry/pkg/token"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

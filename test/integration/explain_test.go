@@ -26,7 +26,7 @@ func (c client) why(query string) explanation {
 	return ask[explanation](c, get("/api/v1/explain?queue=q"+query)).ok(http.StatusOK)
 }
 
-// The answer follows a message from its push to its ack. pkg/explain tests each code, and test/model compares them with
+// The answer follows a message from its push to its ack. pkg/insight/explain tests each code, and test/model compares them with
 // pops.
 func TestExplainFollowsAMessage(t *testing.T) {
 	t.Parallel()

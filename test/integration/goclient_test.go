@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	goclient "github.com/belfry-mq/belfry/pkg/client"
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

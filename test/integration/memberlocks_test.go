@@ -15,7 +15,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
-	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

@@ -16,9 +16,9 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/doctor"
-	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"

@@ -44,7 +44,7 @@ func (c client) places(query string) listedPlaces {
 }
 
 // The group of one queue has its places by what they wait for, with the holders of the leases. The preview of a
-// seek is what the seek does. pkg/stats tests the figures.
+// seek is what the seek does. pkg/insight/stats tests the figures.
 func TestAGroupInOneQueue(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

@@ -23,10 +23,10 @@ import (
 // backgroundStatements are what a server executes without a request that waits for it, atStop what it executes when it stops.
 var (
 	backgroundStatements = []string{
-		"catalog/lateness", "inbox/counts", "inbox/look", "listen/key", "listen/notify", "live/groups", "maintenance/list", "postgres/apply_settings",
-		"store/heal", "store/queue_depth", "sweep/done", "sweep/idle_find", "sweep/queues", "sweep/take",
+		"engine/catalog/lateness", "engine/inbox/counts", "engine/inbox/look", "postgres/listen/key", "postgres/listen/notify", "insight/live/groups", "engine/maintenance/list", "postgres/apply_settings",
+		"engine/store/heal", "engine/store/queue_depth", "engine/sweep/done", "engine/sweep/idle_find", "engine/sweep/queues", "engine/sweep/take",
 	}
-	atStop = []string{"history/write", "inbox/resign"}
+	atStop = []string{"insight/history/write", "engine/inbox/resign"}
 )
 
 // The connection of each statement that a server executes falls silent once, when the statement is executed for the first

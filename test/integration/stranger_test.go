@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/listen"
+	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

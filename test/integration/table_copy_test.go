@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/attach"
+	"github.com/belfry-mq/belfry/pkg/engine/attach"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/bench"
+	"github.com/belfry-mq/belfry/pkg/cli/bench"
 	"github.com/belfry-mq/belfry/test/testcert"
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/secret"
-	"github.com/belfry-mq/belfry/pkg/token"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

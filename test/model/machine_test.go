@@ -13,15 +13,15 @@ import (
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
-	"github.com/belfry-mq/belfry/pkg/batch"
-	"github.com/belfry-mq/belfry/pkg/catalog"
-	"github.com/belfry-mq/belfry/pkg/deadletter"
-	"github.com/belfry-mq/belfry/pkg/events"
-	"github.com/belfry-mq/belfry/pkg/explain"
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
+	"github.com/belfry-mq/belfry/pkg/insight/explain"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/secret"
-	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

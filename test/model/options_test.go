@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -4,8 +4,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/belfry-mq/belfry/pkg/catalog"
-	"github.com/belfry-mq/belfry/pkg/explain"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/insight/explain"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -136,7 +136,7 @@ func (m *machine) sweep(r *rapid.T) {
 	var where, of int64
 	require.NoError(r, m.pool.QueryRow(m.t.Context(), `SELECT p.id, p.queue_id FROM belfry.partition p WHERE p.uid = $1`, [16]byte(p.id)).
 		Scan(&where, &of))
-	_, err := m.pool.Exec(m.t.Context(), sql.Query("sweep/trim"), of, where, true, int64(1000), nil, 0)
+	_, err := m.pool.Exec(m.t.Context(), sql.Query("engine/sweep/trim"), of, where, true, int64(1000), nil, 0)
 	require.NoError(r, err)
 	m.world.evict(p)
 	m.forget()
@@ -152,7 +152,7 @@ func (m *machine) removeIdle(r *rapid.T, p *partition) {
 	_, err := m.pool.Exec(m.t.Context(), shift, [16]byte(p.id), "-2 days")
 	require.NoError(r, err)
 	var gone bool
-	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("sweep/idle_remove"), where, int32(1)).Scan(&gone, nil))
+	require.NoError(r, m.pool.QueryRow(m.t.Context(), sql.Query("engine/sweep/idle_remove"), where, int32(1)).Scan(&gone, nil))
 	_, err = m.pool.Exec(m.t.Context(), shift, [16]byte(p.id), "2 days") // if it still exists
 	require.NoError(r, err)
 	want := p.empty()

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
 func TestMain(m *testing.M) { Main(m) }

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
-	"github.com/belfry-mq/belfry/pkg/migrate"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 )
 
 const serverVariable = "BELFRY_TEST_DATABASE_URL"

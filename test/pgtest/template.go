@@ -16,11 +16,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// migratedName is a database that pkg/migrate has migrated.
+// migratedName is a database that pkg/postgres/migrate has migrated.
 const migratedName = "belfry_template_migrated"
 
 // template is a kind of cluster. Tests start copies of it, because initdb and the migrations need more processor time

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// recordTable holds the schema's version. pkg/migrate makes it, not a migration.
+// recordTable holds the schema's version. pkg/postgres/migrate makes it, not a migration.
 const recordTable = "belfry.schema_migrations"
 
 // acl describes privileges without the name of the owner. It is a format with

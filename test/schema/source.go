@@ -78,7 +78,7 @@ func Create(sqlDir fs.FS) (string, error) {
 		}
 		fmt.Fprintf(&statements, "\n-- From sql/%s.\n\n%s", name, text)
 	}
-	// pkg/migrate reads this digest to tell the baseline from an earlier, unreleased one.
+	// pkg/postgres/migrate reads this digest to tell the baseline from an earlier, unreleased one.
 	digest := sha256.Sum256([]byte(statements.String()))
 	fmt.Fprintf(&statements, "COMMENT ON FUNCTION belfry.baseline() IS '%x';\n", digest)
 	return statements.String(), nil

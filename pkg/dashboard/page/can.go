@@ -1,6 +1,6 @@
 package page
 
-import "github.com/belfry-mq/belfry/pkg/identity"
+import "github.com/belfry-mq/belfry/pkg/access/identity"
 
 // Can says which actions a caller may take. A page offers no other action, and the API refuses it anyway.
 type Can struct {

@@ -1,6 +1,6 @@
 package page
 
-import "github.com/belfry-mq/belfry/pkg/identity"
+import "github.com/belfry-mq/belfry/pkg/access/identity"
 
 // tabs are the pages that one name of the navigation has.
 var tabs = map[string][]Choice{

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

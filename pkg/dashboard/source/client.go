@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 )
 
 // maxAnswer bounds the answer of the API that a page reads.

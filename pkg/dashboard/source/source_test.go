@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
-	"github.com/belfry-mq/belfry/pkg/identity"
 )
 
 // api counts the requests by path, and answers each after a while.

@@ -1,9 +1,9 @@
 package adminplane
 
 import (
-	"github.com/belfry-mq/belfry/pkg/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

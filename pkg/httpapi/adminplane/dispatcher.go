@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/store"
 )
 
 // inboxTimeout bounds the question to the database.

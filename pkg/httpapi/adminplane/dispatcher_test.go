@@ -7,12 +7,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/batch"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
-	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 

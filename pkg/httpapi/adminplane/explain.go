@@ -4,8 +4,8 @@ import (
 	"cmp"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
-	"github.com/belfry-mq/belfry/pkg/explain"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/explain"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

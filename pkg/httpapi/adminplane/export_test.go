@@ -3,7 +3,7 @@ package adminplane
 import (
 	"encoding/json"
 
-	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

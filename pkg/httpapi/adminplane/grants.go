@@ -3,8 +3,8 @@ package adminplane
 import (
 	"context"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

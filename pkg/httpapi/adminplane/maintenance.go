@@ -3,11 +3,11 @@ package adminplane
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
+	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/maintenance"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/spool"
 )
 
 // Maintenance serves GET /api/v1/system/maintenance. It reads the switches and what the spools of the

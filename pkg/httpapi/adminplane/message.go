@@ -3,12 +3,12 @@ package adminplane
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
-	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
 // messageNotFound is a text that clients of Queen MQ know.

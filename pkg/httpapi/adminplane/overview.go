@@ -3,9 +3,9 @@ package adminplane
 import (
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
-	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
 // Namespaces serves GET /api/v1/resources/namespaces.

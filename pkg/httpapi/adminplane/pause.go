@@ -3,8 +3,8 @@ package adminplane
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
-	"github.com/belfry-mq/belfry/pkg/catalog"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/stats"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 

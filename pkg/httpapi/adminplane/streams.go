@@ -4,11 +4,11 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/stream"
 )
 
 // ListStreams serves GET /api/v1/streams: the queries of stream clients, by source and name. Queen MQ does

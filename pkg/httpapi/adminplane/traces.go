@@ -8,10 +8,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/trace"
 )
 
 // maxTraceNames is how many names one trace may have.

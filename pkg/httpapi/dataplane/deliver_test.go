@@ -16,10 +16,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
-	"github.com/belfry-mq/belfry/pkg/events"
+	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/readiness"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 

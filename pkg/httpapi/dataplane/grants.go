@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/owner"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
-	"github.com/belfry-mq/belfry/pkg/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

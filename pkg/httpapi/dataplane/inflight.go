@@ -3,7 +3,7 @@ package dataplane
 import (
 	"sync"
 
-	"github.com/belfry-mq/belfry/pkg/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/owner"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -7,10 +7,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/stream"
 )
 
 // streamGroup begins the name of the consumer group of a query. The id of the query follows.

@@ -9,10 +9,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/belfry-mq/belfry/pkg/audit"
-	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -3,7 +3,7 @@ package deadplane
 import (
 	"strconv"
 
-	"github.com/belfry-mq/belfry/pkg/deadletter"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 

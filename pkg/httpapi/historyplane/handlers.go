@@ -11,8 +11,8 @@ package historyplane
 import (
 	"context"
 
-	"github.com/belfry-mq/belfry/pkg/history"
-	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
 // History reads what instances counted.

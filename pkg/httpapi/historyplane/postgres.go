@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
 // Postgres reads what Postgres counts.

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
 // process is one process in a Range.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/history"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
 var now = time.Date(2026, 5, 16, 8, 41, 27, 0, time.UTC)

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/history"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
 // intervals are the values of the parameter interval of GET /status/analytics.

@@ -1,5 +1,5 @@
 // Package liveplane serves the stream of what happens, for people, dashboards and machines: GET
-// /api/v1/events. pkg/live collects the events; docs/events.md describes them.
+// /api/v1/events. pkg/insight/live collects the events; docs/events.md describes them.
 //
 // It promises that a stream shows only what the grants of its token allow, that it ends when the token
 // expires or is revoked, and that a client that does not read is dropped. Only pkg/httpapi imports it.
@@ -12,9 +12,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
-	"github.com/belfry-mq/belfry/pkg/live"
+	"github.com/belfry-mq/belfry/pkg/insight/live"
 )
 
 // Events are the source of events; *live.Hub is one.

@@ -9,10 +9,10 @@ import (
 	"context"
 	"strconv"
 
-	"github.com/belfry-mq/belfry/pkg/attach"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/identity"
-	"github.com/belfry-mq/belfry/pkg/inbox"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/attach"
-	"github.com/belfry-mq/belfry/pkg/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 

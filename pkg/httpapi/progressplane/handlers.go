@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/stats"
 )
 
 // GroupReader reads the progress of consumer groups. allowed are patterns of the queues to read. Nil: all.

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/belfry-mq/belfry/pkg/inflight"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

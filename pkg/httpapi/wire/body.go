@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/labstack/echo/v4"
 
-	"github.com/belfry-mq/belfry/pkg/portable"
+	"github.com/belfry-mq/belfry/pkg/engine/portable"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

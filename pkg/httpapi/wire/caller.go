@@ -5,7 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 )
 
 // networkBits is the size of the network that one IPv6 customer gets. All its addresses are one

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/belfry-mq/belfry/pkg/identity"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 

@@ -7,7 +7,7 @@
 -- 1. Advisory lock 10 is held exclusively while the sequencer is awake.
 -- 2. A producer that leaves out the notification holds lock 8 (shared) until its transaction ends.
 -- 3. The sequencer takes lock 8 exclusively before it sleeps. So it sleeps only after such
---    producers have ended. pkg/inbox proves that no row is lost.
+--    producers have ended. pkg/engine/inbox proves that no row is lost.
 --
 -- A session with belfry.notify = off neither notifies nor locks. Its rows wait for other rows, for
 -- belfry.wake() or for the next sweep of the inbox. A transaction that will be prepared needs that

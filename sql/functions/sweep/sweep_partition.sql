@@ -1,5 +1,5 @@
 -- One step of a sweep over one partition: deletes up to p_limit messages by the options of the
--- queue and moves cursors past them. pkg/sweep calls it until more is false.
+-- queue and moves cursors past them. pkg/engine/sweep calls it until more is false.
 --
 -- p_evict selects the rules, in this order:
 --

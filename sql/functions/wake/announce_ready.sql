@@ -1,5 +1,5 @@
 -- Announces a ready cursor to the servers at the commit. Every SQL function that sets ready_at to a
--- value calls it, also for an instant in the future. pkg/listen describes the text.
+-- value calls it, also for an instant in the future. pkg/postgres/listen describes the text.
 --
 -- The text has the instant at which the cursor is ready, so a server need not scan everything that
 -- was ever due. It is 0 (unknown) for an instant less than ten seconds ahead, which may pass before

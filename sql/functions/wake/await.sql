@@ -6,7 +6,7 @@
 -- after belfry_again: a server that has just connected may have missed requests. The channel name is
 -- a hash of the request, so the queue need not exist. Every role can hear notifications and send forged
 -- ones. So the request is encrypted, and its tag is a hash of it, the session and belfry.channel_key.
--- pkg/listen reads it. SECURITY DEFINER: it reads the key and the grants.
+-- pkg/postgres/listen reads it. SECURITY DEFINER: it reads the key and the grants.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

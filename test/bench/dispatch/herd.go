@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
 const (
@@ -121,7 +121,7 @@ func (h *herd) round(ctx context.Context) (round herdRound, err error) {
 	if err != nil {
 		return round, err
 	}
-	round.preflights, round.claims, round.waiting = callsOf(all, "store/preflight"), callsOf(all, "store/claim"), health.Waiting
+	round.preflights, round.claims, round.waiting = callsOf(all, "engine/store/preflight"), callsOf(all, "engine/store/claim"), health.Waiting
 	select {
 	case h.again <- struct{}{}:
 		return round, nil

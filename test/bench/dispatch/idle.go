@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
@@ -96,7 +96,7 @@ func (r *suite) measureIdleQueues(ctx context.Context, out *report, n int) (err 
 // isTimed reports whether a statement runs by the clock, with or without waiting requests: the canary of the
 // listener every 10 s, and the sweeps.
 func isTimed(s load.Statement) bool {
-	return s.Text == canary || s.Text == "listen/notify" || strings.HasPrefix(s.Text, "sweep/")
+	return s.Text == canary || s.Text == "postgres/listen/notify" || strings.HasPrefix(s.Text, "sweep/")
 }
 
 // waitWritten blocks until the server has written the history of the minute in which the requests came.
@@ -106,7 +106,7 @@ func (t *trial) waitWritten(ctx context.Context) error {
 	}
 	for {
 		all, err := t.statements(ctx)
-		if err != nil || callsOf(all, "history/write") > 0 {
+		if err != nil || callsOf(all, "insight/history/write") > 0 {
 			return err
 		}
 		if err := load.Pause(ctx, statementInterval); err != nil {

@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
 // machineSamples is the number of samples of each time of the machine.

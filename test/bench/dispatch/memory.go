@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 

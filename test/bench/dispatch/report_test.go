@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/sql"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -16,7 +16,7 @@ func TestEveryQueryFileHasAUniqueFirstLine(t *testing.T) {
 	files, err := fs.Glob(sql.Queries, "queries/*/*.sql")
 	require.NoError(t, err)
 	require.Len(t, openings, len(files), "two files with the same first line would count as one")
-	for _, name := range []string{"store/preflight", "store/claim"} {
+	for _, name := range []string{"engine/store/preflight", "engine/store/claim"} {
 		require.Equal(t, name, statementName(sql.Query(name)))
 	}
 }
@@ -36,13 +36,13 @@ func TestStatementNames(t *testing.T) {
 func TestStatementSums(t *testing.T) {
 	t.Parallel()
 	all := []load.Statement{
-		{Text: "store/claim", Calls: 4, Spent: 2 * time.Millisecond}, {Text: canary, Calls: 3}, {Text: "store/preflight", Calls: 1},
+		{Text: "engine/store/claim", Calls: 4, Spent: 2 * time.Millisecond}, {Text: canary, Calls: 3}, {Text: "engine/store/preflight", Calls: 1},
 	}
 	require.Equal(t, 5, total(withoutCanaries(all)))
 	require.Len(t, all, 3, "work does not change the list")
-	require.Equal(t, 5, callsOf(all, "store/claim", "store/preflight"))
-	require.Equal(t, 0, callsOf(all, "store/append"))
-	require.Equal(t, "store/claim 2.00 (0.50 ms)", describe(all[:1], 2))
+	require.Equal(t, 5, callsOf(all, "engine/store/claim", "engine/store/preflight"))
+	require.Equal(t, 0, callsOf(all, "engine/store/append"))
+	require.Equal(t, "engine/store/claim 2.00 (0.50 ms)", describe(all[:1], 2))
 	require.Equal(t, "4 x store/claim, 1 x store/preflight", list(withoutCanaries(all)))
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
 // sqlConsumer is a consumer in SQL that waits for notifications.

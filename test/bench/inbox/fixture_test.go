@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/test/bench/rig"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )

@@ -20,7 +20,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
 const (

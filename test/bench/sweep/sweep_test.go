@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/bench/load"
+	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 )
 
 var (

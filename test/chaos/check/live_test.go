@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/pkg/secret"
-	"github.com/belfry-mq/belfry/pkg/store"
 	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 	"github.com/belfry-mq/belfry/test/pgtest"

@@ -14,7 +14,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
 // startPostgres starts a Postgres, and prepares a second one if faults need a standby. If a fault fills the disk, their

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 )
 
 // longestDown is the longest time that a process stays down before it is restarted.

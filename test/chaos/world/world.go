@@ -13,7 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/belfry-mq/belfry/pkg/devdb"
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/test/chaos/clock"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )

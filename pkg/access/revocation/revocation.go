@@ -1,0 +1,178 @@
+// Package revocation keeps the set of tokens that are refused before they end, by their id (jti).
+//
+// Revoke writes a row and a notification in one transaction. Each instance has the whole set in memory.
+// A Watcher reads it again on each notification, and each time its LISTEN takes effect, because
+// notifications before that were not heard. So an instance with a working LISTEN connection refuses a
+// token as soon as it has read the set, and another one after its reconnect. Nothing is read without a
+// notification. Requests that wait under a token are woken when the set has grown.
+//
+// Every role of the database can notify. So the set is read at most once in each reloadInterval. While
+// it cannot be read, the last one is in force. Importable from floor 3 upwards.
+package revocation
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlRevoke = sql.Query("access/revocation/revoke")
+	sqlList   = sql.Query("access/revocation/list")
+)
+
+// reloadInterval is the least time between two reads of the set.
+const reloadInterval = 100 * time.Millisecond
+
+// retryBackoff is the delay until a read that failed is tried again.
+var retryBackoff = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Threshold: 1, Multiplier: 2}
+
+// Token is a revoked token.
+type Token struct {
+	ID string
+	// ExpiresAt is when the token ends. Zero: never, or it is not known.
+	ExpiresAt time.Time
+	RevokedBy string
+	RevokedAt time.Time
+}
+
+// Revoke revokes a token over conn, with a row of the audit. A token that is revoked already stays so.
+// Errors come from Postgres.
+func Revoke(ctx context.Context, conn *pgx.Conn, id string, expiresAt time.Time) error {
+	entry := audit.New(ctx, nil, audit.RevokeToken, audit.Session, queue.NewID().String())
+	ctx = audit.With(ctx, entry)
+	parameters := audit.Parameters{"tokenId": id}
+	if !expiresAt.IsZero() {
+		parameters["expiresAt"] = expiresAt.UTC()
+	}
+	audit.Begin(ctx, audit.Target{}, parameters)
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		var told string // void
+		if err := tx.QueryRow(ctx, sqlRevoke, id, zeronull.Timestamptz(expiresAt)).Scan(&entry.Subject, &told); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, nil)
+	})
+	if err == nil {
+		err = postgres.Confirmed(conn)
+	}
+	if err != nil {
+		return fmt.Errorf("revoking token %q: %w", id, err)
+	}
+	return nil
+}
+
+// List returns the revoked tokens, the latest first.
+func List(ctx context.Context, conn *pgx.Conn) ([]Token, error) {
+	rows, _ := conn.Query(ctx, sqlList) // CollectRows returns its error
+	found, err := pgx.CollectRows(rows, readToken)
+	if err != nil {
+		return nil, fmt.Errorf("listing the revoked tokens: %w", err)
+	}
+	return found, nil
+}
+
+func readToken(row pgx.CollectableRow) (t Token, err error) {
+	err = row.Scan(&t.ID, (*zeronull.Timestamptz)(&t.ExpiresAt), &t.RevokedBy, &t.RevokedAt)
+	return t, err
+}
+
+// Watcher knows the set. It is safe for concurrent use.
+type Watcher struct {
+	events.Nop
+	pool *postgres.Pool
+	log  *zap.Logger
+	// changed has an element if the set must be read.
+	changed chan struct{}
+	revoked atomic.Pointer[revokedSet]
+}
+
+// revokedSet is what one read found.
+type revokedSet struct {
+	ids map[string]struct{}
+	// grown is closed when another read has found a token that is not in the set.
+	grown chan struct{}
+}
+
+func (s *revokedSet) has(id string) bool {
+	_, revoked := s.ids[id]
+	return revoked
+}
+
+// NewWatcher returns a Watcher. Load the set, subscribe the Watcher to the events, and run it.
+func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
+	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1)}
+}
+
+// Revoked reports whether the token with an id is revoked. The set must have been loaded.
+func (w *Watcher) Revoked(id string) bool {
+	return w.revoked.Load().has(id)
+}
+
+// NextRevocation returns a channel that is closed when another token is known to be revoked. A caller that must
+// not miss one calls it before Revoked. The set must have been loaded.
+func (w *Watcher) NextRevocation() <-chan struct{} { return w.revoked.Load().grown }
+
+// OnRevocation implements events.Handler.
+func (w *Watcher) OnRevocation() {
+	select {
+	case w.changed <- struct{}{}:
+	default: // it will be read anyway
+	}
+}
+
+// Run reads the set when it may have changed, until ctx ends. It returns nil.
+func (w *Watcher) Run(ctx context.Context) error {
+	for failed := 0; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.changed:
+		}
+		pause := reloadInterval
+		if err := w.Load(ctx); err != nil && ctx.Err() == nil {
+			w.log.Warn("the revoked tokens could not be read; the ones that are known stay revoked", zap.Error(err))
+			failed++
+			pause = retryBackoff.Delay(failed, rand.Float64())
+			w.OnRevocation()
+		} else {
+			failed = 0
+		}
+		_ = backoff.Sleep(ctx, pause) // the next round notices the end of ctx
+	}
+}
+
+// Load reads the set. Errors: CodeUnavailable.
+func (w *Watcher) Load(ctx context.Context) error {
+	found, err := postgres.Collect(ctx, w.pool, sqlList, readToken)
+	if err != nil {
+		return postgres.Wrapf(err, "reading the revoked tokens")
+	}
+	before := w.revoked.Load()
+	set, grown := &revokedSet{ids: make(map[string]struct{}, len(found)), grown: make(chan struct{})}, false
+	for _, t := range found {
+		set.ids[t.ID] = struct{}{}
+		grown = grown || before != nil && !before.has(t.ID)
+	}
+	if before != nil && !grown {
+		set.grown = before.grown
+	}
+	w.revoked.Store(set)
+	if grown {
+		close(before.grown)
+	}
+	return nil
+}

@@ -1,0 +1,125 @@
+package token
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/pkg/secret"
+)
+
+// The values of auth.algorithm. Auto accepts every algorithm for which there is a key.
+const (
+	HS256 = "HS256"
+	RS256 = "RS256"
+	ES256 = "ES256"
+	EdDSA = "EdDSA"
+	Auto  = "auto"
+)
+
+// minSecret is the least length of a secret in bytes; RFC 7518, section 3.2, asks for 32.
+const minSecret = 32
+
+// Config is the section "auth". config/belfry.yaml describes its keys.
+type Config struct {
+	Enabled         bool          `mapstructure:"enabled"`
+	Algorithm       string        `mapstructure:"algorithm"`
+	Secret          secret.Secret `mapstructure:"secret"`
+	PreviousSecret  secret.Secret `mapstructure:"previous_secret"`
+	PublicKey       string        `mapstructure:"public_key"`
+	JWKSURL         string        `mapstructure:"jwks_url"`
+	RefreshInterval time.Duration `mapstructure:"jwks_refresh_interval"`
+	FetchTimeout    time.Duration `mapstructure:"jwks_timeout"`
+	Issuer          string        `mapstructure:"issuer"`
+	Audience        string        `mapstructure:"audience"`
+	ClockSkew       time.Duration `mapstructure:"clock_skew"`
+	RoleClaim       string        `mapstructure:"role_claim"`
+	RolesClaim      string        `mapstructure:"roles_claim"`
+	AdminRole       string        `mapstructure:"admin_role"`
+	ReadWriteRole   string        `mapstructure:"read_write_role"`
+	ReadOnlyRole    string        `mapstructure:"read_only_role"`
+	SkipPaths       []string      `mapstructure:"skip_paths"`
+}
+
+// DefaultConfig returns the values of config/belfry.yaml.
+func DefaultConfig() Config {
+	return Config{
+		Algorithm: HS256, RefreshInterval: time.Hour, FetchTimeout: 5 * time.Second, ClockSkew: 30 * time.Second,
+		RoleClaim: "role", RolesClaim: "roles",
+		AdminRole: identity.Admin.String(), ReadWriteRole: identity.ReadWrite.String(), ReadOnlyRole: identity.ReadOnly.String(),
+		SkipPaths: []string{"/health", "/metrics/prometheus", "/metrics", "/"},
+	}
+}
+
+// Validate returns one error that names every invalid value. It contains no secret.
+func (c Config) Validate() error {
+	if !c.Enabled {
+		return nil
+	}
+	_, err := c.publicKey()
+	return errors.Join(
+		check.That(slices.Contains([]string{HS256, RS256, ES256, EdDSA, Auto}, c.Algorithm),
+			"auth.algorithm is %q: it must be HS256, RS256, ES256, EdDSA or auto", c.Algorithm),
+		c.checkKeys(), err, c.checkURL(),
+		check.Positive("auth.jwks_refresh_interval", c.RefreshInterval),
+		check.Positive("auth.jwks_timeout", c.FetchTimeout),
+		check.That(c.ClockSkew >= 0 && c.ClockSkew <= time.Hour, "auth.clock_skew is %s: it must be from 0s to 1h", c.ClockSkew),
+		check.That(c.RoleClaim != "" || c.RolesClaim != "", "auth.role_claim and auth.roles_claim are empty: set one, or no token has a role"),
+		c.checkRoles(),
+		check.That(!slices.ContainsFunc(c.SkipPaths, func(path string) bool { return !strings.HasPrefix(path, "/") }),
+			"auth.skip_paths has %q: each path must begin with /", c.SkipPaths),
+	)
+}
+
+// checkKeys returns an error if the algorithm has no key, or a key has no use.
+func (c Config) checkKeys() error {
+	public := c.PublicKey != "" || c.JWKSURL != ""
+	switch {
+	case c.Algorithm == Auto && c.Secret == "" && !public:
+		return errors.New("auth.enabled is true without a key: set auth.secret, auth.public_key or auth.jwks_url")
+	case c.Algorithm == HS256 && c.Secret == "":
+		return errors.New("auth.secret is empty: HS256 (auth.algorithm) needs it")
+	case c.Algorithm == HS256 && public:
+		return errors.New("auth.public_key or auth.jwks_url is set, but HS256 (auth.algorithm) does not use it: set auth.algorithm to auto, or remove it")
+	case c.Algorithm != HS256 && c.Algorithm != Auto && !public:
+		return fmt.Errorf("auth.public_key and auth.jwks_url are empty: %s (auth.algorithm) needs one of them", c.Algorithm)
+	case c.Algorithm != HS256 && c.Algorithm != Auto && c.Secret != "":
+		return fmt.Errorf("auth.secret is set, but %s (auth.algorithm) does not use it: set auth.algorithm to auto, or remove it", c.Algorithm)
+	case c.PreviousSecret != "" && c.Secret == "":
+		return errors.New("auth.previous_secret is set without auth.secret")
+	}
+	return errors.Join(
+		check.That(c.Secret == "" || len(c.Secret) >= minSecret, "auth.secret has fewer than %d bytes: make one with `openssl rand -hex 32`", minSecret),
+		check.That(c.PreviousSecret == "" || len(c.PreviousSecret) >= minSecret, "auth.previous_secret has fewer than %d bytes", minSecret))
+}
+
+func (c Config) checkURL() error {
+	if c.JWKSURL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.JWKSURL)
+	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") {
+		return errors.New("auth.jwks_url must be a URL that begins with https:// or http:// and has no user name")
+	}
+	return nil
+}
+
+func (c Config) checkRoles() error {
+	names := []string{c.AdminRole, c.ReadWriteRole, c.ReadOnlyRole}
+	distinct := slices.Compact(slices.Sorted(slices.Values(names)))
+	return check.That(len(distinct) == len(names) && distinct[0] != "",
+		"auth.admin_role, auth.read_write_role and auth.read_only_role are %q: they must be distinct and not empty", names)
+}
+
+// Skips reports whether requests to path need no token, by auth.skip_paths: it is one of the paths, or
+// begins with one that ends in a slash and is longer than it.
+func (c Config) Skips(path string) bool {
+	return slices.ContainsFunc(c.SkipPaths, func(skip string) bool {
+		return path == skip || len(skip) > 1 && strings.HasSuffix(skip, "/") && strings.HasPrefix(path, skip)
+	})
+}

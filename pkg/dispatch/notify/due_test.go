@@ -1,0 +1,216 @@
+package notify_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
+)
+
+func TestTicketsWakeAtTheAnnouncedInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[string]()
+		defer n.Close()
+		started := time.Now()
+		before := n.Ticket("a")
+		require.Zero(t, n.Announce("a", started.Add(time.Minute), notify.ByTimer))
+		after, other := n.Ticket("a"), n.Ticket("b")
+		defer other.Close()
+
+		time.Sleep(time.Minute - 1)
+		synctest.Wait()
+		requireWoken(t, []bool{false, false, false}, before, after, other)
+		<-before.C()
+		<-after.C()
+		require.Equal(t, time.Minute, time.Since(started))
+		synctest.Wait()
+		requireWoken(t, []bool{false}, other)
+		require.EqualValues(t, 2, n.WokenByTimer())
+		requireWaiting(t, n, 1, 1)
+	})
+}
+
+func TestOnlyTheEarliestInstantOfAKeyIsKept(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[string]()
+		defer n.Close()
+		started := time.Now()
+		first := n.Ticket("a")
+		for _, in := range []time.Duration{5, 3, 9, 3, 4} {
+			require.Zero(t, n.Announce("a", started.Add(in*time.Minute), notify.ByTimer))
+		}
+		require.Equal(t, []notify.Instant[string]{{Key: "a", At: started.Add(3 * time.Minute)}}, n.Due(10))
+		<-first.C()
+		require.Equal(t, 3*time.Minute, time.Since(started))
+
+		// The wake dropped the later instants: the next look announces them again.
+		second := n.Ticket("a")
+		defer second.Close()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		requireWoken(t, []bool{false}, second)
+	})
+}
+
+func TestKeysWakeInTheOrderOfTheirInstants(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[int]()
+		defer n.Close()
+		started := time.Now()
+		tickets := make([]*notify.Ticket[int], 100)
+		for key := range tickets {
+			tickets[key] = n.Ticket(key)
+			// Neither ascending nor descending, two keys per instant.
+			n.Announce(key, started.Add(time.Duration(key*37%50+1)*time.Second), notify.ByTimer)
+		}
+		for second := 1; second <= 50; second++ {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for key, ticket := range tickets {
+				require.Equal(t, key*37%50+1 <= second, woken(ticket), "key %d after %d s", key, second)
+			}
+		}
+		requireNothingKept(t, n)
+	})
+}
+
+func TestAnInstantIsDroppedWithTheLastTicketOfItsKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[string]()
+		defer n.Close()
+		at := time.Now().Add(time.Minute)
+		for name, leave := range map[string]func(){
+			"closed":    func() {},
+			"woken":     func() { n.Announce("a", time.Now(), notify.ByTimer) },
+			"all woken": func() { n.AnnounceAll(notify.ByTimer) },
+			// The ticket is the last ticket of both keys.
+			"woken by another key": func() { n.Announce("b", time.Now(), notify.ByTimer) },
+		} {
+			ticket := n.Ticket("a", "b")
+			n.Announce("a", at, notify.ByTimer)
+			next, some := n.Next()
+			require.True(t, some, name)
+			require.True(t, next.Equal(at), name)
+			leave()
+			ticket.Close()
+			requireNothingKept(t, n)
+		}
+		later := n.Ticket("a")
+		defer later.Close()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		requireWoken(t, []bool{false}, later)
+	})
+}
+
+func TestTheTimerFollowsTheEarliestInstant(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[string]()
+		defer n.Close()
+		started := time.Now()
+		late, early, gone := n.Ticket("late"), n.Ticket("early"), n.Ticket("gone")
+		n.Announce("late", started.Add(time.Hour), notify.ByTimer)
+		n.Announce("early", started.Add(time.Minute), notify.ByTimer)
+		n.Announce("gone", started.Add(time.Second), notify.ByTimer)
+		gone.Close()
+		<-early.C()
+		require.Equal(t, time.Minute, time.Since(started))
+		<-late.C()
+		require.Equal(t, time.Hour, time.Since(started))
+	})
+}
+
+func TestAnEarlierInstantMovesAKeyForward(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[int]()
+		defer n.Close()
+		started := time.Now()
+		const keys = 20
+		var last *notify.Ticket[int]
+		for key := range keys {
+			last = n.Ticket(key)
+			n.Announce(key, started.Add(time.Hour+time.Duration(key)*time.Second), notify.ByTimer)
+		}
+		n.Announce(keys-1, started.Add(time.Minute), notify.ByTimer)
+		next, some := n.Next()
+		require.True(t, some)
+		require.Equal(t, started.Add(time.Minute), next)
+		<-last.C()
+		require.Equal(t, time.Minute, time.Since(started))
+		requireWaiting(t, n, keys-1, keys-1)
+	})
+}
+
+func TestDueListsTheEarliestFirst(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[int]()
+		defer n.Close()
+		require.Nil(t, n.Due(10))
+		started := time.Now()
+		var want []notify.Instant[int]
+		for key := range 20 {
+			n.Ticket(key)
+			in := time.Duration(key*7%20+1) * time.Second
+			n.Announce(key, started.Add(in), notify.ByTimer)
+			want = append(want, notify.Instant[int]{Key: key, At: started.Add(in)})
+		}
+		slices.SortFunc(want, func(a, b notify.Instant[int]) int { return a.At.Compare(b.At) })
+		require.Equal(t, want, n.Due(20))
+		require.Equal(t, want, n.Due(21))
+		require.Equal(t, want[:3], n.Due(3))
+		require.Empty(t, n.Due(0))
+		require.Empty(t, n.Due(-1))
+		next, some := n.Next()
+		require.True(t, some)
+		require.Equal(t, want[0].At, next)
+	})
+}
+
+// An instant that was read from a database has no monotonic reading and another
+// location.
+func TestAnInstantWithoutMonotonicReadingWakesAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[string]()
+		defer n.Close()
+		started := time.Now()
+		ticket, own := n.Ticket("a"), n.Ticket("b")
+		n.Announce("a", started.Add(time.Minute).Round(0).In(time.FixedZone("elsewhere", 3600)), notify.ByTimer)
+		n.Announce("b", started.Add(time.Minute), notify.ByTimer)
+		require.Equal(t, []time.Time{started.Add(time.Minute), started.Add(time.Minute)},
+			[]time.Time{n.Due(2)[0].At, n.Due(2)[1].At})
+		<-ticket.C()
+		<-own.C()
+		require.Equal(t, time.Minute, time.Since(started))
+	})
+}
+
+func TestAnInstantBeyondTheRangeOfDurationsWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := notify.New[string]()
+		defer n.Close()
+		started := time.Now()
+		far, near := n.Ticket("far"), n.Ticket("near")
+		n.Announce("far", time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), notify.ByTimer)
+		n.Announce("near", started.Add(time.Hour), notify.ByTimer)
+		<-near.C()
+		require.Equal(t, time.Hour, time.Since(started))
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		requireWoken(t, []bool{false}, far)
+		far.Close()
+		requireNothingKept(t, n)
+	})
+}

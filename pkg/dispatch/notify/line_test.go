@@ -1,0 +1,161 @@
+package notify_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
+)
+
+func TestASignalWakesOneTicketInLineAndAllOthers(t *testing.T) {
+	t.Parallel()
+	n := notify.New[string]()
+	defer n.Close()
+	now := time.Now()
+	late, early := n.Line(now.Add(time.Hour), "a", "b"), n.Line(now, "b")
+	watcher, other := n.Ticket("b"), n.Ticket("c")
+	defer other.Close()
+	require.Equal(t, 2, n.Signal(time.Time{}, "test", "b", "a"))
+	requireWoken(t, []bool{false, true, true, false}, late, early, watcher, other)
+	require.Equal(t, notify.Wake[string]{Cause: "test", Keys: []string{"b", "a"}}, early.Accept())
+	require.Equal(t, notify.Wake[string]{Cause: "test"}, watcher.Accept(), "it is not the only one")
+	early.Close()
+	requireWoken(t, []bool{false}, late)
+	require.Equal(t, 1, n.Signal(time.Time{}, "test", "b", "a"))
+	requireWoken(t, []bool{true}, late)
+}
+
+// A ticket that closes while it wakes passes the wake on, at whatever moment.
+func TestAWakeThatIsNotAcceptedGoesToTheNext(t *testing.T) {
+	t.Parallel()
+	for range 500 {
+		n := notify.New[int]()
+		tickets := make([]*notify.Ticket[int], 10)
+		for i := range tickets {
+			tickets[i] = n.Line(time.Time{}, 1)
+		}
+		var both sync.WaitGroup
+		both.Go(func() { n.Signal(time.Time{}, "test", 1) })
+		both.Go(func() {
+			for _, ticket := range tickets[:9] {
+				ticket.Close()
+				ticket.Close()
+			}
+		})
+		both.Wait()
+		requireWoken(t, []bool{true}, tickets[9])
+		requireNothingKept(t, n)
+		n.Close()
+	}
+}
+
+// Of many tickets that come and go, a Signal wakes them in the order of their deadlines.
+func TestALineIsInOrder(t *testing.T) {
+	t.Parallel()
+	n := notify.New[int]()
+	defer n.Close()
+	began := time.Now()
+	type entry struct {
+		deadline int
+		ticket   *notify.Ticket[int]
+	}
+	var line []entry
+	for range 2000 {
+		if len(line) > 0 && rand.IntN(3) == 0 {
+			at := rand.IntN(len(line))
+			line[at].ticket.Close()
+			line = slices.Delete(line, at, at+1)
+			continue
+		}
+		deadline := rand.IntN(500)
+		line = append(line, entry{deadline, n.Line(began.Add(time.Duration(deadline)), 1, 2)})
+	}
+	slices.SortStableFunc(line, func(a, b entry) int { return a.deadline - b.deadline })
+	for i, e := range line {
+		require.Equal(t, 1, n.Signal(time.Time{}, "test", 1+i%2))
+		require.True(t, woken(e.ticket), "ticket %d", i)
+	}
+	requireNothingKept(t, n)
+}
+
+// TestNoSignalIsLost has a publisher for each key, which adds one item at a time, due now or soon. Each
+// item is signalled once, and a waiter has no fallback timer. The waiters leave at any moment, also
+// without a look after a wake. So one wake that is lost, or not passed on, stops the test.
+func TestNoSignalIsLost(t *testing.T) {
+	t.Parallel()
+	const keys, items = 4, 300
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	n := notify.New[int]()
+	tb := &table{items: map[int]time.Time{}, taken: map[int]chan struct{}{}}
+	var publishers, waiters sync.WaitGroup
+	all := make([]int, keys)
+	for key := range keys {
+		all[key] = key
+		tb.taken[key] = make(chan struct{}, 1)
+	}
+	for key := range keys {
+		publishers.Go(func() {
+			for range items {
+				at := time.Now().Add(time.Duration(max(0, rand.IntN(200)-100)) * time.Microsecond)
+				tb.publish(key, at)
+				n.Signal(at, "test", key)
+				select {
+				case <-tb.taken[key]:
+				case <-ctx.Done():
+					assert.Fail(t, "a wake was lost", "of key %d", key)
+					return
+				}
+			}
+		})
+		for range 5 {
+			waiters.Go(func() { standInLine(ctx, n, tb, key) })
+			waiters.Go(func() { standInLine(ctx, n, tb, all...) })
+		}
+	}
+	publishers.Wait()
+	cancel()
+	waiters.Wait()
+	n.Close()
+	requireNothingKept(t, n)
+}
+
+// standInLine takes items of the keys as a request does.
+func standInLine(ctx context.Context, n *notify.Notifier[int], tb *table, keys ...int) {
+	for ctx.Err() == nil {
+		var owed notify.Wake[int]
+		leaves := time.After(time.Duration(rand.IntN(1000)) * time.Microsecond)
+		for left := false; !left && ctx.Err() == nil; {
+			ticket := n.Line(time.Now().Add(time.Duration(rand.IntN(100))*time.Millisecond), keys...)
+			found, next := tb.look(keys)
+			for key, at := range next {
+				n.Signal(at, "test", key)
+			}
+			if !found {
+				owed = notify.Wake[int]{}
+				ticket.Looked()
+				select {
+				case <-ticket.C():
+					if left = rand.IntN(4) == 0; !left {
+						owed = ticket.Accept()
+					}
+				case <-leaves:
+					left = true
+				case <-ctx.Done():
+				}
+			}
+			ticket.Close()
+			left = left || found
+		}
+		if len(owed.Keys) > 0 { // another key may have had the item
+			n.Signal(time.Time{}, owed.Cause, owed.Keys...)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package notify_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
+)
+
+// Each ticket has one to four of 500 keys. The tickets leave in random order. Some
+// wake, most leave while an instant is scheduled.
+func TestNoMemoryIsKeptForTicketsThatLeft(t *testing.T) {
+	t.Parallel()
+	n := notify.New[int]()
+	defer n.Close()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 3 {
+		tickets := make([]*notify.Ticket[int], 0, 2000)
+		for range cap(tickets) {
+			keys := make([]int, 1+random.IntN(4))
+			for i := range keys {
+				keys[i] = random.IntN(500)
+			}
+			tickets = append(tickets, n.Ticket(keys...))
+			n.Announce(keys[0], time.Now().Add(time.Hour+time.Duration(random.IntN(1000))*time.Second), notify.ByTimer)
+		}
+		for range 50 {
+			n.Announce(random.IntN(500), time.Now(), notify.ByTimer)
+		}
+		random.Shuffle(len(tickets), func(i, j int) { tickets[i], tickets[j] = tickets[j], tickets[i] })
+		still, keys := n.Waiting()
+		require.Positive(t, keys)
+		for _, ticket := range tickets {
+			if !woken(ticket) {
+				still--
+			}
+			ticket.Close()
+		}
+		require.Zero(t, still, "a ticket that did not wake was waiting")
+		requireNothingKept(t, n)
+	}
+}
+
+// A key is removed with its last ticket, also while other keys have tickets.
+func TestAKeyIsRemovedWithItsLastTicket(t *testing.T) {
+	t.Parallel()
+	n := notify.New[int]()
+	defer n.Close()
+	stays := n.Ticket(-1)
+	defer stays.Close()
+	for key := range 1000 {
+		ticket, second := n.Ticket(key), n.Ticket(key)
+		n.Announce(key, time.Now().Add(time.Hour), notify.ByTimer)
+		ticket.Close()
+		requireWaiting(t, n, 2, 2)
+		require.Len(t, n.Due(10), 1)
+		second.Close()
+		requireWaiting(t, n, 1, 1)
+		require.Empty(t, n.Due(10))
+	}
+	tickets, _, instants, armed := n.Kept()
+	require.Less(t, tickets, 10, "capacity for tickets")
+	require.Less(t, instants, 10, "capacity for instants")
+	require.False(t, armed, "the timer is still set")
+}
+
+// A key that has tickets all the time keeps nothing of the keys for which earlier tickets were in line.
+func TestKeysOfExtendEndWithTheirTickets(t *testing.T) {
+	t.Parallel()
+	n := notify.New[int]()
+	defer n.Close()
+	ticket := n.Line(time.Time{}, -1)
+	for key := range 1000 {
+		n.Extend(-1, key)
+		n.Extend(-1, key)
+		require.Equal(t, 1, n.InLine(key))
+		next := n.Line(time.Time{}, -1)
+		ticket.Close()
+		ticket = next
+	}
+	require.Less(t, n.Extended(-1), 3)
+	ticket.Close()
+	requireNothingKept(t, n)
+}
+
+// Not parallel: it counts the goroutines of the process.
+func TestInstantsNeedNoGoroutines(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	n := notify.New[int]()
+	defer n.Close()
+	for key := range 10_000 {
+		n.Ticket(key)
+		n.Announce(key, time.Now().Add(time.Hour+time.Duration(key)), notify.ByTimer)
+	}
+	require.NoError(t, goleak.Find(before))
+}
+
+// Not parallel: it counts the allocations of the process.
+func TestAnnounceDoesNotAllocate(t *testing.T) {
+	n := notify.New[int]()
+	defer n.Close()
+	past := time.Now()
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(1, past, notify.ByTimer) }), "the key has no tickets")
+
+	n.Ticket(2)
+	future := past.Add(time.Hour)
+	n.Announce(2, future, notify.ByTimer)
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(2, future, notify.ByTimer) }), "the instant is already scheduled")
+}

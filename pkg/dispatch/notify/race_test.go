@@ -1,0 +1,277 @@
+package notify_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
+)
+
+// patience is how long a test waits for a wake that must happen at once.
+const patience = time.Minute
+
+// table is what waiters look at: for each key, from when on its one item may be
+// taken.
+type table struct {
+	mu    sync.Mutex
+	items map[int]time.Time
+	taken map[int]chan struct{} // buffered: signals the publisher of the key
+}
+
+// publish adds an item of key.
+func (tb *table) publish(key int, at time.Time) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.items[key] = at
+}
+
+// look takes a due item of one of the keys. If no item is due, it returns when each
+// item will be.
+func (tb *table) look(keys []int) (found bool, next map[int]time.Time) {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	next = map[int]time.Time{}
+	for _, key := range keys {
+		at, some := tb.items[key]
+		switch {
+		case some && !at.After(time.Now()):
+			delete(tb.items, key)
+			tb.taken[key] <- struct{}{}
+			return true, nil
+		case some:
+			next[key] = at
+		}
+	}
+	return false, next
+}
+
+// TestNoWakeIsLost has a publisher per key. It adds one item, due now or soon, and
+// continues when the item was taken. Waiters have no fallback timer, so one lost
+// wake stops the test.
+func TestNoWakeIsLost(t *testing.T) {
+	t.Parallel()
+	const keys, items = 4, 300
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	n := notify.New[int]()
+	tb := &table{items: map[int]time.Time{}, taken: map[int]chan struct{}{}}
+	var publishers, waiters sync.WaitGroup
+	all := make([]int, keys)
+	for key := range keys {
+		all[key] = key
+		tb.taken[key] = make(chan struct{}, 1)
+	}
+	for key := range keys {
+		publishers.Go(func() { publishItems(ctx, t, n, tb, key, items) })
+		waiters.Go(func() { waitForItems(ctx, n, tb, key) })
+		waiters.Go(func() { waitForItems(ctx, n, tb, key) })
+		waiters.Go(func() { waitForItems(ctx, n, tb, all...) })
+	}
+	publishers.Wait()
+	cancel()
+	waiters.Wait()
+	n.Close()
+	requireNothingKept(t, n)
+}
+
+func publishItems(ctx context.Context, t *testing.T, n *notify.Notifier[int], tb *table, key, items int) {
+	for item := range items {
+		at := time.Now()
+		if item%2 == 1 {
+			at = at.Add(time.Duration(rand.IntN(200)) * time.Microsecond)
+		}
+		tb.publish(key, at)
+		if item%10 == 0 {
+			n.AnnounceAll(notify.ByTimer)
+		} else {
+			n.Announce(key, at, notify.ByTimer)
+		}
+		select {
+		case <-tb.taken[key]:
+		case <-ctx.Done():
+			assert.Fail(t, "a wake was lost", "item %d of key %d, due at %s, was not taken", item, key, at)
+			return
+		}
+	}
+}
+
+func waitForItems(ctx context.Context, n *notify.Notifier[int], tb *table, keys ...int) {
+	for ctx.Err() == nil {
+		ticket := n.Ticket(keys...)
+		if found, next := tb.look(keys); !found {
+			for key, at := range next {
+				n.Announce(key, at, notify.ByTimer)
+			}
+			select {
+			case <-ticket.C():
+			case <-ctx.Done():
+			}
+		}
+		ticket.Close()
+	}
+}
+
+// TestEveryTicketIsCountedOnce makes all calls concurrently. At the end, the counts
+// that the calls returned add up to the number of woken tickets.
+func TestEveryTicketIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	const waiters, tickets = 16, 300
+	n := notify.New[int]()
+	ended := make(chan struct{})
+	var returned atomic.Uint64
+	var announcing, waiting sync.WaitGroup
+	for range 4 {
+		announcing.Go(func() { returned.Add(announceUntil(ended, n)) })
+	}
+	taken := make([][]*notify.Ticket[int], waiters)
+	for waiter := range waiters {
+		waiting.Go(func() { taken[waiter] = takeTickets(t, n, tickets) })
+	}
+	waiting.Wait()
+	close(ended)
+	announcing.Wait()
+	requireWaiting(t, n, 0, 0)
+	n.Close() // waits for the timer function
+
+	var happened uint64
+	for _, tickets := range taken {
+		for _, ticket := range tickets {
+			if woken(ticket) {
+				happened++
+			}
+		}
+	}
+	require.Equal(t, happened, returned.Load()+n.WokenByTimer())
+	require.Positive(t, n.WokenByTimer())
+	requireNothingKept(t, n)
+}
+
+const sharedKeys = 8
+
+// announceUntil announces and reads the status until ended closes. It returns how
+// many tickets it woke.
+func announceUntil(ended <-chan struct{}, n *notify.Notifier[int]) uint64 {
+	for count, round := 0, 0; ; round++ {
+		select {
+		case <-ended:
+			return uint64(count)
+		default:
+		}
+		if round%100 == 0 {
+			count += n.AnnounceAll(notify.ByTimer)
+		}
+		in := time.Duration(rand.IntN(100)-30) * time.Microsecond
+		count += n.Announce(rand.IntN(sharedKeys), time.Now().Add(in), notify.ByTimer)
+		n.Due(3)
+		n.Next()
+		n.Waiting()
+		runtime.Gosched() // lets the woken waiters run, also on few cores
+	}
+}
+
+// takeTickets takes tickets one after the other and returns all of them. It waits for
+// two in three and closes the others at once.
+func takeTickets(t *testing.T, n *notify.Notifier[int], count int) []*notify.Ticket[int] {
+	tickets := make([]*notify.Ticket[int], count)
+	for number := range tickets {
+		ticket := n.Ticket(rand.IntN(sharedKeys), rand.IntN(sharedKeys))
+		tickets[number] = ticket
+		if number%3 > 0 {
+			select {
+			case <-ticket.C():
+			case <-time.After(patience):
+				assert.Fail(t, "a ticket did not wake", "ticket %d", number)
+				return tickets[:number]
+			}
+		}
+		ticket.Close()
+	}
+	return tickets
+}
+
+// TestTicketsCanCloseDuringAWake wakes many tickets. As soon as the first ticket has
+// woken, it closes all of them from the last to the first. At that time all tickets
+// are removed and most are not woken yet. All of them must still wake.
+func TestTicketsCanCloseDuringAWake(t *testing.T) {
+	t.Parallel()
+	for name, wake := range map[string]func(n *notify.Notifier[int]){
+		"one key": func(n *notify.Notifier[int]) { n.Announce(1, time.Now(), notify.ByTimer) },
+		"timer":   func(n *notify.Notifier[int]) { n.Announce(1, time.Now().Add(time.Millisecond), notify.ByTimer) },
+		"all":     func(n *notify.Notifier[int]) { n.AnnounceAll(notify.ByTimer) },
+		"close":   func(n *notify.Notifier[int]) { n.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 20 {
+				n := notify.New[int]()
+				tickets := manyTickets(n)
+				var waking sync.WaitGroup
+				waking.Go(func() { wake(n) })
+				<-tickets[0].C()
+				for _, ticket := range slices.Backward(tickets) {
+					ticket.Close()
+				}
+				for _, ticket := range tickets {
+					<-ticket.C()
+				}
+				waking.Wait()
+				requireNothingKept(t, n)
+				n.Close()
+			}
+		})
+	}
+}
+
+// TestCloseWaitsForTheTimer closes while the timer function wakes tickets. When Close
+// returns, all tickets have woken.
+func TestCloseWaitsForTheTimer(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		n := notify.New[int]()
+		tickets := manyTickets(n)
+		n.Announce(1, time.Now().Add(time.Millisecond), notify.ByTimer)
+		<-tickets[0].C()
+		n.Close()
+		require.True(t, woken(tickets[len(tickets)-1]))
+	}
+}
+
+// TestCloseRacesWithTheTimer closes before, at and after the scheduled instants.
+func TestCloseRacesWithTheTimer(t *testing.T) {
+	t.Parallel()
+	for range 200 {
+		n := notify.New[int]()
+		tickets := make([]*notify.Ticket[int], 20)
+		now := time.Now()
+		for key := range tickets {
+			tickets[key] = n.Ticket(key)
+			n.Announce(key, now.Add(time.Duration(key)*time.Microsecond), notify.ByTimer)
+		}
+		var closing sync.WaitGroup
+		closing.Go(n.Close)
+		closing.Go(n.Close)
+		closing.Wait()
+		for key, ticket := range tickets {
+			require.True(t, woken(ticket), "key %d", key)
+		}
+		requireNothingKept(t, n)
+	}
+}
+
+// manyTickets takes so many tickets of key 1 that waking them takes a while.
+func manyTickets(n *notify.Notifier[int]) []*notify.Ticket[int] {
+	tickets := make([]*notify.Ticket[int], 10_000)
+	for i := range tickets {
+		tickets[i] = n.Ticket(1)
+	}
+	return tickets
+}

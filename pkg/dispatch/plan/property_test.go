@@ -1,0 +1,106 @@
+package plan_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/belfry-mq/belfry/pkg/dispatch/plan"
+)
+
+// drawScene draws from small ranges, so that names, deadlines and depths often
+// coincide.
+func drawScene(t *rapid.T) scene {
+	s := scene{rotate: rapid.Uint64().Draw(t, "rotate")}
+	for _, id := range rapid.SliceOfNDistinct(rapid.Int64(), 0, 12, rapid.ID[int64]).Draw(t, "ids") {
+		s.intents = append(s.intents, plan.Intent{
+			ID:         id,
+			Key:        plan.Key{Group: rapid.Int64Range(1, 3).Draw(t, "group"), Partition: rapid.SampledFrom([]int64{0, 0, 1, 2, 3, 4}).Draw(t, "named")},
+			Partitions: rapid.IntRange(-1, 5).Draw(t, "partitions"),
+			Deadline:   at(rapid.IntRange(-1, 3).Draw(t, "deadline")),
+			Since:      at(rapid.IntRange(-3, 0).Draw(t, "since")),
+		})
+	}
+	for range rapid.IntRange(0, 16).Draw(t, "candidates") {
+		c := plan.Candidate{
+			Group: rapid.Int64Range(1, 3).Draw(t, "group"), Partition: rapid.Int64Range(1, 5).Draw(t, "partition"),
+			ReadyAt: at(rapid.IntRange(-3, 2).Draw(t, "ready")), Depth: rapid.Int64Range(0, 2).Draw(t, "depth"),
+		}
+		switch rapid.IntRange(0, 9).Draw(t, "flag") {
+		case 0:
+			c.Leased = true
+		case 1:
+			c.WindowOpen = true
+		case 2:
+			c.Delayed = true
+		case 3:
+			c.Paused = true
+		case 4:
+			c.Leased, c.WindowOpen = rapid.Bool().Draw(t, "leased"), rapid.Bool().Draw(t, "open")
+			c.Delayed, c.Paused = rapid.Bool().Draw(t, "delayed"), rapid.Bool().Draw(t, "paused")
+		}
+		s.candidates = append(s.candidates, c)
+	}
+	return s
+}
+
+func TestAssignKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		drawScene(t).obey(t, rapid.Uint64().Draw(t, "shuffle"))
+	})
+}
+
+// As rotate increments, each intent gets each of the equally deep partitions, also if
+// there are partitions of other depths.
+func TestEquallyDeepPartitionsTakeTurns(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		equal := rapid.IntRange(1, 7).Draw(t, "equal")
+		asking := rapid.IntRange(1, equal).Draw(t, "asking")
+		deeper := rapid.IntRange(0, 2).Draw(t, "deeper")
+		var s scene
+		for i := range deeper + asking {
+			s.intents = append(s.intents, waiting(int64(i)))
+		}
+		for i := range deeper {
+			s.candidates = append(s.candidates, due(int64(100+i), 9))
+		}
+		for i := range equal {
+			s.candidates = append(s.candidates, due(int64(1+i), 5))
+		}
+		s.candidates = append(s.candidates, due(50, 1))
+		start := rapid.Uint64Max(1<<60).Draw(t, "start")
+		turns := map[[2]int64]bool{} // intent and partition
+		for round := range uint64(equal) {
+			decisions, _ := plan.Assign(now, start+round, s.intents, s.candidates)
+			for _, d := range decisions[deeper:] {
+				require.Len(t, d.Partitions, 1)
+				turns[[2]int64{d.Intent, d.Partitions[0]}] = true
+			}
+		}
+		require.Len(t, turns, asking*equal, "each intent got each partition: %v", turns)
+	})
+}
+
+// Adding one duration to all instants changes no result.
+func TestOnlyDifferencesOfTimeMatter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawScene(t)
+		shift := time.Duration(rapid.Int64Range(-1e17, 1e17).Draw(t, "shift"))
+		want, doubles := plan.Assign(now, s.rotate, s.intents, s.candidates)
+		for i := range s.intents {
+			s.intents[i].Deadline = s.intents[i].Deadline.Add(shift)
+			s.intents[i].Since = s.intents[i].Since.Add(shift)
+		}
+		for i := range s.candidates {
+			s.candidates[i].ReadyAt = s.candidates[i].ReadyAt.Add(shift)
+		}
+		got, shiftedDoubles := plan.Assign(now.Add(shift), s.rotate, s.intents, s.candidates)
+		require.Equal(t, want, got)
+		require.Equal(t, doubles, shiftedDoubles)
+	})
+}

@@ -1,0 +1,192 @@
+package attach
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlAttach      = sql.Query("engine/attach/attach")
+	sqlPrint       = sql.Query("engine/attach/attach_print")
+	sqlDetach      = sql.Query("engine/attach/detach")
+	sqlAttachments = sql.Query("engine/attach/attachments")
+	sqlRoles       = sql.Query("engine/attach/role_sql")
+)
+
+// The values of Request.Payload.
+const (
+	PayloadRow     = "row"
+	PayloadChanges = "changes"
+)
+
+// MaxFailures is the number of failures that are kept for an attachment: the latest ones.
+const MaxFailures = 100
+
+// Request describes an attachment.
+type Request struct {
+	// Table is written as in SQL: schema.table, with double quotes where SQL needs them.
+	Table, Queue string
+	// Events holds insert, update or delete; empty: all three.
+	Events []string
+	// Key and Columns hold names of columns, without quotes.
+	Key, Columns []string
+	// Condition is an SQL expression; empty: every row.
+	Condition string
+	// Payload is PayloadRow or PayloadChanges; empty: PayloadRow.
+	Payload string
+	// Strict fails the statement when its messages cannot be written.
+	Strict bool
+}
+
+func (r *Request) args() []any {
+	events, key, payload := r.Events, r.Key, r.Payload
+	if len(events) == 0 {
+		events = []string{"insert", "update", "delete"}
+	}
+	if key == nil {
+		key = []string{}
+	}
+	if payload == "" {
+		payload = PayloadRow
+	}
+	return []any{r.Table, r.Queue, events, key, zeronull.Text(r.Condition), payload, r.Columns, r.Strict}
+}
+
+func (r *Request) doing() string {
+	return fmt.Sprintf("attaching table %s to queue %q", r.Table, r.Queue)
+}
+
+// Attachment is an attached table with its queue.
+type Attachment struct {
+	ID         int64
+	Table      string
+	Queue      string
+	Events     []string
+	Key        []string
+	Condition  string
+	Payload    string
+	Columns    []string
+	Strict     bool
+	AttachedBy string
+	AttachedAt time.Time
+	// Triggers counts the enabled triggers, without the row-level trigger of a partitioned
+	// table. It is one less when that trigger is missing. When it is less than the number
+	// of Events, the table must be attached again.
+	Triggers int64
+	// Failures counts the recorded statements whose messages were dropped, MaxFailures at
+	// most.
+	Failures     int64
+	LastFailedAt time.Time
+	LastFailure  string
+}
+
+// Client attaches and detaches over one connection. Each call is one transaction. It is
+// not safe for concurrent use.
+type Client struct{ conn *pgx.Conn }
+
+// Open connects to the database at url. Its errors never contain the password.
+func Open(ctx context.Context, url string) (*Client, error) {
+	config, err := postgres.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading the URL of the database: %w", err)
+	}
+	config.RuntimeParams["client_encoding"] = "UTF8"             // a database may set another default
+	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements do not survive every pooler
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the database: %w", err)
+	}
+	return &Client{conn: conn}, nil
+}
+
+// Close ends the connection.
+func (c *Client) Close(ctx context.Context) error { return c.conn.Close(ctx) }
+
+// Attach attaches a table to a queue. It replaces an earlier attachment of the table to
+// that queue. It blocks until transactions that write to the table have ended. Errors: the
+// error of Postgres, with its hint.
+func (c *Client) Attach(ctx context.Context, r *Request) error {
+	_, err := c.conn.Exec(ctx, sqlAttach, r.args()...)
+	return explain(r.doing(), err)
+}
+
+// SQL returns the statements that Attach would run, as one transaction. It makes the same
+// checks as Attach.
+func (c *Client) SQL(ctx context.Context, r *Request) (text string, err error) {
+	err = c.conn.QueryRow(ctx, sqlPrint, r.args()...).Scan(&text)
+	return "BEGIN;\n" + text + "COMMIT;\n", explain(r.doing(), err)
+}
+
+// Detach drops the triggers of a table for a queue and returns the queue. With an empty
+// name it drops all triggers of attachments, also unrecorded ones, and returns all queues.
+// It blocks until transactions that use the table have ended.
+func (c *Client) Detach(ctx context.Context, table, queueName string) ([]string, error) {
+	return c.strings(ctx, "detaching table "+table, sqlDetach, table, zeronull.Text(queueName))
+}
+
+// RoleSQL returns the statements that create the missing roles of belfry_producer,
+// belfry_consumer and belfry_admin, and grant all three their rights.
+func (c *Client) RoleSQL(ctx context.Context) ([]string, error) {
+	return c.strings(ctx, "listing the grants", sqlRoles)
+}
+
+// strings runs a query that returns texts. doing describes it in errors.
+func (c *Client) strings(ctx context.Context, doing, query string, args ...any) ([]string, error) {
+	rows, _ := c.conn.Query(ctx, query, args...)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string]) // also returns the error of Query
+	return list, explain(doing, err)
+}
+
+// List returns the attachments of the tables that the role owns, by table and queue. An
+// admin gets all attachments.
+func (c *Client) List(ctx context.Context) ([]Attachment, error) {
+	rows, _ := c.conn.Query(ctx, sqlAttachments, 0, math.MaxInt64, nil)
+	list, err := pgx.CollectRows(rows, readAttachment) // also returns the error of Query
+	slices.SortFunc(list, func(a, b Attachment) int {
+		return cmp.Or(strings.Compare(a.Table, b.Table), strings.Compare(a.Queue, b.Queue))
+	})
+	return list, explain("listing attachments", err)
+}
+
+// missingRight matches the errors of Postgres for a role without rights on the schema. Such
+// a role cannot run the functions of Belfry, which have better error texts.
+var missingRight = regexp.MustCompile(`^permission denied for (schema belfry|(view|table) attachments?(_failure)?)$`)
+
+// explain wraps an error with the detail and hint of Postgres and with advice.
+func explain(doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", doing, err)
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return err
+	}
+	var more []string
+	if pg.Code == "3F000" || (pg.Code == "42883" || pg.Code == "42P01") && strings.Contains(pg.Message, "belfry.") {
+		more = append(more, "is the schema of Belfry up to date? See \"belfry migrate status\"")
+	}
+	if missingRight.MatchString(pg.Message) {
+		more = append(more, "This needs belfry_producer: GRANT belfry_producer TO the role that connects.")
+	}
+	for _, text := range append(more, pg.Detail, pg.Hint) {
+		if text != "" {
+			err = fmt.Errorf("%w\n%s", err, text)
+		}
+	}
+	return err
+}

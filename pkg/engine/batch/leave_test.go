@@ -1,0 +1,326 @@
+package batch_test
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+)
+
+// The first operation leaves at once. While it is in flight the next batch grows.
+// The next batch leaves when the first one ends.
+func TestFirstLeavesAtOnceAndTheNextGrows(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t)
+		began := time.Now()
+		a := h.do("a")
+		require.Equal(t, []string{"a"}, h.inFlight())
+		b, c := h.do("b"), h.do("c")
+		require.Equal(t, []string{"a"}, h.inFlight())
+		h.land(nil, nil)
+		require.NoError(t, outcome(t, a))
+		require.Equal(t, []string{"b c"}, h.inFlight())
+		requirePending(t, b)
+		h.land(nil, nil)
+		require.NoError(t, outcome(t, b))
+		require.NoError(t, outcome(t, c))
+		require.Zero(t, time.Since(began), "no operation waited for a timer")
+	})
+}
+
+func TestEachOperationHasItsOwnOutcome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t)
+		h.do("first")
+		outs := h.doMany("m", 3)
+		h.land(nil, nil)
+		h.land([]error{nil, errBad, nil}, nil)
+		require.NoError(t, outcome(t, outs[0]))
+		require.ErrorIs(t, outcome(t, outs[1]), errBad)
+		require.NoError(t, outcome(t, outs[2]))
+		require.Equal(t, []string{"first", "m0 m1 m2"}, h.tried())
+	})
+}
+
+func TestBatchIsBoundedBySize(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxSize = 10 })
+		h.do("first")
+		for i, size := range []int{6, 4, 1, 50, 3} {
+			h.begin(t.Context(), fmt.Sprint(i), nil, size)
+		}
+		h.landAll()
+		require.Equal(t, []string{"first", "0 1", "2 4", "3"}, h.tried(), "an operation larger than a batch is sent alone")
+	})
+}
+
+func TestBatchWaitsForMoreOperations(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxWait, c.MaxSize = time.Second, 3 })
+		h.do("a")
+		require.Empty(t, h.inFlight())
+		time.Sleep(999 * time.Millisecond)
+		h.do("b")
+		require.Empty(t, h.inFlight())
+		time.Sleep(time.Millisecond)
+		require.Equal(t, []string{"a b"}, h.inFlight(), "the oldest has waited long enough")
+		h.land(nil, nil)
+		h.doMany("full", 3)
+		require.Equal(t, []string{"full0 full1 full2"}, h.inFlight(), "a full batch does not wait")
+		h.landAll()
+	})
+}
+
+// An oversized operation never waits for more operations, and does not end such a wait.
+func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second })
+		h.begin(t.Context(), "large1", nil, 100_000)
+		h.begin(t.Context(), "large2", nil, 100_000)
+		time.Sleep(time.Minute)
+		h.do("a")
+		time.Sleep(999 * time.Millisecond)
+		h.do("b")
+		require.Equal(t, []string{"large1"}, h.inFlight())
+		time.Sleep(time.Millisecond)
+		require.Equal(t, []string{"large1", "a b"}, h.inFlight())
+		h.landAll()
+	})
+}
+
+// Batches in flight never share a stripe, and a later operation on a stripe never
+// overtakes an earlier one.
+func TestBatchesInFlightShareNoStripe(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = 8 })
+		one, two, three := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{64}
+		h.begin(t.Context(), "1", one, 1)
+		require.Equal(t, []string{"1"}, h.inFlight())
+		h.begin(t.Context(), "1+2", []batch.LockStripe{1, 2}, 1)
+		h.begin(t.Context(), "2", two, 1)
+		h.begin(t.Context(), "3", three, 1)
+		require.Equal(t, []string{"1", "3"}, h.inFlight(), "an earlier operation waits for the stripe of 2")
+		h.land(nil, nil)
+		require.Equal(t, []string{"3", "1+2 2"}, h.inFlight(), "one batch may use a stripe more than once")
+		h.landAll()
+	})
+}
+
+// After SameStripesOnly a batch holds operations of one list of stripes, in order.
+func TestSameStripesOnly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = 2 })
+		h.SameStripesOnly()
+		one, two, both := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{1, 2}
+		h.begin(t.Context(), "1a", one, 1)
+		h.begin(t.Context(), "1b", one, 1)
+		h.begin(t.Context(), "2a", two, 1)
+		require.Equal(t, []string{"1a", "2a"}, h.inFlight())
+		h.begin(t.Context(), "2b", two, 1)
+		h.begin(t.Context(), "1c", one, 1)
+		h.begin(t.Context(), "1+2", both, 1)
+		h.begin(t.Context(), "1d", one, 1)
+		h.land(nil, nil)
+		require.Equal(t, []string{"2a", "1b 1c"}, h.inFlight(), "1+2 came before 1d")
+		h.land(nil, nil)
+		require.Equal(t, []string{"1b 1c", "2b"}, h.inFlight())
+		h.landAll()
+		require.Equal(t, []string{"1a", "2a", "1b 1c", "2b", "1+2", "1d"}, h.tried())
+	})
+}
+
+// A batch of ConcurrentSize leaves while others are in flight, up to MaxFlushes. A
+// smaller batch waits and grows.
+func TestLargeBatchesLeaveConcurrently(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 3, 3 })
+		h.do("alone")
+		small := h.doMany("s", 2)
+		require.Equal(t, []string{"alone"}, h.inFlight())
+		h.do("third")
+		require.Equal(t, []string{"alone", "s0 s1 third"}, h.inFlight())
+		h.begin(t.Context(), "large", nil, 5)
+		require.Equal(t, []string{"alone", "s0 s1 third", "large"}, h.inFlight())
+		h.begin(t.Context(), "beyond", nil, 5)
+		require.Len(t, h.inFlight(), 3)
+		require.Equal(t, batch.Status{Waiting: 5, InFlight: 3}, h.Status())
+		h.land(nil, nil)
+		require.Equal(t, []string{"s0 s1 third", "large", "beyond"}, h.inFlight())
+		requirePending(t, small[0])
+		h.landAll()
+		require.NoError(t, outcome(t, small[0]))
+	})
+}
+
+// An operation above MaxSize takes long. Small operations neither wait for its flight nor for its place in
+// the queue.
+func TestSmallOperationsDoNotWaitForOversizedOnes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes, c.QueueSize = 50, 3, 1000 })
+		for _, name := range []string{"large1", "large2", "large3"} {
+			h.begin(t.Context(), name, nil, 100_000)
+		}
+		require.Equal(t, []string{"large1", "large2"}, h.inFlight(), "one flight is left")
+		h.do("small1")
+		require.Equal(t, []string{"large1", "large2", "small1"}, h.inFlight())
+		second := h.do("small2")
+		require.Equal(t, batch.Status{Waiting: 101, InFlight: 3}, h.Status())
+		h.land(nil, nil)
+		require.Equal(t, []string{"large2", "small1", "large3"}, h.inFlight())
+		h.land(nil, nil)
+		requirePending(t, second)
+		h.land(nil, nil)
+		require.Equal(t, []string{"large3", "small2"}, h.inFlight())
+		h.landAll()
+		require.NoError(t, outcome(t, second))
+		require.Equal(t, batch.Status{}, h.Status())
+	})
+}
+
+// Two operations on the same stripe are never in flight together, however large they are.
+func TestOversizedOperationsKeepTheirStripes(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 50, 3 })
+		stripes := []batch.LockStripe{batch.LockStripeOf(1)}
+		h.begin(t.Context(), "large", stripes, 100_000)
+		h.begin(t.Context(), "small", stripes, 1)
+		h.do("other")
+		require.Equal(t, []string{"large", "other"}, h.inFlight())
+		h.landAll()
+	})
+}
+
+// Without load the goroutine of the caller does its operation.
+func TestIdleManagerFlushesInTheGoroutineOfTheCaller(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t)
+		var ran string
+		h.answer = func([]string) ([]error, error) {
+			ran = string(debug.Stack())
+			return nil, nil
+		}
+		require.NoError(t, h.Do(t.Context(), "a", nil, 1))
+		require.Contains(t, ran, "TestIdleManagerFlushesInTheGoroutineOfTheCaller")
+	})
+}
+
+// Every operation is done once, in the order of its stripe.
+func TestOrderWithinAStripe(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxSize, c.MaxFlushes, c.QueueSize = 3, 4, 20 })
+		const stripes, each = 7, 30
+		for i := range each {
+			for stripe := range stripes {
+				h.begin(t.Context(), fmt.Sprintf("%d:%d", stripe, i), []batch.LockStripe{batch.LockStripeOf(int64(stripe))}, 1)
+			}
+		}
+		h.landAll()
+		next := map[string]int{}
+		for _, op := range strings.Fields(strings.Join(h.tried(), " ")) {
+			stripe, number, _ := strings.Cut(op, ":")
+			require.Equal(t, fmt.Sprint(next[stripe]), number, "stripe %s", stripe)
+			next[stripe]++
+		}
+		require.Len(t, next, stripes)
+		for stripe, n := range next {
+			require.Equal(t, each, n, "stripe %s", stripe)
+		}
+	})
+}
+
+func TestCallersBlockWhenTheQueueIsFull(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.QueueSize, c.MaxSize = 2, 2 })
+		h.do("in-flight")
+		h.doMany("waiting", 2)
+		ctx, leave := context.WithCancel(t.Context())
+		impatient, patient := h.begin(ctx, "impatient", nil, 1), h.do("patient")
+		require.Equal(t, batch.Status{Waiting: 2, Blocked: 2, InFlight: 1}, h.Status())
+		leave()
+		require.ErrorIs(t, outcome(t, impatient), context.Canceled)
+		requirePending(t, patient)
+		h.landAll()
+		require.NoError(t, outcome(t, patient))
+		require.NotContains(t, strings.Join(h.tried(), " "), "impatient")
+	})
+}
+
+// The end of a caller's context withdraws an operation that has not left, and no
+// other operation.
+func TestEndOfTheContextWithdrawsAWaitingOperation(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t)
+		ctx, leave := context.WithCancel(t.Context())
+		inFlight, waiting := h.begin(ctx, "in-flight", nil, 1), h.begin(ctx, "waiting", nil, 1)
+		other := h.do("other")
+		leave()
+		withdrawn := outcome(t, waiting)
+		require.ErrorIs(t, withdrawn, context.Canceled)
+		require.ErrorIs(t, withdrawn, batch.ErrWithdrawn)
+		requirePending(t, inFlight)
+		h.land([]error{errBad}, nil)
+		require.ErrorIs(t, outcome(t, inFlight), errBad, "an operation in flight receives its outcome")
+		h.landAll()
+		require.NoError(t, outcome(t, other))
+		require.Equal(t, []string{"in-flight", "other"}, h.tried())
+		require.ErrorIs(t, h.Do(ctx, "late", nil, 1), context.Canceled)
+	})
+}
+
+func TestCloseWaitsForAllOperations(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.QueueSize = 2 })
+		inFlight, waiting := h.do("in-flight"), h.doMany("waiting", 2)
+		blocked := h.do("blocked")
+		closed := make(chan error, 1)
+		go func() { closed <- h.Close(t.Context()) }()
+		requirePending(t, closed)
+		require.ErrorIs(t, h.Do(t.Context(), "late", nil, 1), batch.ErrClosed)
+		h.landAll()
+		for _, out := range append(waiting, inFlight, blocked) {
+			require.NoError(t, outcome(t, out))
+		}
+		require.NoError(t, outcome(t, closed))
+		require.NoError(t, h.Close(t.Context()), "closing twice is fine")
+	})
+}
+
+func TestCloseOfAnIdleManager(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		require.NoError(t, newHarness(t).Close(t.Context()))
+	})
+}
+
+// A batch that waits for more operations leaves at Close.
+func TestCloseEndsTheWaitForMoreOperations(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t, func(c *batch.Config) { c.MaxWait = time.Hour })
+		out, closed := h.do("a"), make(chan error, 1)
+		go func() { closed <- h.Close(t.Context()) }()
+		synctest.Wait()
+		h.landAll()
+		require.NoError(t, outcome(t, out))
+		require.NoError(t, outcome(t, closed))
+	})
+}
+
+func TestCloseEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := newHarness(t)
+		out := h.do("stuck")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, h.Close(ctx), context.DeadlineExceeded)
+		h.landAll()
+		require.NoError(t, outcome(t, out))
+	})
+}

@@ -1,0 +1,120 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlWake            = sql.Query("engine/store/wake")
+	sqlQueuePartitions = sql.Query("engine/catalog/queue_partitions")
+	sqlLateness        = sql.Query("engine/catalog/lateness")
+)
+
+// pageSize is how many partitions one transaction touches.
+const pageSize = 1000
+
+// Catalog runs the administrative verbs. It is safe for concurrent use.
+type Catalog struct {
+	pool   *postgres.Pool
+	sealer *seal.Sealer
+	log    *zap.Logger
+	events *events.Bus
+	// purgeRequested holds at most one signal: there may be rows to purge.
+	purgeRequested chan struct{}
+
+	// recomputePending holds the ids of the queues whose options changed while ready_at of their
+	// cursors was not recomputed, because Configure failed in between. The next Configure recomputes
+	// it, even if it changes no option.
+	recomputePending sync.Map
+}
+
+// New returns a Catalog on pool that publishes its changes on bus. sealer says whether this server can
+// encrypt; it may be nil.
+func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Catalog {
+	return &Catalog{pool: pool, sealer: sealer, log: log, events: bus, purgeRequested: make(chan struct{}, 1)}
+}
+
+func (c *Catalog) requestPurge() {
+	select {
+	case c.purgeRequested <- struct{}{}:
+	default: // the pending signal covers this request too
+	}
+}
+
+// pages yields the partition ids of a queue in ascending order, page by page.
+func (c *Catalog) pages(ctx context.Context, queueID int64) iter.Seq2[[]int64, error] {
+	return func(yield func([]int64, error) bool) {
+		for above := int64(0); ; {
+			ids, err := c.ids(ctx, "listing partitions", sqlQueuePartitions, queueID, above, int64(pageSize))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if len(ids) == 0 || !yield(ids, nil) {
+				return
+			}
+			above = ids[len(ids)-1]
+		}
+	}
+}
+
+// wake makes cursors of the partitions ready if they have messages to deliver.
+func (c *Catalog) wake(ctx context.Context, partitions []int64) error {
+	_, err := c.exec(ctx, "waking partitions", sqlWake, partitions)
+	return err
+}
+
+// ids runs a query that returns ids. what describes it in errors.
+func (c *Catalog) ids(ctx context.Context, what, query string, args ...any) ([]int64, error) {
+	ids, err := postgres.Collect(ctx, c.pool, query, pgx.RowTo[int64], args...)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", what, err)
+	}
+	return ids, nil
+}
+
+// exec runs one statement and returns the number of affected rows. what describes it in errors.
+func (c *Catalog) exec(ctx context.Context, what, statement string, args ...any) (int64, error) {
+	ctx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	tag, err := c.pool.Exec(ctx, statement, args...)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// latenessTimeout keeps a metrics scrape from waiting long for the query.
+const latenessTimeout = time.Second
+
+// Lateness says how long ready messages have waited for a consumer.
+type Lateness struct {
+	// Oldest is the age of the oldest ready message, 0 if none is ready. Only the partition that
+	// has been ready the longest is read for each group.
+	Oldest time.Duration
+	// Groups is the number of groups with a ready message that is older than maxWaitTimeSeconds of
+	// its queue.
+	Groups int64
+}
+
+// Lateness runs one query that costs O(groups). It returns when ctx ends or after one second.
+// Errors: CodeUnavailable.
+func (c *Catalog) Lateness(ctx context.Context) (Lateness, error) {
+	ctx, cancel := context.WithTimeout(ctx, latenessTimeout)
+	defer cancel()
+	var late Lateness
+	err := c.pool.QueryRow(ctx, sqlLateness).Scan((*postgres.Seconds)(&late.Oldest), &late.Groups)
+	return late, postgres.Wrapf(err, "reading the age of ready messages")
+}

@@ -1,0 +1,183 @@
+package catalog
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlOpenPartitions = sql.Query("engine/store/open_partitions")
+	sqlQueueConfigure = sql.Query("engine/catalog/queue_configure")
+	sqlQueueSettings  = sql.Query("engine/catalog/queue_settings")
+)
+
+// Settings are the values that Configure stores.
+type Settings struct {
+	Queue     string
+	Namespace string
+	Task      string
+	Options   queue.Options
+	// Extensions with a zero value are off.
+	Extensions queue.Extensions
+}
+
+// Configured names the queue that Configure created or found.
+type Configured struct {
+	// QueueID and PartitionID (of the partition "Default") are wire ids.
+	QueueID     queue.ID
+	PartitionID queue.ID
+	// Warning says that the queue has encryptionEnabled and this server cannot encrypt, or is empty.
+	Warning string
+}
+
+// What a Configure with encryptionEnabled warns of on a server without a key.
+const (
+	warningRefused   = "options.encryptionEnabled is true and encryption.key is not set: this server refuses pushes to the queue"
+	warningPlaintext = "options.encryptionEnabled has no effect: encryption.key is not set, and encryption.allow_plaintext stores payloads unencrypted"
+)
+
+// Configure creates the queue with its partition "Default" if it does not exist, and replaces its
+// tags and all its options. It waits for transactions that hold a cursor of the queue. Errors:
+// CodeInvalid; CodeUnavailable. After CodeUnavailable the options may be replaced without effect on
+// messages that already wait: send the same request to the same instance again.
+func (c *Catalog) Configure(ctx context.Context, set Settings) (Configured, error) {
+	out, err := c.configure(ctx, set)
+	if err != nil {
+		c.events.Resync("the outcome of configuring a queue is unknown", events.Here)
+	}
+	out.Warning = c.warning(&set)
+	return out, postgres.Wrapf(err, "configuring queue %q", set.Queue)
+}
+
+// Change changes some tags and options of a queue. change gets those in force, and changes them. The row of the queue is
+// locked meanwhile, so a simultaneous Change loses nothing. Returns the settings after the change. Configured has no
+// PartitionID. It waits for transactions that hold a cursor of the queue. Errors: CodeNotFound; CodeUnavailable, of which
+// the same is true as for Configure.
+func (c *Catalog) Change(ctx context.Context, queueName string, change func(set *Settings)) (Settings, Configured, error) {
+	set, stored := Settings{Queue: queueName}, storedQueue{}
+	bounded, cancel := c.pool.Bounded(ctx)
+	err := pgx.BeginFunc(bounded, c.pool, func(tx pgx.Tx) error {
+		o, x := &set.Options, &set.Extensions
+		err := tx.QueryRow(bounded, sqlQueueSettings, queueName).Scan(&set.Namespace, &set.Task,
+			&o.LeaseTime, &o.RetryLimit, &o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled,
+			&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority,
+			&o.RetryDelay, &o.TTL, &o.DeadLetterQueue, &o.DLQAfterMaxRetries,
+			&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries)
+		if postgres.IsNoRows(err) {
+			return &queue.Error{Code: queue.CodeNotFound, Message: "Queue not found"}
+		}
+		if err != nil {
+			return err
+		}
+		change(&set)
+		return write(bounded, tx, &set, &stored)
+	})
+	cancel()
+	if queue.CodeOf(err) == queue.CodeNotFound {
+		return set, stored.Configured, err
+	}
+	if err == nil {
+		err = c.announce(ctx, queueName, &stored)
+	} else {
+		c.events.Resync("the outcome of changing a queue is unknown", events.Here)
+	}
+	stored.Warning = c.warning(&set)
+	return set, stored.Configured, postgres.Wrapf(err, "changing queue %q", queueName)
+}
+
+// warning returns the Warning of Configured, and logs it.
+func (c *Catalog) warning(set *Settings) string {
+	if !set.Options.EncryptionEnabled || c.sealer.HasKey() {
+		return ""
+	}
+	text := warningRefused
+	if c.sealer.AllowsPlaintext() {
+		text = warningPlaintext
+	}
+	c.log.Warn("a queue was configured with encryption, and this server has no encryption.key",
+		zap.String("queue", set.Queue), zap.String("warning", text))
+	return text
+}
+
+func (c *Catalog) configure(ctx context.Context, set Settings) (Configured, error) {
+	for {
+		stored, err := c.store(ctx, &set)
+		if postgres.IsNoRows(err) && ctx.Err() == nil {
+			continue // the queue was deleted between the two statements of store
+		}
+		if err != nil {
+			return stored.Configured, err
+		}
+		return stored.Configured, c.announce(ctx, set.Queue, &stored)
+	}
+}
+
+// announce publishes what was stored, and applies it to the messages that wait.
+func (c *Catalog) announce(ctx context.Context, queueName string, stored *storedQueue) (err error) {
+	if stored.queueCreated || stored.retagged {
+		c.events.Created(queueName, "", events.Here)
+	} else if stored.partitionCreated {
+		c.events.Created(queueName, queue.DefaultPartition, events.Here)
+	}
+	if stored.partitionCreated {
+		c.events.PartitionsCreated(queueName, 1)
+	}
+	if _, pending := c.recomputePending.Load(stored.id); !stored.recompute && !pending {
+		return nil
+	}
+	if err = c.recompute(ctx, stored.id); err != nil {
+		c.recomputePending.Store(stored.id, true)
+	} else {
+		c.recomputePending.Delete(stored.id)
+	}
+	c.events.Resync("a delay or a window was changed", events.Here)
+	return err
+}
+
+// storedQueue is the result of store.
+type storedQueue struct {
+	Configured
+	id                                       int64
+	queueCreated, partitionCreated, retagged bool
+	// recompute is set if an option changed that ready_at of the cursors depends on.
+	recompute bool
+}
+
+// store opens the queue, and writes its options in a second transaction. It returns pgx.ErrNoRows if the queue is deleted in
+// between.
+func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, err error) {
+	ctx, cancel := c.pool.Bounded(ctx)
+	defer cancel()
+	o, x := set.Options, set.Extensions
+	err = c.pool.QueryRow(ctx, sqlOpenPartitions, []string{set.Queue}, []string{queue.DefaultPartition}, o.LeaseTime, o.RetryLimit,
+		o.RetryDelay, x.RetryBackoff, x.RetryDelayMax).
+		Scan(nil, nil, nil, nil, &out.PartitionID, nil, nil, &out.partitionCreated, &out.queueCreated, nil)
+	if err != nil {
+		return out, err
+	}
+	err = pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) error { return write(ctx, tx, set, &out) })
+	return out, err
+}
+
+// write writes all settings of a queue, and the row of the audit.
+func write(ctx context.Context, tx pgx.Tx, set *Settings, out *storedQueue) error {
+	o, x := &set.Options, &set.Extensions
+	err := tx.QueryRow(ctx, sqlQueueConfigure, set.Queue, set.Namespace, set.Task,
+		o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
+		o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
+		o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
+		x.RetryBackoff, x.RetryDelayMax, x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries).
+		Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
+	if err != nil {
+		return err
+	}
+	return audit.Write(ctx, tx, audit.Counts{"queues": 1})
+}

@@ -1,0 +1,34 @@
+// Package catalog runs the administrative verbs: configure a queue, delete a queue, delete a
+// consumer group, move the stored subscription of a group, and move its cursors (seek).
+//
+// The verbs are rare and may touch every partition of a queue. They work in small transactions, so
+// that no other queue waits for them. The package may be imported from floor 3 upwards.
+//
+// # Promises
+//
+//   - A changed option takes effect at once, also for messages that already wait.
+//   - After Delete returns, nothing can be pushed to, popped from or acknowledged in the queue. Run
+//     deletes the rows in the background. After a crash, the next start continues.
+//   - After DeleteGroup returns, the leases of the group are fenced and its name is free, on all
+//     instances.
+//   - Only a seek moves a cursor backwards. The group then receives the messages behind the new
+//     position again, dead-lettered ones included. Their dead letters stay listed until they are
+//     purged or redriven.
+//   - A verb acts only in the database epoch in which it resolved its names. See pkg/engine/store for
+//     epochs. A purge deletes only rows that are marked as deleted when it runs. So a failover or a
+//     restored backup cannot make it delete rows that reuse an id.
+//
+// # How a group is deleted
+//
+//  1. One small transaction deletes the row of the group.
+//  2. Every statement that pops, acknowledges, extends or releases joins the cursor with that row.
+//     So from this commit on it finds no cursor.
+//  3. A claim with a remembered group id reports that the group is gone. The pop resolves the name
+//     again.
+//  4. Run deletes the cursors, dead letters and redrives.
+//
+// # Locks
+//
+// Locks are taken in the order of pkg/engine/store: partitions by id, then cursors by (partition, group).
+// A changed option waits for one cursor at a time and holds no other lock meanwhile.
+package catalog

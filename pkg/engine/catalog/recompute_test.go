@@ -1,0 +1,185 @@
+package catalog_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/stopwatch"
+)
+
+// readiness counts the cursors of a queue by ready_at: NULL, past, within the next hour, and later.
+type readiness struct{ none, now, withinHour, afterHour int64 }
+
+func (r *fixture) readiness(key int64) readiness {
+	r.t.Helper()
+	var n readiness
+	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), `
+		SELECT count(*) FILTER (WHERE c.ready_at IS NULL),
+		       count(*) FILTER (WHERE c.ready_at <= clock_timestamp()),
+		       count(*) FILTER (WHERE c.ready_at > clock_timestamp() AND c.ready_at <= clock_timestamp() + interval '1 hour'),
+		       count(*) FILTER (WHERE c.ready_at > clock_timestamp() + interval '1 hour')
+		  FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.queue_id = $1`, key).
+		Scan(&n.none, &n.now, &n.withinHour, &n.afterHour))
+	return n
+}
+
+func delay(seconds int64) func(*queue.Options) {
+	return func(o *queue.Options) { o.DelayedProcessing = seconds }
+}
+
+func window(seconds int64) func(*queue.Options) {
+	return func(o *queue.Options) { o.WindowBuffer = seconds }
+}
+
+func TestAChangedDelayOrWindowChangesReadyAt(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	key, other := r.queueKey(r.configure("orders")), r.queueKey(r.configure("other"))
+	for _, k := range []int64{key, other} {
+		r.fill(k, size{partitions: 2, messages: 3, groups: 2})
+	}
+	require.Equal(t, readiness{now: 4}, r.readiness(key))
+
+	r.configure("orders", delay(3000))
+	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
+	require.Equal(t, int64(4), r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.message m
+		ON m.partition_id = c.partition_id AND m.seq = 1 AND c.ready_at = m.created_at + interval '3000 seconds'`), "the delay counts from the first message")
+	r.configure("orders", delay(6000))
+	require.Equal(t, readiness{afterHour: 4}, r.readiness(key))
+	r.configure("orders", delay(3000))
+	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
+	r.configure("orders")
+	require.Equal(t, readiness{now: 4}, r.readiness(key), "the cursors are ready at once, not after the old delay")
+
+	r.configure("orders", window(3000))
+	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
+	require.Equal(t, int64(4), r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.partition p
+		ON p.id = c.partition_id AND c.ready_at = p.last_push_at + interval '3000 seconds'`), "the window counts from the last push")
+	r.configure("orders", delay(6000), window(3000))
+	require.Equal(t, readiness{afterHour: 4}, r.readiness(key), "the longer of delay and window counts")
+	r.configure("orders", window(3000))
+	require.Equal(t, readiness{withinHour: 4}, r.readiness(key))
+	r.configure("orders")
+	require.Equal(t, readiness{now: 4}, r.readiness(key))
+	require.Equal(t, readiness{now: 4}, r.readiness(other), "other queues do not change")
+}
+
+func TestOtherOptionsDoNotChangeReadyAt(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	key := r.queueKey(r.configure("orders", delay(60)))
+	r.fill(key, size{partitions: 2, messages: 1, groups: 1})
+	r.exec("UPDATE belfry.cursor SET ready_at = '2001-01-01'")
+	r.configure("orders", delay(60), func(o *queue.Options) { o.LeaseTime, o.RetryLimit, o.TTL, o.Priority = 1, 2, 3, 4 })
+	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = '2001-01-01'"))
+	r.configure("orders", delay(61))
+	require.Zero(t, r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = '2001-01-01'"))
+}
+
+func TestReadyAtChangesOnlyWithoutALiveLease(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	key := r.queueKey(r.configure("orders"))
+	r.fill(key, size{partitions: 6, messages: 3, groups: 1})
+	partitionID := "(SELECT id FROM belfry.partition WHERE name = $1)"
+	set := func(partition, columns string) {
+		r.exec("UPDATE belfry.cursor SET "+columns+" WHERE partition_id = "+partitionID, partition)
+	}
+	const lease = "lease_id = '00000000-0000-0000-0000-000000000001', lease_end = 3, "
+	// p1 is drained. ready_at stays NULL.
+	set("p1", "committed = 3, ready_at = NULL")
+	// p2 has a live lease. Nothing changes.
+	set("p2", lease+"lease_until = clock_timestamp() + interval '1 hour', ready_at = clock_timestamp() + interval '1 hour'")
+	// p3 has an expired lease. Configure clears it.
+	set("p3", lease+"lease_until = clock_timestamp() - interval '1 hour', ready_at = clock_timestamp() - interval '1 hour'")
+	// p4 has messages, but the wake after their push was lost.
+	set("p4", "ready_at = NULL")
+	// p5 has only the third message left, which is new.
+	set("p5", "committed = 2")
+	// p6 has been ready for years.
+	set("p6", "ready_at = '2001-01-01'")
+	r.exec(`UPDATE belfry.message SET created_at = created_at - interval '1 hour' WHERE seq < 3`)
+
+	r.configure("orders", delay(1800))
+	requireCursor := func(partition, condition string) {
+		t.Helper()
+		require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.cursor WHERE partition_id = "+partitionID+" AND "+condition, partition),
+			"%s is not: %s", partition, condition)
+	}
+	// The first message is an hour old, so its delay of 30 minutes is over. ready_at is never before the change.
+	const readyNow = "ready_at <= clock_timestamp() AND ready_at > clock_timestamp() - interval '10 minutes'"
+	// The third message is new, so its delay of 30 minutes has just begun.
+	const readyAfterDelay = "ready_at BETWEEN clock_timestamp() + interval '20 minutes' AND clock_timestamp() + interval '30 minutes'"
+	requireCursor("p1", "ready_at IS NULL AND committed = 3")
+	requireCursor("p2", "lease_id IS NOT NULL AND lease_until > clock_timestamp() AND ready_at > clock_timestamp() + interval '50 minutes'")
+	requireCursor("p3", "lease_id IS NULL AND lease_until IS NULL AND lease_end IS NULL AND "+readyNow)
+	requireCursor("p4", readyNow)
+	requireCursor("p5", readyAfterDelay+" AND committed = 2")
+	requireCursor("p6", readyNow)
+}
+
+func TestRecomputeCoversEveryPageOfPartitions(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	key := r.queueKey(r.configure("orders"))
+	r.fill(key, size{partitions: 2500, messages: 1, groups: 1})
+	r.configure("orders", delay(3000))
+	require.Equal(t, readiness{withinHour: 2500}, r.readiness(key))
+	r.configure("orders")
+	require.Equal(t, readiness{now: 2500}, r.readiness(key))
+}
+
+func TestConfigureDoesNotWaitForAnUncommittedPush(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	key := r.queueKey(r.configure("orders", delay(3000)))
+	r.fill(key, size{partitions: 1, messages: 0, groups: 1})
+	require.Equal(t, readiness{none: 1}, r.readiness(key))
+	// A push holds its partition while the options change.
+	pusher := connect(t, r.dsn)
+	_, err := pusher.Exec(testContext(t), `BEGIN;
+		UPDATE belfry.partition SET last_seq = 1, last_push_at = clock_timestamp() WHERE name = 'p1';
+		INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
+		SELECT id, 1, clock_timestamp(), gen_random_uuid(), 't', '1' FROM belfry.partition WHERE name = 'p1'`)
+	require.NoError(t, err)
+	watch := stopwatch.Start(t)
+	r.configure("orders")
+	watch.Within(t, testTimeout/2, "Configure does not wait for a push")
+	_, err = pusher.Exec(testContext(t), "COMMIT")
+	require.NoError(t, err)
+	require.Equal(t, readiness{none: 1}, r.readiness(key), "the wake of the push comes after its commit")
+}
+
+// After a failure, a cursor with a retry delay is not ready before retry_at. A change of another
+// option, or a shorter delay, does not change retry_at. Turning the retry delay off makes the
+// cursor ready at once.
+func TestOnlyTurningOffRetryDelayEndsTheWait(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+	configure := func() catalog.Configured {
+		t.Helper()
+		made, err := r.Configure(testContext(t), set)
+		require.NoError(t, err)
+		return made
+	}
+	key := r.queueKey(configure())
+	r.fill(key, size{partitions: 2, messages: 1, groups: 1})
+	r.exec("UPDATE belfry.cursor SET retry_at = clock_timestamp() + interval '50 minutes', ready_at = clock_timestamp() + interval '50 minutes'")
+	set.Options.DelayedProcessing = 60
+	configure()
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key))
+	set.Options.DelayedProcessing = 0
+	configure()
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "the wait goes on")
+	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at = retry_at"))
+	set.Options.RetryDelay = 5
+	configure()
+	require.Equal(t, readiness{withinHour: 2}, r.readiness(key), "a shorter delay applies from the next failure on")
+	set.Options.RetryDelay = 0
+	configure()
+	require.Equal(t, readiness{now: 2}, r.readiness(key))
+}

@@ -1,0 +1,159 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlSeekTarget = sql.Query("engine/catalog/seek_target")
+	sqlGroupSeek  = sql.Query("engine/catalog/group_seek")
+	sqlPlaceAt    = sql.Query("engine/catalog/place_at")
+)
+
+// Position is where a seek moves a cursor. With End it is behind the last message. Otherwise it is
+// behind the last message stored at or before After. The zero Position is before the first message.
+type Position struct {
+	End   bool
+	After time.Time
+}
+
+// arg is the position as group_seek.sql takes it.
+func (p Position) arg() pgtype.Timestamptz {
+	switch {
+	case p.End:
+		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
+	case p.After.IsZero():
+		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	default:
+		return pgtype.Timestamptz{Time: p.After, Valid: true}
+	}
+}
+
+// PartitionSeek is the result of SeekPartition.
+type PartitionSeek struct {
+	// Moved is false if the group has no cursor in the partition.
+	Moved bool
+	// Place is when the last message before the new position was stored. It is zero without such a message.
+	Place time.Time
+}
+
+// seekTarget holds the database ids that a seek works on, and the epoch in which they are valid. An
+// id is 0 if the name does not exist. moved counts the cursors that earlier pages moved.
+type seekTarget struct{ queue, group, partition, epoch, moved int64 }
+
+// Seek moves the cursors of a group in every partition of a queue and returns how many it moved: 0
+// for an unknown queue or group. It works in pages, and each page takes effect at once: its leases
+// end, so a later ack under them fails, and waiting requests look again. Errors: CodeUnavailable;
+// then some cursors are moved, and the same request moves the rest.
+func (c *Catalog) Seek(ctx context.Context, queueName, group string, to Position) (moved int64, err error) {
+	target, err := c.seekTarget(ctx, queueName, group, nil)
+	if err == nil && target.group != 0 {
+		moved, err = c.seekPages(ctx, target, to)
+	}
+	if err != nil {
+		c.publishSeek()
+	}
+	return moved, postgres.Wrapf(err, "moving group %q of queue %q", group, queueName)
+}
+
+// seekPages moves the cursors page by page. It publishes the first page at once, so that consumers
+// read it while the other pages are moved.
+func (c *Catalog) seekPages(ctx context.Context, target seekTarget, to Position) (moved int64, err error) {
+	var published int64
+	for ids, err := range c.pages(ctx, target.queue) {
+		if err != nil {
+			return moved, err
+		}
+		target.moved = moved
+		seqs, err := c.seek(ctx, ids, target, to)
+		if err != nil {
+			return moved, err
+		}
+		moved += int64(len(seqs))
+		if published == 0 && moved > 0 {
+			c.publishSeek()
+			published = moved
+		}
+	}
+	if moved > published {
+		c.publishSeek()
+	}
+	return moved, c.pool.CheckEpoch(ctx, target.epoch)
+}
+
+// SeekPartition is Seek for one partition. Errors: CodeNotFound for an unknown queue or partition,
+// CodeUnavailable.
+func (c *Catalog) SeekPartition(ctx context.Context, queueName, group, partition string, to Position) (PartitionSeek, error) {
+	target, err := c.seekTarget(ctx, queueName, group, &partition)
+	if err == nil && target.partition == 0 {
+		return PartitionSeek{}, &queue.Error{Code: queue.CodeNotFound, Message: "Partition not found"}
+	}
+	var out PartitionSeek
+	if err == nil && target.group != 0 {
+		out, err = c.seekPartition(ctx, target, to)
+	}
+	if err != nil {
+		c.events.Resync("the outcome of moving a consumer group is unknown", events.Here)
+	}
+	return out, postgres.Wrapf(err, "moving group %q in partition %q of queue %q", group, partition, queueName)
+}
+
+func (c *Catalog) seekPartition(ctx context.Context, target seekTarget, to Position) (PartitionSeek, error) {
+	seqs, err := c.seek(ctx, []int64{target.partition}, target, to)
+	if err == nil && len(seqs) == 0 {
+		err = c.pool.CheckEpoch(ctx, target.epoch)
+	}
+	if err != nil || len(seqs) == 0 {
+		return PartitionSeek{}, err
+	}
+	c.publishSeek()
+	out := PartitionSeek{Moved: true}
+	err = c.pool.ScanRow(ctx, []any{(*zeronull.Timestamptz)(&out.Place)}, sqlPlaceAt, target.partition, seqs[0])
+	if postgres.IsNoRows(err) {
+		err = nil
+	}
+	return out, err
+}
+
+func (c *Catalog) publishSeek() {
+	c.events.Resync("a consumer group was moved", events.Here)
+}
+
+// seek moves the cursors of a group in some partitions and returns the seq that each is at now.
+func (c *Catalog) seek(ctx context.Context, partitions []int64, target seekTarget, to Position) (seqs []int64, err error) {
+	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, sqlGroupSeek, partitions, target.group, to.arg(), target.epoch) // CollectRows returns the error
+		if seqs, err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Counts{"cursors": target.moved + int64(len(seqs))})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("moving cursors: %w", err)
+	}
+	if len(seqs) > 0 {
+		err = c.wake(ctx, partitions)
+	}
+	return seqs, err
+}
+
+func (c *Catalog) seekTarget(ctx context.Context, queueName, group string, partition *string) (t seekTarget, err error) {
+	ids := []any{(*zeronull.Int8)(&t.queue), (*zeronull.Int8)(&t.group), (*zeronull.Int8)(&t.partition), &t.epoch}
+	err = c.pool.ScanRow(ctx, ids, sqlSeekTarget, queueName, group, partition)
+	if postgres.IsNoRows(err) {
+		err = nil
+	}
+	return t, err
+}

@@ -1,0 +1,164 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// MaxError is how many characters of an error a Filter compares.
+const MaxError = 200
+
+const (
+	// defaultPageSize is how many dead letters one transaction takes.
+	defaultPageSize = 1000
+	// defaultBudget is how long Redrive and Purge run before they report what remains.
+	defaultBudget = 10 * time.Second
+)
+
+var (
+	sqlList  = sql.Query("engine/deadletter/list")
+	sqlCount = sql.Query("engine/deadletter/count")
+)
+
+// Letters runs the verbs. It is safe for concurrent use.
+type Letters struct {
+	pool     *postgres.Pool
+	sealer   *seal.Sealer
+	events   *events.Bus
+	log      *zap.Logger
+	pageSize int64
+	budget   time.Duration
+}
+
+// New returns Letters on pool. sealer opens the payloads of queues with encryptionEnabled. It may be
+// nil; then such payloads are listed with a PayloadError.
+func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Letters {
+	return &Letters{pool: pool, sealer: sealer, events: bus, log: log, pageSize: defaultPageSize, budget: defaultBudget}
+}
+
+// Filter selects dead letters. A field that is nil or zero selects all.
+type Filter struct {
+	Queue, Group, Partition, TransactionID *string
+	// Error is the first MaxError characters of the error.
+	Error *string
+	// From and To bound the instant of failure, both inclusive.
+	From, To time.Time
+	// Allowed are patterns of names of queues, as in belfry.matches, for List. Nil selects all.
+	Allowed []string
+}
+
+// args returns the parameters of a statement. The error is compared as it was stored.
+func (f *Filter) args(ctx context.Context, pool *postgres.Pool) []any {
+	failure := f.Error
+	if failure != nil {
+		stored := pool.Storable(ctx, *failure)
+		failure = &stored
+	}
+	return []any{f.Queue, f.Group, f.Partition, zeronull.Timestamptz(f.From), zeronull.Timestamptz(f.To), f.TransactionID, failure}
+}
+
+// ListKey is the sort key of a dead letter. A page of a list begins after a key. The zero ListKey is
+// the beginning.
+type ListKey struct {
+	FailedAt time.Time
+	ID       int64
+}
+
+// Letter is one dead letter. The fields of the message are zero if the message is deleted.
+type Letter struct {
+	ListKey
+	Queue, Group, Partition string
+	PartitionID             queue.ID
+	// Error is the error of the last failure, as the consumer reported it.
+	Error string
+	// Failures is how often the message failed.
+	Failures int
+
+	MessageID     queue.ID
+	TransactionID string
+	ProducerSub   string
+	CreatedAt     time.Time
+	// Payload is decrypted. It is nil if the message is deleted or PayloadError is set.
+	Payload      []byte
+	PayloadError string
+}
+
+// Page is a page of dead letters.
+type Page struct {
+	Letters []Letter
+	// Total is how many the filter selects.
+	Total int64
+	// Cut: the page has fewer letters than its limit because they are large.
+	Cut bool
+}
+
+// List returns up to limit dead letters after a key, newest failure first. It skips the first offset of them.
+// Errors: CodeUnavailable, and CodeOverloaded if the request has no memory for them.
+func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offset int64) (page Page, err error) {
+	ctx, cancel := l.pool.Bounded(ctx)
+	defer cancel()
+	if page.Total, _, err = l.count(ctx, &f); err != nil {
+		return Page{}, postgres.Wrap(err)
+	}
+	page.Letters, page.Cut, err = postgres.ReadPage(ctx, limit, func(n int64, last *Letter) pgx.Rows {
+		if last != nil {
+			after, offset = last.ListKey, 0
+		}
+		rows, _ := l.pool.Query(ctx, sqlList, append(f.args(ctx, l.pool), zeronull.Timestamptz(after.FailedAt), after.ID, n, offset, postgres.LikePatterns(f.Allowed))...)
+		return rows
+	}, l.readLetter)
+	return page, postgres.Wrapf(err, "listing dead letters")
+}
+
+func (l *Letters) readLetter(row pgx.CollectableRow) (one Letter, err error) {
+	var encrypted bool
+	err = row.Scan(&one.ID, &one.FailedAt, &one.Failures, &one.Error, &one.Queue, &one.Group, &one.Partition,
+		&one.PartitionID, (*zeronull.UUID)(&one.MessageID), (*zeronull.Text)(&one.TransactionID), &one.Payload, &encrypted,
+		(*zeronull.Text)(&one.ProducerSub), (*zeronull.Timestamptz)(&one.CreatedAt))
+	if err == nil {
+		one.Payload, one.PayloadError = l.decrypt(one.Payload, encrypted, seal.Message{
+			Queue: one.Queue, Partition: one.Partition, ID: one.MessageID,
+		})
+	}
+	return one, err
+}
+
+// decrypt returns the payload, or the reason why it cannot be decrypted. The reason is a text and
+// not an error, so that one such payload does not hide the other dead letters.
+func (l *Letters) decrypt(payload []byte, encrypted bool, of seal.Message) (opened []byte, failure string) {
+	if !encrypted {
+		return payload, ""
+	}
+	opened, err := l.sealer.Open(payload, of)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return opened, ""
+}
+
+// count returns the number of dead letters that a filter selects, and the clock of the database.
+func (l *Letters) count(ctx context.Context, f *Filter) (n int64, now time.Time, err error) {
+	if err := l.pool.QueryRow(ctx, sqlCount, append(f.args(ctx, l.pool), postgres.LikePatterns(f.Allowed))...).Scan(&n, &now); err != nil {
+		return 0, now, fmt.Errorf("counting dead letters: %w", err)
+	}
+	return n, now, nil
+}
+
+// appendReady adds a partition that is ready for a group in that time. nil: it is not ready.
+func appendReady(ready []queue.Ready, group, partition int64, in *postgres.Seconds) []queue.Ready {
+	if in == nil {
+		return ready
+	}
+	return append(ready, queue.Ready{Group: group, Partition: partition, In: time.Duration(*in)})
+}

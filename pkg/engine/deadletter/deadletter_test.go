@@ -1,0 +1,221 @@
+package deadletter_test
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// fixture is Letters on its own database. It records the ready events.
+type fixture struct {
+	*deadletter.Letters
+	t         *testing.T
+	pool      *postgres.Pool
+	published []queue.Ready
+	events.Nop
+}
+
+// OnReady records a ready event.
+func (r *fixture) OnReady(ready []queue.Ready, _ events.Origin) {
+	r.published = append(r.published, ready...)
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), time.Minute // a loaded machine is slow
+	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	bus := &events.Bus{}
+	r := &fixture{Letters: deadletter.New(pool, nil, bus, zap.NewNop()), t: t, pool: pool}
+	bus.Subscribe(r)
+	return r
+}
+
+// fill creates queue q with n partitions. Each has one message, which is a dead letter of group g.
+func (r *fixture) fill(n int) {
+	r.t.Helper()
+	for _, statement := range []string{
+		`INSERT INTO belfry.queue (name) VALUES ('q')`,
+		`INSERT INTO belfry.partition (queue_id, name, last_seq) SELECT q.id, 'p' || i, 1 FROM belfry.queue q, generate_series(1, $1::int) i`,
+		`INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
+		 SELECT p.id, 1, now(), gen_random_uuid(), p.name, '{}' FROM belfry.partition p`,
+		`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue) SELECT q.id, 'g', true FROM belfry.queue q`,
+		`INSERT INTO belfry.cursor (partition_id, group_id, committed) SELECT p.id, g.id, 1 FROM belfry.partition p, belfry.consumer_group g`,
+		`INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, error) SELECT c.partition_id, 1, c.group_id, 3, 'no' FROM belfry.cursor c`,
+	} {
+		var args []any
+		if strings.Contains(statement, "$1") {
+			args = append(args, n)
+		}
+		_, err := r.pool.Exec(r.t.Context(), statement, args...)
+		require.NoError(r.t, err)
+	}
+}
+
+func named(queueName, group string) deadletter.Filter {
+	return deadletter.Filter{Queue: &queueName, Group: &group}
+}
+
+func TestRedriveIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(5)
+	r.Bound(2, 0)
+	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Result{Matched: 5, Taken: 2, Remaining: 3}, done, "one page is taken, and the rest remains")
+	require.Len(t, r.published, 2, "a ready event is published for each cursor")
+	r.Bound(2, time.Minute)
+	done, err = r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Result{Matched: 3, Taken: 3}, done)
+	require.Len(t, r.published, 5)
+
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = r.pool.Exec(t.Context(), `INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts) SELECT c.partition_id, 1, c.group_id, 3 FROM belfry.cursor c`)
+	require.NoError(t, err)
+	done, err = r.Purge(gone, named("q", "g"), false)
+	require.NoError(t, err)
+	require.Zero(t, done.Taken, "a call whose context has ended takes nothing")
+}
+
+// A transaction that creates a dead letter may begin before a redrive and commit after the redrive
+// has counted.
+func TestRedriveTakesNoMoreThanItMatched(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(3)
+	r.Bound(1, time.Minute)
+	for _, statement := range []string{
+		`DELETE FROM belfry.dead_letter WHERE id = (SELECT max(id) FROM belfry.dead_letter)`,
+		`CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts, failed_at)
+			SELECT c.partition_id, 1, c.group_id, 3, OLD.failed_at + interval '1 microsecond'
+			  FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'p3';
+			RETURN NULL; END $$`,
+		`CREATE TRIGGER late AFTER DELETE ON belfry.dead_letter FOR EACH ROW
+			WHEN (OLD.partition_id = 1) EXECUTE FUNCTION late()`,
+	} {
+		_, err := r.pool.Exec(t.Context(), strings.ReplaceAll(statement, "= 1)", "= "+r.first()+")"))
+		require.NoError(t, err)
+	}
+	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Result{Matched: 3, Taken: 3}, done)
+}
+
+// first returns the id of the first partition.
+func (r *fixture) first() (key string) {
+	r.t.Helper()
+	require.NoError(r.t, r.pool.QueryRow(r.t.Context(), `SELECT min(p.id)::text FROM belfry.partition p`).Scan(&key))
+	return key
+}
+
+// Purge skips locked dead letters. If it waited for them, it could deadlock with the deletion of a
+// message that is a dead letter of several groups.
+func TestPurgeSkipsLockedDeadLetters(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(3)
+	tx, err := r.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
+	_, err = tx.Exec(t.Context(), `SELECT id FROM belfry.dead_letter WHERE id = (SELECT max(id) - 1 FROM belfry.dead_letter) FOR UPDATE`)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	done, err := r.Purge(ctx, named("q", "g"), false)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Result{Matched: 3, Taken: 2, Skipped: 1}, done)
+}
+
+// The purge of a queue locks dead letters in another order than the deletion of a message does. So
+// the deletion skips closed partitions.
+func TestDeleteSkipsClosedPartitions(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(1)
+	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.partition SET closed = true`)
+	require.NoError(t, err)
+	var touched, letters int
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) FROM belfry.partition p, belfry.delete_message(p.id, 'p1')`).Scan(&touched))
+	require.Zero(t, touched)
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) FROM belfry.dead_letter`).Scan(&letters))
+	require.Equal(t, 1, letters)
+}
+
+// Redrive takes no message that fails after it began. Otherwise a consumer that fails at once would
+// keep a redrive busy forever.
+func TestRedriveSkipsLaterFailures(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(2)
+	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.dead_letter SET failed_at = now() + interval '1 minute' WHERE id = (SELECT max(id) FROM belfry.dead_letter)`)
+	require.NoError(t, err)
+	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), done.Taken)
+	page, err := r.List(t.Context(), named("q", "g"), deadletter.ListKey{}, 10, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), page.Total)
+}
+
+// The queries find dead letters by group and instant of failure, and read no further than the list
+// goes.
+func TestListsUseTheIndexOfAGroup(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	conn, err := r.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	for _, name := range []string{"engine/deadletter/list", "engine/deadletter/page", "engine/deadletter/count"} {
+		prepared, err := conn.Conn().Prepare(t.Context(), name, sql.Query(name))
+		require.NoError(t, err)
+		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE \""+name+"\" ("+strings.Join(slices.Repeat([]string{"NULL"}, len(prepared.ParamOIDs)), ", ")+")")
+		require.NoError(t, err)
+		var plan []string
+		for rows.Next() {
+			var line string
+			require.NoError(t, rows.Scan(&line))
+			plan = append(plan, line)
+		}
+		require.NoError(t, rows.Err())
+		text := strings.Join(plan, "\n")
+		require.Contains(t, text, "dead_letter_failed", "%s:\n%s", name, text)
+		require.NotContains(t, text, "Seq Scan", "%s:\n%s", name, text)
+	}
+}
+
+func TestMessageReturnsTheStateOfEachGroup(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(1)
+	var partition [16]byte
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT uid FROM belfry.partition`).Scan(&partition))
+	got, err := r.Message(t.Context(), partition, "p1")
+	require.NoError(t, err)
+	require.True(t, json.Valid(got.Payload))
+	require.Len(t, got.Groups, 1)
+	require.True(t, got.Groups[0].Dead)
+	_, err = r.Message(t.Context(), partition, "none")
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+}

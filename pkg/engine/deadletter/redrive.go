@@ -1,0 +1,248 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlPage           = sql.Query("engine/deadletter/page")
+	sqlDelete         = sql.Query("engine/deadletter/delete")
+	sqlRedriveLetters = sql.Query("engine/deadletter/redrive_letters")
+	sqlOfMessage      = sql.Query("engine/deadletter/of_message")
+)
+
+// Result is the result of Redrive or Purge.
+type Result struct {
+	// Matched is how many dead letters the filter selected at the beginning. It includes dead
+	// letters that had failed by then but were committed later.
+	Matched int64
+	// Taken is how many of them were redriven or purged.
+	Taken int64
+	// Skipped is how many were reached and not taken. Redrive skips a dead letter whose group is
+	// deleted, and deletes one whose message is deleted. Purge skips a dead letter that another
+	// transaction holds. Both skip the ids that they read in an earlier epoch of the database.
+	Skipped int64
+	// Remaining is how many were not reached within the time of one call.
+	Remaining int64
+}
+
+// batch holds ids of dead letters, and the epoch of the database in which they are valid. last is the
+// key of the last one. taken is how many earlier batches took.
+type batch struct {
+	ids   []int64
+	last  ListKey
+	epoch int64
+	taken int64
+}
+
+// takeFunc redrives or purges a batch in one transaction and returns how many it took. In another
+// epoch of the database it takes none.
+type takeFunc func(ctx context.Context, b batch) (taken int64, err error)
+
+// Redrive puts dead letters back for the group that they failed for. rate bounds the messages per
+// second; 0 means no bound. With dryRun it only counts. It returns after about 10 seconds, or when
+// ctx ends, and reports what remains. Errors: CodeUnavailable; the redriven messages stay redriven,
+// and the same request continues.
+func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool) (Result, error) {
+	result, err := l.takePages(ctx, f, run{rate: rate, dryRun: dryRun, budget: l.budget, take: l.redrive})
+	return result, postgres.Wrapf(err, "redriving dead letters")
+}
+
+// RedriveAll is Redrive without a bound on its time. It calls report after each transaction, which takes at most
+// 1,000 messages and a second. It returns when all dead letters are redriven, when report fails,
+// with its error, and when ctx ends. Before each report and before it returns nil it waits until a failover cannot undo
+// what it has done, or what it has found done: see postgres.Pool.Confirm.
+func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report func(Result) error) (Result, error) {
+	safe := func(so Result) error {
+		if err := l.pool.Confirm(ctx); err != nil {
+			return err
+		}
+		return report(so)
+	}
+	result, err := l.takePages(ctx, f, run{rate: rate, budget: math.MaxInt64, take: l.redrive, report: safe})
+	if err == nil {
+		err = l.pool.Confirm(ctx)
+	}
+	return result, postgres.Wrapf(err, "redriving dead letters")
+}
+
+// Purge deletes dead letters. Their messages stay in the log, consumed by the group. It is bounded
+// as Redrive is. Errors: CodeUnavailable; the same request continues.
+func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Result, error) {
+	result, err := l.takePages(ctx, f, run{dryRun: dryRun, budget: l.budget, take: l.purge})
+	return result, postgres.Wrapf(err, "purging dead letters")
+}
+
+// purge is the takeFunc of Purge.
+func (l *Letters) purge(ctx context.Context, b batch) (n int64, err error) {
+	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, sqlDelete, b.ids, b.epoch)
+		if err != nil {
+			return err
+		}
+		n = tag.RowsAffected()
+		return audit.Write(ctx, tx, audit.Counts{"deadLetters": b.taken + n})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// run is how dead letters are taken.
+type run struct {
+	// rate bounds the dead letters per second; 0 means no bound.
+	rate   int64
+	dryRun bool
+	// budget is how long it takes.
+	budget time.Duration
+	take   takeFunc
+	// report is called after each page; it may be nil.
+	report func(Result) error
+}
+
+// takePages hands the dead letters of a filter to take, page by page. It leaves out what fails
+// after the beginning, so that a consumer that fails at once does not keep it busy.
+func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, error) {
+	countCtx, cancel := l.pool.Bounded(ctx)
+	matched, now, err := l.count(countCtx, &f)
+	cancel()
+	result := Result{Matched: matched, Remaining: matched}
+	if err != nil || how.dryRun {
+		return result, err
+	}
+	if f.To.IsZero() || f.To.After(now) {
+		f.To = now
+	}
+	size := l.pageSize
+	if how.rate > 0 {
+		size = min(size, how.rate)
+	}
+	started := time.Now()
+	var after ListKey
+	var seen int64
+	var pause time.Duration
+	for backoff.Sleep(ctx, pause) == nil {
+		page, taken, err := l.takePage(ctx, &f, after, size, func(ctx context.Context, b batch) (int64, error) {
+			b.taken = result.Taken
+			return how.take(ctx, b)
+		})
+		n := int64(len(page.ids))
+		seen += n
+		result.Taken += taken
+		result.Skipped = seen - result.Taken
+		result.Matched, result.Remaining = max(matched, seen), max(0, matched-seen)
+		if err != nil {
+			return result, err
+		}
+		if n < size {
+			result.Remaining = 0
+		}
+		if how.report != nil {
+			err = how.report(result)
+		}
+		if err != nil || n < size {
+			return result, err
+		}
+		after = page.last
+		var due time.Duration
+		if how.rate > 0 {
+			due = time.Duration(float64(seen) / float64(how.rate) * float64(time.Second))
+		}
+		if max(due, time.Since(started)) >= how.budget {
+			break
+		}
+		pause = due - time.Since(started)
+	}
+	return result, nil // if the caller has left, what was taken stays taken
+}
+
+// takePage takes one page after a key.
+func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size int64, take takeFunc) (b batch, taken int64, err error) {
+	ctx, cancel := l.pool.Bounded(ctx)
+	defer cancel()
+	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(ctx, l.pool), zeronull.Timestamptz(after.FailedAt), after.ID, size)...)
+	_, err = pgx.ForEachRow(rows, []any{&b.last.ID, &b.last.FailedAt, &b.epoch}, func() error { // also returns the error of Query
+		b.ids = append(b.ids, b.last.ID)
+		return nil
+	})
+	if err != nil || len(b.ids) == 0 {
+		return batch{}, 0, err
+	}
+	taken, err = take(ctx, b)
+	return b, taken, err
+}
+
+// redrive is the takeFunc of Redrive.
+func (l *Letters) redrive(ctx context.Context, b batch) (n int64, err error) {
+	var ready []queue.Ready
+	var group, partition, redriven int64
+	var in *postgres.Seconds
+	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, sqlRedriveLetters, b.ids, b.epoch)
+		_, err := pgx.ForEachRow(rows, []any{&group, &partition, &redriven, &in}, func() error { // also returns the error of Query
+			n += redriven
+			ready = appendReady(ready, group, partition, in)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Counts{"deadLetters": b.taken + n})
+	})
+	if err != nil {
+		return 0, err
+	}
+	l.events.Ready(ready, events.Here)
+	return n, nil
+}
+
+// Retry redrives the dead letters of one message for one group, or for every group if group is nil.
+// It returns how many it redrove. Errors: CodeNotFound if the message does not exist or none of its
+// dead letters can be redriven; CodeUnavailable.
+func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (n int64, err error) {
+	ctx, cancel := l.pool.Bounded(ctx)
+	defer cancel()
+	m, err := l.find(ctx, partition, transactionID)
+	if err != nil {
+		return 0, err
+	}
+	audit.Locate(ctx, m.Queue, m.Partition)
+	var found batch
+	var id int64
+	rows, _ := l.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, group)
+	_, err = pgx.ForEachRow(rows, []any{&id, &found.epoch}, func() error { // also returns the error of Query
+		found.ids = append(found.ids, id)
+		return nil
+	})
+	if err == nil && len(found.ids) > 0 {
+		n, err = l.redrive(ctx, found)
+		if err == nil && n == 0 {
+			err = l.pool.CheckEpoch(ctx, found.epoch)
+		}
+	}
+	if err == nil && n == 0 {
+		return 0, &queue.Error{Code: queue.CodeNotFound, Message: "the message is not in the dead letter queue of " + groupText(group)}
+	}
+	return n, postgres.Wrapf(err, "redriving message %q of partition %s", transactionID, partition)
+}
+
+func groupText(group *string) string {
+	if group == nil {
+		return "any consumer group"
+	}
+	return fmt.Sprintf("consumer group %q", *group)
+}

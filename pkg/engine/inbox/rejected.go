@@ -1,0 +1,177 @@
+package inbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlRejectedList    = sql.Query("engine/inbox/rejected_list")
+	sqlRejectedNewest  = sql.Query("engine/inbox/rejected_newest")
+	sqlRejectedPage    = sql.Query("engine/inbox/rejected_page")
+	sqlRejectedRetry   = sql.Query("engine/inbox/rejected_retry")
+	sqlRejectedDiscard = sql.Query("engine/inbox/rejected_discard")
+)
+
+const (
+	// maxExamined bounds the rows that one call of List reads.
+	maxExamined = 10_000
+	// rejectedPage is how many rows one transaction of Retry or Discard reads.
+	rejectedPage = 1000
+	// rejectedBudget is how long Retry and Discard run before they report that more is left.
+	rejectedBudget = 10 * time.Second
+)
+
+// Rejections lists, retries and discards the rows of belfry.inbox_rejected. It is safe for concurrent
+// use.
+type Rejections struct {
+	pool     *postgres.Pool
+	examined int64
+	page     int64
+	budget   time.Duration
+}
+
+// NewRejections returns Rejections on pool.
+func NewRejections(pool *postgres.Pool) *Rejections {
+	return &Rejections{pool: pool, examined: maxExamined, page: rejectedPage, budget: rejectedBudget}
+}
+
+// RejectedFilter selects rejected rows. A field that is nil or zero selects all.
+type RejectedFilter struct {
+	// ID is the id of one row, for Retry and Discard.
+	ID          int64
+	Queue, Code *string
+	// Allowed are patterns of names of queues, as in belfry.matches, for List. Nil selects all.
+	Allowed []string
+}
+
+// Rejection is a rejected row. A name that is not UTF-8 is nil.
+type Rejection struct {
+	ID                              int64
+	Queue, Partition, TransactionID *string
+	TraceID                         queue.ID
+	VisibleAt                       time.Time
+	InsertedAt, RejectedAt          time.Time
+	// Code is invalid, too_large or queue_full. Reason is the error in words.
+	Code, Reason string
+	// StoredBytes is how much space the payload takes. Excerpt is its beginning, nil if it cannot be shown.
+	StoredBytes int64
+	Excerpt     *string
+}
+
+// RejectedList is a page of rejected rows.
+type RejectedList struct {
+	Rows []Rejection
+	// Examined is how many rows were read.
+	Examined int64
+	// Next is the id after which the list goes on, 0 at its end.
+	Next int64
+}
+
+// List returns up to limit rows with an id below before, newest first. before is 0 for the newest rows.
+// It examines at most 10,000 rows, so a page may have fewer rows than limit although more match; then
+// Next says where to go on. Errors: CodeUnavailable.
+func (r *Rejections) List(ctx context.Context, f RejectedFilter, before, limit int64) (list RejectedList, err error) {
+	var last zeronull.Int8
+	list.Rows, err = postgres.Collect(ctx, r.pool, sqlRejectedList, func(row pgx.CollectableRow) (one Rejection, err error) {
+		var id, bytes zeronull.Int8
+		err = row.Scan(&list.Examined, &last, &id, &one.Queue, &one.Partition, &one.TransactionID, (*zeronull.UUID)(&one.TraceID),
+			(*zeronull.Timestamptz)(&one.VisibleAt), (*zeronull.Timestamptz)(&one.InsertedAt), (*zeronull.Timestamptz)(&one.RejectedAt),
+			(*zeronull.Text)(&one.Code), (*zeronull.Text)(&one.Reason), &bytes, &one.Excerpt)
+		one.ID, one.StoredBytes = int64(id), int64(bytes)
+		return one, err
+	}, zeronull.Int8(before), f.Queue, f.Code, postgres.LikePatterns(f.Allowed), r.examined, limit)
+	if err != nil {
+		return RejectedList{}, postgres.Wrapf(err, "listing the rejected rows of the inbox")
+	}
+	if list.Rows[0].ID == 0 { // none matches
+		list.Rows = nil
+	}
+	switch n := len(list.Rows); {
+	case int64(n) == limit:
+		list.Next = list.Rows[n-1].ID
+	case list.Examined == r.examined:
+		list.Next = int64(last)
+	}
+	return list, nil
+}
+
+// Retry puts rejected rows back at the end of the inbox and returns their number. It takes the rows that
+// are there when it begins, in transactions of at most 1,000 rows. more says that it stopped after 10
+// seconds; the same call continues. Rows that are back stay back after an error. Errors: CodeUnavailable.
+func (r *Rejections) Retry(ctx context.Context, f RejectedFilter) (rows int64, more bool, err error) {
+	rows, more, err = r.take(ctx, f, sqlRejectedRetry)
+	return rows, more, postgres.Wrapf(err, "retrying rejected rows of the inbox")
+}
+
+// Discard deletes rejected rows and returns their number. It is bounded as Retry is. Errors:
+// CodeUnavailable.
+func (r *Rejections) Discard(ctx context.Context, f RejectedFilter) (rows int64, more bool, err error) {
+	rows, more, err = r.take(ctx, f, sqlRejectedDiscard)
+	return rows, more, postgres.Wrapf(err, "discarding rejected rows of the inbox")
+}
+
+// take runs a statement with the ids of the rows of a filter, page by page.
+func (r *Rejections) take(ctx context.Context, f RejectedFilter, statement string) (rows int64, more bool, err error) {
+	began := time.Now()
+	at := progress{after: f.ID - 1, last: f.ID}
+	if f.ID == 0 {
+		at.after = 0
+		if err := r.pool.ScanRow(ctx, []any{&at.last}, sqlRejectedNewest); err != nil {
+			return 0, false, fmt.Errorf("finding the newest row: %w", err)
+		}
+	}
+	for at.after < at.last {
+		if time.Since(began) >= r.budget {
+			return at.taken, true, nil
+		}
+		next, err := r.takePage(ctx, f, at, statement)
+		if err != nil {
+			return at.taken, true, err
+		}
+		if next.after == 0 {
+			break
+		}
+		at = next
+	}
+	return at.taken, false, nil
+}
+
+// progress is how far a retry or a discard is.
+type progress struct {
+	// after is the last examined id, and last the id of the last row to examine.
+	after, last int64
+	// taken is how many rows were taken.
+	taken int64
+}
+
+// takePage takes the matching rows among the first ones after an id. It returns the progress then, with
+// after 0 at the end.
+func (r *Rejections) takePage(ctx context.Context, f RejectedFilter, at progress, statement string) (next progress, err error) {
+	ctx, cancel := r.pool.Bounded(ctx)
+	defer cancel()
+	next = at
+	err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
+		var ids []int64
+		err := tx.QueryRow(ctx, sqlRejectedPage, at.after, at.last, f.Queue, f.Code, r.page).Scan((*zeronull.Int8)(&next.after), &ids)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		var n int64
+		if err := tx.QueryRow(ctx, statement, ids).Scan(&n); err != nil {
+			return err
+		}
+		next.taken = at.taken + n
+		return audit.Write(ctx, tx, audit.Counts{"rows": next.taken})
+	})
+	return next, err
+}

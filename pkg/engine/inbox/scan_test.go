@@ -1,0 +1,245 @@
+package inbox
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/process/events"
+)
+
+func describe(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return fmt.Sprintf("%s %s / %s", pg.Code, pg.Message, pg.Hint)
+	}
+	return err.Error()
+}
+
+func TestAnInsertIsAPush(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.session().exec(`INSERT INTO belfry.inbox (queue, payload) VALUES ('orders', '{"a": 1}')`)
+	r.runStep()
+	require.Equal(t, []string{`orders Default {"a": 1}`}, r.texts(`SELECT q.name || ' ' || p.name || ' ' || m.payload::text
+		FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id JOIN belfry.queue q ON q.id = p.queue_id`))
+	require.Zero(t, r.waiting())
+	require.Equal(t, int64(1), r.metric(t, "belfry_inbox_sequenced_total"))
+}
+
+func TestARunningSequencerMovesCommittedRows(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.start(t, r.dsn)
+	s := r.session()
+	for _, id := range numbered("m", 5) {
+		s.insert("a", id)
+		r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+	}
+	require.Equal(t, numbered("m", 5), r.stored("a"))
+}
+
+// Other transactions take ids between the ids of an open transaction. The rows of that transaction
+// are stored in their order all the same.
+func TestRowsOfATransactionStayInOrder(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	open, other := r.session(), r.session()
+	open.exec("BEGIN")
+	var want []string
+	for i := range 30 {
+		id := fmt.Sprintf("open%d", i)
+		open.insert("a", id)
+		want = append(want, id)
+		other.insert("a", fmt.Sprintf("other%d", i))
+		if i%10 == 5 {
+			r.runStep()
+		}
+	}
+	open.exec("COMMIT")
+	r.runStep()
+	var got []string
+	for _, id := range r.stored("a") {
+		if id[:4] == "open" {
+			got = append(got, id)
+		}
+	}
+	require.Equal(t, want, got)
+	require.Zero(t, r.waiting())
+}
+
+// The second transaction waits for a row of the first one. It has the lower transaction number, and
+// its row is stored later all the same.
+func TestARowInsertedAfterACommitIsStoredLater(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.exec("CREATE TABLE public.account (id int PRIMARY KEY, n int)")
+	r.exec("INSERT INTO public.account VALUES (1, 0), (2, 0)")
+	first, second := r.session(), r.session()
+	second.exec("BEGIN")
+	second.exec("UPDATE public.account SET n = 1 WHERE id = 2")
+	first.exec("BEGIN")
+	first.exec("UPDATE public.account SET n = 1 WHERE id = 1")
+	waited := make(chan error, 1)
+	go func() {
+		_, err := second.Exec(t.Context(), "UPDATE public.account SET n = 2 WHERE id = 1")
+		waited <- err
+	}()
+	r.await("the second waits", func() bool {
+		return r.number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
+	})
+	first.insert("a", "first")
+	first.exec("COMMIT")
+	require.NoError(t, <-waited)
+	second.insert("a", "second")
+	second.exec("COMMIT")
+	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.inbox a JOIN belfry.inbox b ON b.id > a.id AND b.xid < a.xid`))
+	r.runStep()
+	require.Equal(t, []string{"first", "second"}, r.stored("a"))
+}
+
+func TestRolledBackRowsNeverAppear(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	s := r.session()
+	s.exec("BEGIN")
+	s.insert("a", "never")
+	s.exec("ROLLBACK")
+	s.exec("BEGIN")
+	s.insert("a", "one")
+	s.exec("SAVEPOINT x")
+	s.insert("a", "undone")
+	s.exec("ROLLBACK TO x")
+	s.exec("SAVEPOINT y")
+	s.insert("a", "two")
+	s.exec("RELEASE y")
+	r.runStep()
+	require.Empty(t, r.stored("a"), "the transaction has not committed")
+	s.exec("COMMIT")
+	r.runStep()
+	require.Equal(t, []string{"one", "two"}, r.stored("a"))
+}
+
+// A scan finds rows that commit after the scan before, also with lower ids and transaction numbers.
+func TestLateCommitsAreFound(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.runStep()
+	var open []session
+	for i := range 5 {
+		s := r.session()
+		s.exec("BEGIN")
+		s.insert("a", fmt.Sprint(i))
+		open = append(open, s)
+		r.session().insert("b", fmt.Sprint(i))
+		r.runStep()
+	}
+	for _, i := range []int{3, 0, 4, 1, 2} {
+		open[i].exec("COMMIT")
+		r.runStep()
+	}
+	require.Equal(t, []string{"3", "0", "4", "1", "2"}, r.stored("a"))
+	require.Equal(t, []string{"0", "1", "2", "3", "4"}, r.stored("b"))
+}
+
+// The rows are more than one scan and one transaction take.
+func TestManyRowsAreMovedInOrder(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	const n = scanRows + 2*batchRows + 7
+	r.exec(`INSERT INTO belfry.inbox (queue, partition, payload) SELECT 'q', 'p' || i % 3, to_json(i) FROM generate_series(1, $1::int) i`, n)
+	r.runStep()
+	require.Zero(t, r.waiting())
+	require.Equal(t, int64(n), r.number("SELECT count(*) FROM belfry.message"))
+	require.Zero(t, r.number(`SELECT count(*) FROM (SELECT m.payload::text::int AS n,
+		lag(m.payload::text::int) OVER (PARTITION BY m.partition_id ORDER BY m.seq) AS before FROM belfry.message m) AS o WHERE o.n <= o.before`))
+}
+
+// A scan does not read deleted rows, although an old snapshot keeps vacuum from removing them.
+func TestDeletedRowsCostNothing(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	holder := r.session()
+	holder.exec("BEGIN ISOLATION LEVEL REPEATABLE READ")
+	holder.exec("SELECT count(*) FROM belfry.queue")
+	writer := r.session()
+	writer.exec("BEGIN")
+	writer.insert("a", "late")
+	r.exec(`INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 20000)`)
+	r.runStep()
+	r.session().insert("a", "now")
+	buffers := func(snapshot string) (n int64) {
+		var plan []struct {
+			Plan struct {
+				Hit  int64 `json:"Shared Hit Blocks"`
+				Read int64 `json:"Shared Read Blocks"`
+			}
+		}
+		require.NoError(t, r.Pool.QueryRow(testContext(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+scanQuery(snapshot), snapshot, scanRows, 1000).Scan(&plan))
+		return plan[0].Plan.Hit + plan[0].Plan.Read
+	}
+	require.Less(t, buffers(r.scanned), int64(60))
+	require.Greater(t, buffers(emptySnapshot), int64(200), "a full scan reads the deleted rows")
+	r.runStep()
+	require.Equal(t, []string{"now"}, r.stored("a"))
+	writer.exec("COMMIT")
+	r.runStep()
+	require.Equal(t, []string{"now", "late"}, r.stored("a"))
+}
+
+// A full scan reads no more rows than it returns. To read the whole backlog could take longer than the
+// statement timeout.
+func TestAFullScanIsBounded(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.runStep()
+	require.NotEqual(t, emptySnapshot, r.scanned)
+	r.exec(`ALTER TABLE belfry.inbox RENAME TO away`)
+	_, err := r.step(testContext(t))
+	require.Error(t, err)
+	require.Equal(t, emptySnapshot, r.scanned, "the scan after a failed one is a full scan")
+	r.exec(`ALTER TABLE belfry.away RENAME TO inbox`)
+
+	r.exec(`INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 20000)`)
+	rows := func(query string) (n float64) {
+		var plan []struct {
+			Plan planNode
+		}
+		require.NoError(t, r.SequencerPool.QueryRow(testContext(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, emptySnapshot, 10, 1000).Scan(&plan))
+		return plan[0].Plan.most()
+	}
+	require.Less(t, rows(scanQuery(r.scanned)), 100.0)
+	require.Greater(t, rows(sqlLook), 19000.0)
+}
+
+// planNode is a node of a query plan.
+type planNode struct {
+	Rows  float64 `json:"Actual Rows"`
+	Plans []planNode
+}
+
+// most returns the largest number of rows of a node.
+func (e planNode) most() float64 {
+	n := e.Rows
+	for _, child := range e.Plans {
+		n = max(n, child.most())
+	}
+	return n
+}
+
+// After a failover, transaction numbers may be assigned again. A resync makes the next scan full.
+func TestAResyncCausesAFullScan(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.runStep()
+	r.scanned = "1000000000:1000000000:"
+	r.session().insert("a", "one")
+	r.runStep()
+	require.Empty(t, r.stored("a"), "the row is in a snapshot that counts as handled")
+	r.OnResync("", events.Peer)
+	r.runStep()
+	require.Equal(t, []string{"one"}, r.stored("a"))
+}

@@ -1,0 +1,165 @@
+// Package maintenance keeps the two switches that an operator turns on for maintenance: one for pushes
+// and one for pops. They hold for all instances, and survive restarts.
+//
+// Set writes a row and a notification in one transaction. Each instance has the switches in memory. A
+// Watcher reads them again on each notification, and each time its LISTEN takes effect, because
+// notifications before that were not heard. Nothing is read without a notification.
+//
+// Every role of the database can notify. So the Watcher reads at most once in each reloadInterval. While
+// the switches cannot be read, the last ones are in force. Importable from floor 3 upwards.
+package maintenance
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlSet  = sql.Query("engine/maintenance/set")
+	sqlList = sql.Query("engine/maintenance/list")
+)
+
+const (
+	// reloadInterval is the least time between two reads after notifications.
+	reloadInterval = 100 * time.Millisecond
+	// retryInterval is the time until a read that failed is tried again.
+	retryInterval = time.Second
+)
+
+// Switch is the name of a switch in belfry.setting.
+type Switch string
+
+// The switches.
+const (
+	Push Switch = "push_maintenance"
+	Pop  Switch = "pop_maintenance"
+)
+
+// Watcher knows the switches. It is safe for concurrent use.
+type Watcher struct {
+	events.Nop
+	pool *postgres.Pool
+	log  *zap.Logger
+	// changed has an element if the switches must be read.
+	changed chan struct{}
+	// OnChange is called when a switch has changed, and at the first Load. It must not block. Set it before Load.
+	OnChange func(push, pop bool)
+
+	// loading is held while the switches are read and stored, so that no older read is stored last.
+	loading sync.Mutex
+
+	mu sync.Mutex
+	// pushEnded and popEnded are nil without maintenance. They are closed when maintenance ends.
+	pushEnded, popEnded chan struct{}
+	loaded              bool
+}
+
+// NewWatcher returns a Watcher. Load the switches, subscribe the Watcher to the events, and run it.
+func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
+	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1), OnChange: func(_, _ bool) {}}
+}
+
+// PushPaused returns nil without push maintenance. Otherwise it returns a channel that is closed when push
+// maintenance ends.
+func (w *Watcher) PushPaused() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pushEnded
+}
+
+// PopPaused returns nil without pop maintenance. Otherwise it returns a channel that is closed when pop
+// maintenance ends.
+func (w *Watcher) PopPaused() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.popEnded
+}
+
+// Set turns a switch on or off for all instances, with the row of the audit. This instance knows the new
+// value when Set returns nil. Errors: CodeUnavailable; the switch may then have changed.
+func (w *Watcher) Set(ctx context.Context, name Switch, enabled bool) error {
+	err := w.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sqlSet, string(name), enabled); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.Counts{"settings": 1})
+	})
+	if err != nil {
+		return postgres.Wrapf(err, "setting %s", name)
+	}
+	return w.Load(ctx)
+}
+
+// OnSetting implements events.Handler.
+func (w *Watcher) OnSetting() {
+	select {
+	case w.changed <- struct{}{}:
+	default: // they will be read anyway
+	}
+}
+
+// Run reads the switches when they may have changed, until ctx ends. It returns nil.
+func (w *Watcher) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.changed:
+		}
+		pause := reloadInterval
+		if err := w.Load(ctx); err != nil && ctx.Err() == nil {
+			w.log.Warn("the switches for maintenance could not be read; the last ones stay in force", zap.Error(err))
+			pause = retryInterval
+			w.OnSetting()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Load reads the switches. Errors: CodeUnavailable.
+func (w *Watcher) Load(ctx context.Context) error {
+	w.loading.Lock()
+	defer w.loading.Unlock()
+	on, err := postgres.Collect(ctx, w.pool, sqlList, pgx.RowTo[string])
+	if err != nil {
+		return postgres.Wrapf(err, "reading the switches for maintenance")
+	}
+	w.store(slices.Contains(on, string(Push)), slices.Contains(on, string(Pop)))
+	return nil
+}
+
+func (w *Watcher) store(push, pop bool) {
+	w.mu.Lock()
+	changed := !w.loaded || push != (w.pushEnded != nil) || pop != (w.popEnded != nil)
+	w.loaded = true
+	turn(&w.pushEnded, push)
+	turn(&w.popEnded, pop)
+	w.mu.Unlock()
+	if changed {
+		w.OnChange(push, pop)
+	}
+}
+
+// turn makes *ended a channel if on, and closes it otherwise.
+func turn(ended *chan struct{}, on bool) {
+	switch {
+	case on && *ended == nil:
+		*ended = make(chan struct{})
+	case !on && *ended != nil:
+		close(*ended)
+		*ended = nil
+	}
+}

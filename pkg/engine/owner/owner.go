@@ -1,0 +1,112 @@
+// Package owner finds the queues of partitions and leases, for the check of grants of requests that name
+// them by an id. It also finds how far leases are, and the names of groups and partitions. Both lookups use an index, and cost the same for what exists and for what does not.
+//
+// Importable from floor 3 upwards.
+package owner
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlPartitions = sql.Query("engine/owner/partitions")
+	sqlLeases     = sql.Query("engine/owner/leases")
+	sqlInFlight   = sql.Query("engine/owner/in_flight")
+	sqlTargets    = sql.Query("engine/owner/targets")
+)
+
+// Owners reads owners. It is safe for concurrent use.
+type Owners struct{ pool *postgres.Pool }
+
+// New returns Owners on pool.
+func New(pool *postgres.Pool) *Owners { return &Owners{pool: pool} }
+
+// Owner is a queue, and a consumer group of it.
+type Owner struct{ Queue, Group string }
+
+// Partitions returns the queue of each partition that exists. Errors: CodeUnavailable.
+func (o *Owners) Partitions(ctx context.Context, ids []queue.ID) (map[queue.ID]string, error) {
+	found := make(map[queue.ID]string, len(ids))
+	_, err := postgres.Collect(ctx, o.pool, sqlPartitions, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var id queue.ID
+		var name string
+		err = row.Scan((*[16]byte)(&id), &name)
+		found[id] = name
+		return none, err
+	}, bytesOf(ids))
+	return found, postgres.Wrapf(err, "looking up the queues of partitions")
+}
+
+// Leases returns the queues and groups of each lease that exists. The lease may have expired. Errors:
+// CodeUnavailable.
+func (o *Owners) Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]Owner, error) {
+	found := make(map[queue.ID][]Owner, len(ids))
+	_, err := postgres.Collect(ctx, o.pool, sqlLeases, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var id queue.ID
+		var of Owner
+		err = row.Scan((*[16]byte)(&id), &of.Queue, &of.Group)
+		found[id] = append(found[id], of)
+		return none, err
+	}, bytesOf(ids))
+	return found, postgres.Wrapf(err, "looking up the queues of leases")
+}
+
+// Position is a partition that a lease covers.
+type Position struct {
+	Lease     queue.ID
+	Partition int64
+}
+
+// InFlight returns for each partition of the leases that are live the seq up to which everything is done; -1: it
+// is unknown. A lease that has ended has no partition. Errors: CodeUnavailable.
+func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[Position]int64, error) {
+	found := make(map[Position]int64, len(leases))
+	_, err := postgres.Collect(ctx, o.pool, sqlInFlight, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var p Position
+		var done pgtype.Int8
+		err = row.Scan((*[16]byte)(&p.Lease), &p.Partition, &done)
+		if found[p] = -1; done.Valid {
+			found[p] = done.Int64
+		}
+		return none, err
+	}, bytesOf(leases))
+	return found, postgres.Wrapf(err, "looking up what leases cover")
+}
+
+// Names are the names of a group, its queue and a partition. What does not exist has no name.
+type Names struct{ Queue, Group, Partition string }
+
+// Targets returns the names of groups and partitions, one element for each target. Errors: CodeUnavailable.
+func (o *Owners) Targets(ctx context.Context, targets []queue.Target) ([]Names, error) {
+	groups, partitions := make([]int64, len(targets)), make([]int64, len(targets))
+	for i, target := range targets {
+		groups[i], partitions[i] = target.Group, target.Partition
+	}
+	found := make([]Names, len(targets))
+	_, err := postgres.Collect(ctx, o.pool, sqlTargets, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var at int64
+		var names Names
+		err = row.Scan(&at, (*zeronull.Text)(&names.Queue), (*zeronull.Text)(&names.Group), (*zeronull.Text)(&names.Partition))
+		if err == nil {
+			found[at-1] = names
+		}
+		return none, err
+	}, groups, partitions)
+	return found, postgres.Wrapf(err, "looking up the names of groups")
+}
+
+func bytesOf(ids []queue.ID) [][16]byte {
+	out := make([][16]byte, len(ids))
+	for i, id := range ids {
+		out[i] = id
+	}
+	return out
+}

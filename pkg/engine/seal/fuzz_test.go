@@ -1,0 +1,96 @@
+package seal_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
+)
+
+// FuzzConfig reads any keys. The error contains no key. With valid keys, an envelope can be opened, also
+// after another key became the current one.
+func FuzzConfig(f *testing.F) {
+	f.Add("", "")
+	f.Add(digits("a"), "")
+	f.Add("", "one:"+digits("a")+", two:"+digits("b"))
+	f.Add(digits("c"), "one:"+digits("a")+",one:"+digits("b"))
+	f.Add(digits("c"), "one:"+digits("a")+",")
+	f.Add("zz", digits("a"))
+	f.Add("", "one:"+digits("a")[1:])
+	f.Fuzz(func(t *testing.T, key, keys string) {
+		cfg := seal.Config{Key: secret.Secret(key), Keys: secret.Secret(keys)}
+		if err := cfg.Validate(); err != nil {
+			for _, secret := range secrets(key, keys) {
+				require.NotContains(t, err.Error(), secret)
+			}
+			return
+		}
+		s, err := seal.New(cfg)
+		require.NoError(t, err)
+		require.Equal(t, key != "" || keys != "", s.HasKey())
+		if !s.HasKey() {
+			return
+		}
+		sealed, err := s.Seal([]byte("1"), first)
+		require.NoError(t, err)
+		cfg.Keys = secret.Secret(strings.TrimSuffix("a-new-key:"+digits("d")+","+keys, ","))
+		if cfg.Validate() != nil {
+			return // the ring already has this id
+		}
+		s, err = seal.New(cfg)
+		require.NoError(t, err)
+		opened, err := s.Open(sealed, first)
+		require.NoError(t, err)
+		require.Equal(t, "1", string(opened))
+	})
+}
+
+// secrets returns what an error must not contain: each text that is long enough to be a key.
+func secrets(key, keys string) (all []string) {
+	for _, pair := range append(strings.Split(keys, ","), key) {
+		for part := range strings.SplitSeq(pair, ":") {
+			if part = strings.TrimSpace(part); len(part) >= seal.KeyBytes*2-1 {
+				all = append(all, part)
+			}
+		}
+	}
+	return all
+}
+
+// FuzzOpen opens any envelope, and a sealed one with any change of one byte. A changed envelope has the
+// same payload or is refused, and no other message has it.
+func FuzzOpen(f *testing.F) {
+	s, err := seal.New(seal.Config{Key: secret.Secret(digits("a")), Keys: secret.Secret("one:" + digits("b"))})
+	require.NoError(f, err)
+	valid, err := s.Seal([]byte(`{"a":1}`), first)
+	require.NoError(f, err)
+	f.Add(valid, "q", "p", 40, byte('x'))
+	f.Add([]byte(`{"encrypted":"","iv":"AAAAAAAAAAAAAAAAAAAAAA==","authTag":"AAAAAAAAAAAAAAAAAAAAAA==","keyId":"one"}`), "", "", 0, byte(0))
+	f.Add([]byte(`null`), "qp", "", 7, byte('"'))
+	f.Fuzz(func(t *testing.T, text []byte, queue, partition string, at int, flip byte) {
+		of := seal.Message{Queue: queue, Partition: partition, ID: first.ID}
+		_, _ = s.Open(text, of) // it does not panic
+		sealed, err := s.Seal(text, of)
+		require.NoError(t, err)
+		opened, err := s.Open(sealed, of)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(text, opened))
+		for _, other := range []seal.Message{
+			{Queue: queue + "x", Partition: partition, ID: of.ID}, {Queue: queue, Partition: "x" + partition, ID: of.ID},
+			{Queue: queue + partition, ID: of.ID}, {Queue: queue, Partition: partition, ID: [16]byte{2}},
+		} {
+			if other != of {
+				_, err = s.Open(sealed, other)
+				require.Error(t, err, other)
+			}
+		}
+		sealed[uint(at)%uint(len(sealed))] ^= flip
+		if opened, err = s.Open(sealed, of); err == nil {
+			require.True(t, bytes.Equal(text, opened))
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package spool
+
+import (
+	"bytes"
+	"encoding/gob"
+	"encoding/json"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// record is what one push adds for one queue. It is encoded with gob, which ignores fields that it does
+// not know.
+type record struct {
+	Queue string
+	Items []item
+	// Reason is why the database refused the only item. It is set in the list of rejected messages.
+	Reason string
+	// At is when the push arrived, or when the item was rejected.
+	At time.Time
+}
+
+// item is one message.
+type item struct {
+	Partition, TransactionID, ProducerSub string
+	TraceID                               queue.ID
+	VisibleAt                             time.Time
+	// Payload is sealed for the message Seal if Sealed.
+	Payload []byte
+	Sealed  bool
+	Seal    queue.ID
+}
+
+// pack returns the records of a push, one for each queue, in the order of the items.
+func pack(items []queue.PushItem, sealer *seal.Sealer, now time.Time) ([]*record, error) {
+	var records []*record
+	byQueue := map[string]*record{}
+	for i := range items {
+		of := &items[i]
+		r := byQueue[of.Queue]
+		if r == nil {
+			r = &record{Queue: of.Queue, At: now}
+			byQueue[of.Queue], records = r, append(records, r)
+		}
+		visible := of.VisibleAt
+		if of.Delay > 0 {
+			visible = now.Add(of.Delay)
+		}
+		packed := item{
+			Partition: of.Partition, TransactionID: of.TransactionID, ProducerSub: of.ProducerSub, TraceID: of.TraceID,
+			VisibleAt: visible, Payload: of.Payload,
+		}
+		if sealer.HasKey() {
+			packed.Sealed, packed.Seal = true, queue.NewID()
+			var err error
+			if packed.Payload, err = sealer.Seal(of.Payload, packed.message(of.Queue)); err != nil {
+				return nil, err
+			}
+		}
+		r.Items = append(r.Items, packed)
+	}
+	return records, nil
+}
+
+func (i *item) message(queueName string) seal.Message {
+	return seal.Message{Queue: queueName, Partition: i.Partition, ID: i.Seal}
+}
+
+// unpack returns the item as it was pushed. It fails if the payload cannot be opened.
+func (i *item) unpack(queueName string, sealer *seal.Sealer) (queue.PushItem, error) {
+	out := queue.PushItem{
+		Queue: queueName, Partition: i.Partition, TransactionID: i.TransactionID, ProducerSub: i.ProducerSub, TraceID: i.TraceID,
+		VisibleAt: i.VisibleAt, Payload: json.RawMessage(i.Payload),
+	}
+	if !i.Sealed {
+		return out, nil
+	}
+	payload, err := sealer.Open(i.Payload, i.message(queueName))
+	out.Payload = payload
+	return out, err
+}
+
+// size is about what the record needs in the file.
+func (r *record) size() int64 {
+	const overhead, perItem = 256, 64
+	size := int64(overhead + len(r.Queue))
+	for i := range r.Items {
+		of := &r.Items[i]
+		size += int64(perItem + len(of.Partition) + len(of.TransactionID) + len(of.ProducerSub) + len(of.Payload))
+	}
+	return size
+}
+
+func (r *record) encode() ([]byte, error) {
+	var out bytes.Buffer
+	err := gob.NewEncoder(&out).Encode(r)
+	return out.Bytes(), err
+}
+
+func decode(b []byte) (*record, error) {
+	r := &record{}
+	return r, gob.NewDecoder(bytes.NewReader(b)).Decode(r)
+}

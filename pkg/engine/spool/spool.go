@@ -1,0 +1,233 @@
+package spool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// maxCommit bounds one transaction of the file in bytes, and what waits for one.
+	maxCommit = 8 << 20
+	maxQueued = 64 << 20
+	// retryAfter is when a push that the disk refused is asked to come back.
+	retryAfter = 5 * time.Second
+)
+
+// Pusher stores messages in the database.
+type Pusher interface {
+	Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error)
+}
+
+// Deps are the rooms that a Spool uses.
+type Deps struct {
+	Pusher Pusher
+	// Paused returns nil without push maintenance. Otherwise it returns a channel that is closed when push
+	// maintenance ends.
+	Paused func() <-chan struct{}
+	// Pool and Host are for the table of what the spools hold.
+	Pool    *postgres.Pool
+	Host    string
+	Sealer  *seal.Sealer
+	Metrics *Metrics
+	Log     *zap.Logger
+}
+
+// Spool keeps pushes on disk. It is safe for concurrent use. See the package doc.
+type Spool struct {
+	Deps
+	cfg   Config
+	file  *file
+	index *index
+	// appends share transactions of the file.
+	appends *batch.Manager[[]*record]
+}
+
+// New returns a Spool. If its directory has a file, it opens it. If that fails, it logs the error, Healthy
+// reports it, and Run tries again.
+// Run it, and close it after the last push.
+func New(cfg Config, deps Deps) *Spool {
+	s := &Spool{Deps: deps, cfg: cfg, index: newIndex()}
+	s.file = &file{dir: cfg.Dir, index: s.index}
+	s.appends = batch.New(batch.Config{
+		MaxSize: maxCommit, QueueSize: maxQueued, MaxFlushes: 1, ConcurrentSize: maxCommit,
+	}, s.write, func(error) batch.Verdict { return batch.Fail }, s.Metrics)
+	if s.file.exists() {
+		if err := s.file.open(); err != nil {
+			s.Log.Error("the spool holds messages and cannot be opened", zap.String("path", s.file.path()), zap.Error(err))
+		}
+	}
+	s.Metrics.watch(s.Stats)
+	return s
+}
+
+// Push stores the items in the database, or in the spool during push maintenance and as long as the spool
+// holds messages of one of their queues. Results of the spool have Buffered, a transaction id and no other
+// ids.
+//
+// It blocks until the disk has the messages. Errors: every error of Pusher. From the spool: CodeUnavailable if
+// the disk refuses the messages; they may still be there. CodeOverloaded if they exceed spool.max_bytes;
+// nothing is stored. The error of ctx if it ends before the messages are written.
+func (s *Spool) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+	if s.Paused() == nil && !s.index.holds(func(yield func(string) bool) {
+		for i := range items {
+			if !yield(items[i].Queue) {
+				return
+			}
+		}
+	}) {
+		return s.Pusher.Push(ctx, items)
+	}
+	results := make([]queue.PushResult, len(items))
+	for i := range items {
+		if items[i].TransactionID == "" {
+			items[i].TransactionID = queue.NewID().String()
+		}
+		results[i] = queue.PushResult{Buffered: true, TransactionID: items[i].TransactionID}
+	}
+	records, err := pack(items, s.Sealer, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("sealing messages for the spool: %w", err)
+	}
+	size := int64(0)
+	for _, r := range records {
+		size += r.size()
+	}
+	if !s.index.reserve(size, s.cfg.MaxBytes) {
+		return nil, &queue.Error{
+			Code: queue.CodeOverloaded, RetryAfter: retryAfter,
+			Message: "push maintenance is on, and the spool holds spool.max_bytes: send the request again when it has ended",
+		}
+	}
+	defer s.index.release(size) // the file has the messages then, or nobody has
+	if err := s.appends.Do(ctx, records, nil, int(size)); err != nil {
+		if errors.Is(err, batch.ErrWithdrawn) {
+			return nil, err // the sender is gone
+		}
+		return nil, s.failed(err)
+	}
+	return results, nil
+}
+
+// failed returns the error of a request that the disk refused.
+func (s *Spool) failed(err error) error {
+	s.Log.Error("the spool cannot be used", zap.String("path", s.file.path()), zap.Error(err))
+	return &queue.Error{
+		Code: queue.CodeUnavailable, RetryAfter: retryAfter, Err: err,
+		Message: "this instance cannot use its spool, where it keeps pushes during push maintenance: send the request again later",
+	}
+}
+
+// write adds the records of many pushes.
+func (s *Spool) write(_ context.Context, pushes [][]*record) ([]error, error) {
+	var records []*record
+	for _, of := range pushes {
+		records = append(records, of...)
+	}
+	return nil, s.file.add(records)
+}
+
+// Stats says what the spool of this instance holds.
+type Stats struct {
+	// Messages wait. Rejected were refused by the database. Bytes is the size of both.
+	Messages, Rejected int
+	Bytes              int64
+}
+
+// Stats returns what the spool holds.
+func (s *Spool) Stats() Stats {
+	s.index.mu.Lock()
+	defer s.index.mu.Unlock()
+	return Stats{Messages: s.index.messages, Rejected: s.index.rejects, Bytes: s.index.bytes}
+}
+
+// Healthy returns nil if the spool can be written. During push maintenance, and if there is a file, it opens the file.
+func (s *Spool) Healthy() error {
+	if s.Paused() == nil && !s.file.exists() {
+		return nil
+	}
+	return s.file.open()
+}
+
+// Rejection is a message that the database refused.
+type Rejection struct {
+	Queue, Partition, TransactionID, ProducerSub string
+	// Payload is nil if it cannot be opened.
+	Payload []byte
+	Reason  string
+	At      time.Time
+}
+
+// Rejections returns the oldest rejected messages of this instance. It returns fewer than limit if they are larger than a
+// page of a list (see pkg/process/inflight). Errors: CodeUnavailable, and CodeOverloaded if the request has no memory for them.
+func (s *Spool) Rejections(ctx context.Context, limit int) ([]Rejection, error) {
+	out := []Rejection{}
+	if s.Stats().Rejected == 0 {
+		return out, nil
+	}
+	memory, read := inflight.From(ctx), 0
+	full := memory != nil && !memory.StartPage()
+	records, err := s.file.rejected(limit, func(bytes int) bool {
+		if memory == nil || full || read > 0 && memory.PageBytesLeft() < int64(bytes) {
+			return memory == nil
+		}
+		full = !memory.Read(bytes)
+		read++
+		return !full
+	})
+	switch {
+	case err != nil:
+		return nil, s.failed(err)
+	case full && len(records) == 0:
+		return nil, queue.MemoryFull()
+	}
+	for _, r := range records {
+		of := &r.Items[0]
+		opened, err := of.unpack(r.Queue, s.Sealer)
+		if err != nil {
+			opened.Payload = nil
+		}
+		out = append(out, Rejection{
+			Queue: r.Queue, Partition: of.Partition, TransactionID: of.TransactionID, ProducerSub: of.ProducerSub,
+			Payload: opened.Payload, Reason: r.Reason, At: r.At,
+		})
+	}
+	return out, nil
+}
+
+// Retry puts the rejected messages at the end of the spool. It returns how many. Errors: CodeUnavailable.
+func (s *Spool) Retry() (int, error) { return s.changeRejected(s.file.retry) }
+
+// Discard removes the rejected messages. It returns how many. Errors: CodeUnavailable.
+func (s *Spool) Discard() (int, error) { return s.changeRejected(s.file.discard) }
+
+func (s *Spool) changeRejected(change func() (int, error)) (int, error) {
+	if s.Stats().Rejected == 0 {
+		return 0, nil
+	}
+	n, err := change()
+	if err != nil {
+		return 0, s.failed(err)
+	}
+	return n, nil
+}
+
+// Close closes the file. What it holds stays for the next start.
+func (s *Spool) Close() {
+	if held := s.Stats(); held.Messages > 0 {
+		s.Log.Warn("messages stay in the spool: an instance with this directory stores them after maintenance",
+			zap.String("path", s.file.path()), zap.Int("messages", held.Messages))
+	}
+	if err := s.file.close(); err != nil {
+		s.Log.Error("the spool was not closed", zap.Error(err))
+	}
+}

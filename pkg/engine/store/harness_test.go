@@ -1,0 +1,190 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// bench is a store on its own database.
+type bench struct {
+	*store.Store
+	t    testing.TB
+	pool *postgres.Pool
+	reg  *prometheus.Registry
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	pool := newPool(t, pgtest.Database(t), 30*time.Second) // shared machines pause
+	b := &bench{t: t, pool: pool, reg: prometheus.NewRegistry()}
+	b.Store = newStore(t, pool, b.reg, nil)
+	return b
+}
+
+func newPool(t testing.TB, dsn string, timeout time.Duration) *postgres.Pool {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), timeout
+	pool, err := postgres.Open(t.Context(), cfg, "store-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func newStore(t testing.TB, pool *postgres.Pool, reg *prometheus.Registry, sealer *seal.Sealer, edits ...func(*batch.Config)) *store.Store {
+	t.Helper()
+	cfg := store.Config{Defaults: atOnce(), Sealer: sealer, Batch: batch.DefaultConfig()}
+	for _, edit := range edits {
+		edit(&cfg.Batch)
+	}
+	s := store.New(pool, cfg, store.NewMetrics(reg), zap.NewNop())
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	return s
+}
+
+func (b *bench) push(partition string, transactionIDs ...string) []queue.PushResult {
+	b.t.Helper()
+	items := make([]queue.PushItem, len(transactionIDs))
+	for i, id := range transactionIDs {
+		items[i] = item(partition, id)
+	}
+	results, err := b.Push(b.t.Context(), items)
+	require.NoError(b.t, err)
+	return results
+}
+
+// register makes the queue, with partition "p", and the group, before anything
+// is pushed.
+func (b *bench) register(groups ...string) {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), sql.Query("engine/store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0)
+	require.NoError(b.t, err)
+	for _, group := range groups {
+		require.Empty(b.t, b.pop(request(group, 1)).Messages)
+	}
+}
+
+func item(partition, transactionID string) queue.PushItem {
+	return queue.PushItem{Queue: "q", Partition: partition, TransactionID: transactionID, Payload: []byte(`{}`)}
+}
+
+func request(group string, batch int) *queue.PopRequest {
+	return &queue.PopRequest{Queue: "q", Group: group, Batch: batch, Partitions: 1}
+}
+
+func (b *bench) pop(req *queue.PopRequest) queue.Delivery {
+	b.t.Helper()
+	delivery, err := b.Pop(b.t.Context(), req)
+	for errors.Is(err, queue.ErrJoining) { // a pop gives up after a second, which a busy machine can take
+		delivery, err = b.Pop(b.t.Context(), req)
+	}
+	require.NoError(b.t, err)
+	return delivery
+}
+
+// ack acknowledges messages of a delivery with one status.
+func (b *bench) ack(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) []queue.AckResult {
+	b.t.Helper()
+	results, err := b.Ack(b.t.Context(), acks(d, status, messages...))
+	require.NoError(b.t, err)
+	return results
+}
+
+func acks(d queue.Delivery, status queue.AckStatus, messages ...queue.Message) []queue.AckItem {
+	items := make([]queue.AckItem, len(messages))
+	for i, m := range messages {
+		items[i] = queue.AckItem{
+			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: d.Group, Status: status,
+		}
+		if !d.LeaseID.IsZero() {
+			items[i].LeaseID = d.LeaseID.String()
+		}
+	}
+	return items
+}
+
+func transactionIDs(d queue.Delivery) []string {
+	ids := make([]string, len(d.Messages))
+	for i, m := range d.Messages {
+		ids[i] = m.TransactionID
+	}
+	return ids
+}
+
+// retryNow makes the cursors due that wait for a retry.
+func (b *bench) retryNow() {
+	b.t.Helper()
+	b.exec(`UPDATE belfry.redrive SET retry_at = now() WHERE retry_at > now()`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = now(), retry_at = now() WHERE retry_at > now()`)
+}
+
+// scan reads one row of plain SQL.
+func (b *bench) scan(query string, args []any, into ...any) {
+	b.t.Helper()
+	require.NoError(b.t, b.pool.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(into...))
+}
+
+// epoch returns the epoch of the database.
+func (b *bench) epoch() (epoch int64) {
+	b.t.Helper()
+	b.scan(`SELECT belfry.epoch()`, nil, &epoch)
+	return epoch
+}
+
+// stranded counts cursors that break I3.
+func (b *bench) stranded() (n int) {
+	b.t.Helper()
+	b.scan(`SELECT count(*) FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+		WHERE c.ready_at IS NULL AND c.committed < p.last_seq`, nil, &n)
+	return n
+}
+
+// deadlocks returns the number of deadlocks in the database.
+func (b *bench) deadlocks() (n int) {
+	b.t.Helper()
+	b.scan(`SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()`, nil, &n)
+	return n
+}
+
+func numbered(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s%d", prefix, i)
+	}
+	return names
+}
+
+// completes returns the parameters of ack_apply for an ack without a lease that completes a message.
+func (b *bench) completes(partition int64, group string, seq int64) []any {
+	b.t.Helper()
+	var id [16]byte
+	b.scan(`SELECT uid FROM belfry.partition WHERE id = $1`, []any{partition}, &id)
+	return []any{
+		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true,
+	}
+}
+
+// atOnce are the defaults of a server without pauses after failures.
+func atOnce() queue.Defaults {
+	d := queue.DefaultDefaults()
+	d.RetryLimit, d.RetryDelay = 3, 0
+	return d
+}

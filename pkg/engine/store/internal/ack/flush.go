@@ -1,0 +1,267 @@
+package ack
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlAckFind        = sql.Query("engine/store/ack_find")
+	sqlAckApply       = sql.Query("engine/store/ack_apply")
+	sqlAckApplyLeases = sql.Query("engine/store/ack_apply_leases")
+)
+
+// unknownLease stands for a lease id that no lease can have.
+var unknownLease = queue.ID{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// Flush is what a number of calls change in one transaction.
+type Flush struct {
+	// Leases are leases whose cursors are locked as well.
+	Leases []queue.ID
+	// Patience bounds the wait for one lock.
+	Patience time.Duration
+
+	calls []*Call
+	// Partitions, partitionIDs and groups are the columns of the distinct cursors. index finds a cursor.
+	Partitions   []int64
+	partitionIDs [][16]byte
+	groups       []string
+	index        map[cursorKey]int
+	// unknown are the acks whose messages have to be looked up.
+	unknown []unknownSeq
+	// entries are the acks of existing messages, sorted by cursor, call and seq.
+	entries []*entry
+	// begun: the transaction is open already. alone: the acks are a transaction of their own.
+	begun, alone bool
+
+	// locked are the cursors after Read. ready is what the commit makes ready, and needWake the
+	// partitions that need a wake after it.
+	locked     []lockedCursor
+	liveLeases map[queue.ID]bool
+	ready      []queue.Ready
+	needWake   []int64
+}
+
+// unknownSeq is an ack whose message has to be looked up.
+type unknownSeq struct {
+	call *Call
+	item int
+}
+
+// cursorKey identifies a cursor. The wire id tells partitions apart that got the same database id in
+// different epochs.
+type cursorKey struct {
+	contention.Cursor
+	partitionID queue.ID
+}
+
+// entry is an ack, or all acks of one call for one cursor, if all of them complete messages under one
+// lease of the log: completing the last message completes them all.
+type entry struct {
+	cursor     int
+	callNumber int32
+	call       *Call
+	items      []int
+	seq        int64 // of the last message
+}
+
+// NewFlush returns a flush of resolved calls.
+func NewFlush(calls []*Call) *Flush {
+	f := &Flush{
+		calls: calls, Partitions: []int64{}, partitionIDs: [][16]byte{}, groups: []string{}, index: map[cursorKey]int{},
+		liveLeases: map[queue.ID]bool{},
+	}
+	for _, call := range calls {
+		for _, item := range call.Found {
+			key := call.keyOf(item)
+			if _, known := f.index[key]; !known {
+				f.index[key] = len(f.Partitions)
+				f.Partitions, f.groups = append(f.Partitions, key.Partition), append(f.groups, key.Group)
+				f.partitionIDs = append(f.partitionIDs, key.partitionID)
+			}
+			if call.Seqs[item] == 0 {
+				f.unknown = append(f.unknown, unknownSeq{call, item})
+			}
+		}
+	}
+	return f
+}
+
+// keyOf identifies the cursor of an item.
+func (call *Call) keyOf(item int) cursorKey {
+	return cursorKey{call.cursorOf(item), call.Partitions[item].ID}
+}
+
+// NeedsFind says that Find must run before Queue.
+func (f *Flush) NeedsFind() bool { return len(f.unknown) > 0 }
+
+// QueueFind adds the look-up of messages to b. ReadFind reads its result.
+func (f *Flush) QueueFind(b *pgx.Batch) {
+	partitions, transactions := make([]int64, len(f.unknown)), make([]string, len(f.unknown))
+	for i, u := range f.unknown {
+		partitions[i], transactions[i] = u.call.Partitions[u.item].Key, u.call.Items[u.item].TransactionID
+	}
+	b.Queue(sqlAckFind, partitions, transactions)
+}
+
+// ReadFind reads the result of QueueFind into the calls.
+func (f *Flush) ReadFind(results pgx.BatchResults) error {
+	var ord, seq int64
+	return pipeline.ForEach(results, "finding messages", []any{&ord, &seq}, func() error {
+		u := f.unknown[ord-1]
+		u.call.Seqs[u.item] = seq
+		return nil
+	})
+}
+
+// buildEntries makes the entries of the acks whose message exists.
+func (f *Flush) buildEntries() {
+	f.entries = nil
+	for number, call := range f.calls {
+		byCursor := map[int][]int{}
+		together := map[int]bool{}
+		for _, item := range call.Found {
+			if call.Seqs[item] == 0 {
+				continue
+			}
+			at := f.index[call.keyOf(item)]
+			items := byCursor[at]
+			ack := &call.Items[item]
+			fits := ack.Status == queue.AckCompleted && call.ofLog[item]
+			together[at] = fits && (len(items) == 0 || together[at] && call.Items[items[0]].LeaseID == ack.LeaseID)
+			byCursor[at] = append(items, item)
+		}
+		for at, items := range byCursor {
+			one := entry{cursor: at, callNumber: int32(number + 1), call: call}
+			f.addEntries(one, items, together[at])
+		}
+	}
+	slices.SortStableFunc(f.entries, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(a.cursor, b.cursor), cmp.Compare(a.callNumber, b.callNumber), cmp.Compare(a.seq, b.seq))
+	})
+}
+
+// addEntries adds the acks of one call for one cursor; like has their common fields.
+func (f *Flush) addEntries(like entry, items []int, together bool) {
+	if together {
+		like.items = items
+		for _, item := range items {
+			like.seq = max(like.seq, like.call.Seqs[item])
+		}
+		f.entries = append(f.entries, &like)
+		return
+	}
+	for _, item := range items {
+		one := like
+		one.items, one.seq = []int{item}, like.call.Seqs[item]
+		f.entries = append(f.entries, &one)
+	}
+}
+
+// Empty says that the flush has neither acks nor leases.
+func (f *Flush) Empty() bool { return len(f.Partitions)+len(f.Leases) == 0 }
+
+// LiveBefore says whether a lease was live before the acks. Its cursor must be one of the flush.
+func (f *Flush) LiveBefore(lease queue.ID) bool { return f.liveLeases[lease] }
+
+// LeaseBefore returns, by ack of a call, the live lease of its cursor before the acks; zero: none. An
+// ack without a cursor is missing.
+func (f *Flush) LeaseBefore(call *Call) map[int]queue.ID {
+	leases := map[int]queue.ID{}
+	for _, e := range f.entries {
+		if e.call == call && f.locked[e.cursor].exists {
+			for _, item := range e.items {
+				leases[item] = f.locked[e.cursor].leaseBefore
+			}
+		}
+	}
+	return leases
+}
+
+// Ready returns what the commit makes ready.
+func (f *Flush) Ready() []queue.Ready { return f.ready }
+
+// run applies and commits the acks in one round trip: one statement is a transaction of its own. The
+// look-up of messages takes another round trip before it, and the wake of cursors that need one after
+// it.
+func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
+	if f.NeedsFind() {
+		b := &pgx.Batch{}
+		f.QueueFind(b)
+		if err := pipeline.Send(ctx, conn, b, f.ReadFind); err != nil {
+			return err
+		}
+	}
+	b := &pgx.Batch{}
+	f.alone = !f.begun
+	f.Queue(b)
+	if f.begun {
+		b.Queue("COMMIT")
+	}
+	if err := pipeline.SendConfirmed(ctx, conn, b, f.Read); err != nil {
+		return groupcommit.CommitError(err)
+	}
+	if len(f.needWake) > 0 {
+		f.ready = append(f.ready, a.Waker.WakeOn(ctx, conn, f.needWake)...)
+	}
+	a.Waker.Announce(f.ready)
+	return nil
+}
+
+// Queue adds to b the statement that locks the cursors and applies the acks. Read reads its result.
+func (f *Flush) Queue(b *pgx.Batch) {
+	f.buildEntries()
+	n := len(f.entries)
+	lastEntries := make([]int32, len(f.Partitions))
+	calls, seqs, leases, statuses := make([]int32, n), make([]int64, n), make([][16]byte, n), make([]int16, n)
+	errors, pauses := [][]byte{}, []*int64{}
+	for i, e := range f.entries {
+		ack := &e.call.Items[e.items[0]]
+		lastEntries[e.cursor] = int32(i + 1)
+		calls[i], seqs[i], leases[i], statuses[i] = e.callNumber, e.seq, leaseOf(ack), int16(ack.Status)
+		if ack.Error != "" && (ack.Status == queue.AckFailed || ack.Status == queue.AckDead) {
+			errors = slices.Concat(errors, make([][]byte, i+1-len(errors)))
+			errors[i] = []byte(ack.Error)
+		}
+		if ack.RetryAfter != nil {
+			pauses = slices.Concat(pauses, make([]*int64, i+1-len(pauses)))
+			pauses[i] = new(ack.RetryAfter.Milliseconds())
+		}
+	}
+	for i := 1; i < len(lastEntries); i++ {
+		lastEntries[i] = max(lastEntries[i], lastEntries[i-1]) // all messages of a cursor may be missing
+	}
+	args := []any{
+		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, pauses, lockTimeout(f.Patience),
+	}
+	if len(f.Leases) > 0 {
+		b.Queue(sqlAckApplyLeases, append(args, names.RawIDs(f.Leases))...)
+	} else {
+		b.Queue(sqlAckApply, append(args, f.alone && n > 0 && len(f.Partitions) == 1)...)
+	}
+}
+
+// leaseOf returns the lease that fences an ack; the zero id: the ack is not fenced.
+func leaseOf(ack *queue.AckItem) queue.ID {
+	if ack.LeaseID == "" {
+		return queue.ID{}
+	}
+	id, err := queue.ParseID(ack.LeaseID)
+	if err != nil || id.IsZero() || id.String() != strings.ToLower(ack.LeaseID) {
+		return unknownLease
+	}
+	return id
+}

@@ -1,0 +1,349 @@
+// Package claim takes messages for consumers: it claims due partitions, reads their messages, and
+// gives leases back or prolongs them.
+//
+// # One claim
+//
+// A call is one run of the SQL function belfry.claim (sql/functions/claim/claim.sql). Every claim of
+// the service goes through the same four steps, whatever its route:
+//
+//	newCall    the request, its target, a lease id unless it is autoAck
+//	queue      adds the statement to a pipeline, with the scan floors of the group
+//	read       reads the typed rows (result.go)
+//	finish     after the commit: wakes, settles, names the partitions, remembers the delivery
+//
+// # Leases of unknown outcome
+//
+// All tries of a call have the same lease id. Before a repetition, and in ReleaseOrphans for a claim
+// that is not repeated, the lease is released by its id: whatever a lost answer took is ready again.
+//
+// It is imported by pkg/engine/store and internal/push.
+package claim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/delivered"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/scanfloor"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/wake"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Deps are what a Claimer works with.
+type Deps struct {
+	Pool *postgres.Pool
+	// Urgent are the connections of Preflight and Round; nil: they use Pool.
+	Urgent    *pgxpool.Pool
+	Names     *names.Directory
+	Waker     *wake.Waker
+	Floors    *scanfloor.Floors
+	Delivered *delivered.Cache
+	// Sealer opens sealed payloads; nil: none can be opened.
+	Sealer *seal.Sealer
+	// MaxBytes bounds what one claim delivers; it delivers at least one message.
+	MaxBytes int64
+	Metrics  *Metrics
+	Log      *zap.Logger
+}
+
+// Metrics count what claims do beside delivering.
+type Metrics struct{ expired, givenUp, unopened, unreadable, noMemory prometheus.Counter }
+
+// NewMetrics registers the metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return promauto.With(reg).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	return &Metrics{
+		expired:    counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
+		givenUp:    counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
+		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with the keys of this instance."),
+		noMemory:   counter("belfry_pops_without_memory_total", "Pops refused because http.max_inflight_bytes had no room for their messages."),
+		unreadable: counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
+	}
+}
+
+// Claimer makes claims. It is safe for concurrent use.
+type Claimer struct {
+	Deps
+	// leased and consuming commit together the pops of many callers. A lease does not wait for the
+	// disk and a consumption (autoAck) does, so they do not share transactions.
+	leased, consuming *batch.Manager[*call]
+	// maxSize is batch.max_size.
+	maxSize int
+	sizes   *messageSizes
+	// orphans are leases that a claim may have taken and whose answer was lost.
+	orphans chan queue.ID
+	// urgent sends a pipeline on the connections of woken pops.
+	urgent pipeline.SendFunc
+	// passedOverLogged is when the log last said that pops by tags pass over a queue, in Unix seconds.
+	passedOverLogged atomic.Int64
+}
+
+// New returns a Claimer.
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Claimer {
+	c := &Claimer{Deps: deps, maxSize: cfg.MaxSize, orphans: make(chan queue.ID, maxOrphans), sizes: newMessageSizes(), urgent: pipeline.Confirmed(deps.Pool.Pool)}
+	if deps.Urgent != nil {
+		c.urgent = pipeline.Confirmed(deps.Urgent)
+	}
+	c.leased = groupcommit.NewManager(metrics, "claim", cfg, c.flush)
+	c.consuming = groupcommit.NewManager(metrics, "take", cfg, c.flush)
+	return c
+}
+
+// Close answers the pops that were accepted and refuses new ones, until ctx ends.
+func (c *Claimer) Close(ctx context.Context) error {
+	return errors.Join(c.leased.Close(ctx), c.consuming.Close(ctx))
+}
+
+// one makes one claim together with the claims of other callers. A claim from any partition passes
+// over the partitions that cannot be read.
+func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
+	one, err := c.together(ctx, req, target)
+	if target.Partition == 0 && postgres.Unreadable(err) {
+		return c.separately(ctx, req, target, err)
+	}
+	return one, err
+}
+
+// together makes one claim together with the claims of other callers. Where a message of the partition cannot be read or
+// opened, it claims the messages before that message.
+func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
+	one := newCall(req, target)
+	if !c.reserve(one) {
+		return nil, one.refusal()
+	}
+	manager := c.leased
+	if req.AutoAck {
+		manager = c.consuming
+	}
+	// Claims of one group skip each other's partitions. Claims of one partition would wait for each
+	// other.
+	var stripes []batch.LockStripe
+	if target.Partition != 0 {
+		stripes = []batch.LockStripe{batch.LockStripeOf(target.Partition)}
+	}
+	// A pop may find nothing, whatever it asks for. So none counts as oversized.
+	size := min(max(1, req.Batch), c.maxSize)
+	if err := manager.Do(ctx, one, stripes, size); err != nil {
+		c.orphan(err, false, one)
+		if target.Partition != 0 && postgres.Unreadable(err) {
+			if req.Batch > 1 {
+				return c.together(ctx, withBatch(req, req.Batch/2), target)
+			}
+			err = c.postpone(ctx, one, err)
+		}
+		return nil, err
+	}
+	if err := c.finish(ctx, []*call{one}); err != nil {
+		c.orphan(err, true, one)
+		return nil, err
+	}
+	if err := one.refusal(); err != nil {
+		return nil, err
+	}
+	if n := one.openedBefore; n > 0 {
+		target.Partition = one.unopenedPartition
+		return c.together(ctx, withBatch(req, n), target)
+	}
+	return one, one.delivery.Unopened
+}
+
+// withBatch returns a request for fewer messages: those before one that cannot be delivered.
+func withBatch(req *queue.PopRequest, batch int) *queue.PopRequest {
+	fewer := *req
+	fewer.Batch = batch
+	return &fewer
+}
+
+// flush makes claims in one transaction.
+func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	return nil, explainUnreadable(c.send(ctx, pipeline.Confirmed(c.Pool.Pool), calls))
+}
+
+// Round makes the claims of one round of the dispatcher; see Store.Claim.
+func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	deliveries := make([]queue.Delivery, len(assignments))
+	var calls []*call
+	var at []int // by call, its assignment
+	for i, a := range assignments {
+		if one := newCall(a.Request, a.Target); c.reserve(one) {
+			calls, at = append(calls, one), append(at, i)
+		} else {
+			deliveries[i] = one.delivery
+			deliveries[i].Contested = true
+		}
+	}
+	if len(calls) == 0 {
+		return deliveries, nil
+	}
+	err := explainUnreadable(c.send(ctx, c.urgent, calls))
+	taken := err == nil
+	if taken {
+		err = c.finish(ctx, calls)
+	}
+	if err != nil {
+		c.orphan(err, taken, calls...)
+		if !taken && len(calls) == 1 && postgres.Unreadable(err) {
+			switch one := calls[0]; {
+			case one.target.Partition != 0 && one.req.Batch > 1:
+				fewer := slices.Clone(assignments)
+				fewer[at[0]].Request = withBatch(one.req, one.req.Batch/2)
+				return c.Round(ctx, fewer)
+			case one.target.Partition != 0:
+				err = c.postpone(ctx, one, err)
+			default:
+				deliveries[at[0]] = queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, Contested: true}
+				return deliveries, nil
+			}
+		}
+		return nil, postgres.Wrap(fmt.Errorf("claiming %d partitions: %w", len(assignments), err))
+	}
+	for i, one := range calls {
+		deliveries[at[i]] = one.delivery
+	}
+	return deliveries, nil
+}
+
+// finish runs after the commit of claims: it wakes, settles, names the partitions, and gives
+// back what cannot be delivered.
+func (c *Claimer) finish(ctx context.Context, calls []*call) error {
+	c.Waker.Wake(ctx, c.noteAll(calls))
+	return c.complete(ctx, calls)
+}
+
+// noteAll notes what claims did, and returns the partitions that need a wake.
+func (c *Claimer) noteAll(calls []*call) (needWake []int64) {
+	for _, one := range calls {
+		needWake = append(needWake, c.note(one)...)
+		c.Waker.Announce(one.released)
+	}
+	return needWake
+}
+
+// complete is finish without the wake.
+func (c *Claimer) complete(ctx context.Context, calls []*call) error {
+	for _, one := range calls {
+		for _, p := range one.partitions {
+			if p.outcome != outcomeDrained {
+				continue
+			}
+			if err := c.Waker.SettleOne(ctx, p.id, one.target.Group); err != nil {
+				return err
+			}
+			one.settled = true
+		}
+		if one.memory.full {
+			if one.sent {
+				c.Metrics.noMemory.Inc()
+				c.giveBackUndelivered(ctx, one)
+			}
+			continue
+		}
+		if err := c.namePartitions(ctx, one); err != nil {
+			return err
+		}
+		if one.delivery.Unopened != nil {
+			c.giveBackUnopened(ctx, one)
+		}
+	}
+	for _, one := range calls { // after everything that blocks
+		if len(one.delivery.Messages) == 0 {
+			continue
+		}
+		if one.ended = one.req.Valid(); one.ended != nil {
+			c.giveBackUndelivered(ctx, one)
+			continue
+		}
+		c.Delivered.Remember(&one.delivery, one.logPartitionOf())
+	}
+	return nil
+}
+
+// note moves the scan floors and the metrics to what a claim did, and returns the partitions that
+// need a wake.
+func (c *Claimer) note(one *call) (needWake []int64) {
+	group, now := one.target.Group, one.delivery.DatabaseNow
+	if !one.saw.Now.IsZero() && !one.delivery.Gone {
+		c.Floors.Learn(group, one.scan, one.saw)
+	}
+	for _, p := range one.partitions {
+		c.Metrics.expired.Add(float64(p.expired))
+		c.Metrics.givenUp.Add(float64(p.givenUp))
+		if p.needsWake.Bool {
+			needWake = append(needWake, p.id)
+		}
+		switch {
+		case p.readyAt.IsZero():
+		case p.delivered() && !one.req.AutoAck:
+			c.Floors.Leased(group, p.readyAt)
+		default:
+			c.Floors.Ready(queue.Ready{Group: group, Partition: p.id, In: p.readyAt.Sub(now), At: p.readyAt})
+		}
+	}
+	return needWake
+}
+
+// giveBackUndelivered gives back a claim for whose messages no memory was left, or whose sender has no right any more.
+func (c *Claimer) giveBackUndelivered(ctx context.Context, one *call) {
+	if err := c.giveBack(ctx, one); err != nil {
+		c.Log.Warn("Messages that could not be delivered were not given back.",
+			zap.String("queue", one.req.Queue), zap.NamedError("reason", one.refusal()), zap.Error(err))
+	}
+	one.delivery.Messages, one.delivery.Contested = nil, true
+}
+
+// namePartitions fills in the partitions of the delivered messages, and opens their payloads.
+func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
+	keys, d := one.partitionOf, &one.delivery
+	if len(keys) == 0 {
+		return nil
+	}
+	distinct := make([]int64, 0, d.Partitions)
+	for i, key := range keys {
+		if i == 0 || key != keys[i-1] {
+			distinct = append(distinct, key)
+		}
+	}
+	named, err := c.Names.ByKeys(ctx, one.target.Epoch, distinct)
+	if err != nil {
+		return err
+	}
+	if c.open(one, named); one.delivery.Unopened != nil {
+		return nil
+	}
+	kept, partitionOf := d.Messages[:0], keys[:0]
+	for i := range d.Messages {
+		// A partition without a name was deleted during the claim.
+		if p := named[keys[i]]; p != nil {
+			d.Messages[i].Partition = p
+			kept, partitionOf = append(kept, d.Messages[i]), append(partitionOf, keys[i])
+		}
+	}
+	d.Messages, one.partitionOf = kept, partitionOf
+	return nil
+}
+
+// partitionArg is the partition parameter of a claim: NULL for any partition.
+func partitionArg(target queue.Target) pgtype.Int8 {
+	return pgtype.Int8{Int64: target.Partition, Valid: target.Partition != 0}
+}

@@ -1,0 +1,170 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/wake"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Handoff wakes the partitions of a push, and claims them in the same pipeline for requests that
+// wait for the push. The wake and the claims are one transaction after the commit of the push. It
+// waits for the disk only if a claim consumes.
+type Handoff struct {
+	c          *Claimer
+	partitions []int64
+	waiting    []queue.Handoff
+	calls      []*call
+	// answered: the results of the claims were read.
+	answered bool
+	// undone is the error of the claims that also undid the wake.
+	undone error
+}
+
+// NewHandoff returns the wake of partitions and the claims of the waiting requests.
+func (c *Claimer) NewHandoff(partitions []int64, waiting []queue.Handoff) *Handoff {
+	// The last claim decides whether the commit waits for the disk.
+	slices.SortStableFunc(waiting, func(a, b queue.Handoff) int { return consumes(a.Request) - consumes(b.Request) })
+	return &Handoff{c: c, partitions: partitions, waiting: waiting}
+}
+
+// consumes returns 1 if a claim for the request consumes what it delivers, else 0.
+func consumes(req *queue.PopRequest) int {
+	if req.AutoAck {
+		return 1
+	}
+	return 0
+}
+
+// Queue adds the wake and the claims to b.
+func (h *Handoff) Queue(b *pgx.Batch) {
+	wake.Queue(b, h.partitions)
+	for i := range h.waiting {
+		one := newCall(h.waiting[i].Request, h.waiting[i].Target)
+		h.calls = append(h.calls, one)
+		if h.c.reserve(one) {
+			h.c.queue(b, one, len(h.waiting) == 1)
+		}
+	}
+}
+
+// Read reads the results of Queue and returns what became ready. The push was committed before, so a
+// failure is logged, and Conclude repeats the wake.
+func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
+	if len(h.calls) == 0 {
+		return h.c.Waker.Read(results, len(h.partitions))
+	}
+	ready, err := wake.ReadReadyResult(results, "waking")
+	for _, one := range h.calls {
+		if one.sent {
+			err = errors.Join(err, h.c.readResult(results, one))
+		}
+	}
+	if err != nil {
+		h.c.Log.Warn("A push could not hand its messages over. It announces them instead.", zap.Error(err))
+		h.undone = err
+		return nil
+	}
+	h.answered = true
+	for _, one := range h.calls {
+		ready = one.updateReady(ready)
+	}
+	return ready
+}
+
+// updateReady returns what is ready after the claim, given what became ready before it: a partition that
+// was taken is due when its lease ends, or at once if messages are left, or not at all.
+func (one *call) updateReady(ready []queue.Ready) []queue.Ready {
+	for _, p := range one.partitions {
+		at := slices.IndexFunc(ready, func(r queue.Ready) bool { return r.Group == one.target.Group && r.Partition == p.id })
+		switch {
+		case at < 0 || !p.delivered():
+		case p.readyAt.IsZero():
+			ready = slices.Delete(ready, at, at+1)
+		default:
+			ready[at].In, ready[at].At = p.readyAt.Sub(one.delivery.DatabaseNow), p.readyAt
+		}
+	}
+	return ready
+}
+
+// lost returns the error with which the wait of a request ends without messages; nil: it waits on. Its rights have
+// ended, or its autoAck claim has perhaps consumed messages that cannot be delivered. failed is the error of all
+// claims.
+func (h *Handoff) lost(one *call, failed error) error {
+	switch {
+	case one.ended != nil:
+		return one.ended
+	case !one.req.AutoAck || !one.sent:
+		return nil
+	case failed != nil && (h.answered || postgres.ConnectionLost(failed)):
+		return postgres.Wrap(fmt.Errorf("handing over consumed messages of queue %q: %w", one.req.Queue, failed))
+	case one.memory.full:
+		return queue.MemoryFull()
+	default:
+		return one.delivery.Unopened
+	}
+}
+
+// Abandon ends the offers that Conclude has not ended, because of a panic. Their requests may block until
+// then.
+func (h *Handoff) Abandon() {
+	for _, request := range h.waiting {
+		request.Take(queue.Delivery{})
+	}
+	h.waiting = nil
+}
+
+// Conclude hands over what was claimed, releases leases that no request waits for any more, and
+// repeats the wake if it was undone. It must be called once, also when the pipeline failed; sent is
+// the error of the pipeline.
+func (h *Handoff) Conclude(ctx context.Context, sent error) {
+	var err error
+	var needWake []int64
+	if h.answered {
+		needWake = h.c.noteAll(h.calls)
+		err = h.c.complete(ctx, h.calls)
+	}
+	switch {
+	case err != nil:
+		h.c.orphan(err, true, h.calls...)
+	case !h.answered:
+		h.c.orphan(errors.Join(sent, h.undone), false, h.calls...)
+	}
+	waiting := h.waiting
+	for i, request := range waiting {
+		h.waiting = waiting[i+1:]
+		var d queue.Delivery
+		switch {
+		case !h.answered || err != nil:
+		case request.Request.AutoAck && postgres.IsUnconfirmed(sent):
+			h.c.giveBackUnsafe(ctx, h.calls[i])
+		default:
+			d = h.calls[i].delivery
+		}
+		if len(d.Messages) == 0 {
+			d.Lost = h.lost(h.calls[i], cmp.Or(err, errors.Join(sent, h.undone)))
+		}
+		if request.Take(d) || len(d.Messages) == 0 {
+			continue
+		}
+		if released := h.c.giveBack(ctx, h.calls[i]); released != nil {
+			err = errors.Join(err, fmt.Errorf("the lease will expire: %w", released))
+		}
+	}
+	if err != nil {
+		h.c.Log.Warn("Handing over the messages of a push failed.", zap.Error(err))
+	}
+	h.c.Waker.Wake(ctx, needWake) // after the delivery, which need not wait for it
+	if h.undone != nil {
+		h.c.Waker.Wake(ctx, h.partitions)
+	}
+}

@@ -1,0 +1,163 @@
+package claim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/wake"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlLeaseExtend    = sql.Query("engine/store/lease_extend")
+	sqlUnconsume      = sql.Query("engine/store/unconsume")
+	sqlRedriveRestore = sql.Query("engine/store/redrive_restore")
+)
+
+// Extend prolongs a lease; see Store.Extend.
+func (c *Claimer) Extend(ctx context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	var until pgtype.Timestamptz
+	var known bool
+	err := c.Pool.QueryRow(ctx, sqlLeaseExtend, [16]byte(lease), int64(d/time.Second)).Scan(&until, &known)
+	switch {
+	case err != nil:
+		return time.Time{}, postgres.Wrap(fmt.Errorf("extending lease %s: %w", lease, err))
+	case until.Valid:
+		return until.Time, nil
+	case known:
+		return time.Time{}, &queue.Error{Code: queue.CodeLeaseGone, Message: "Lease already expired"}
+	default:
+		return time.Time{}, &queue.Error{Code: queue.CodeNotFound, Message: "Lease not found"}
+	}
+}
+
+// Release gives back a lease; see Store.Release.
+func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	ready, notReady, err := wake.ReadReady(c.Pool.Query(ctx, sqlLeaseRelease, [16]byte(lease)))
+	if err != nil {
+		return postgres.Wrap(fmt.Errorf("releasing lease %s: %w", lease, err))
+	}
+	c.Waker.Announce(ready)
+	c.Waker.Wake(ctx, notReady)
+	return nil
+}
+
+// giveBack undoes a claim whose messages cannot be delivered, and makes the unopened partitions due
+// later. It is one transaction, and announces the partitions that it makes ready.
+func (c *Claimer) giveBack(ctx context.Context, one *call) error {
+	one.memory.free()
+	b := &pgx.Batch{}
+	if lease := one.delivery.LeaseID; !lease.IsZero() {
+		b.Queue(sqlLeaseRelease, lease)
+	} else {
+		defer c.Floors.Forget(one.target.Group)
+		queueUnconsume(b, one)
+	}
+	for _, p := range one.unopened {
+		b.Queue(sqlPostpone, one.target.Group, p.Key, int64(undeliverableRetry/time.Second))
+	}
+	readyAt, needWake := map[int64]queue.Ready{}, []int64(nil)
+	err := pipeline.On(c.Pool.Pool)(ctx, b, func(results pgx.BatchResults) error {
+		for range b.Len() {
+			ready, notReady, err := wake.ReadReady(results.Query())
+			if err != nil {
+				return err
+			}
+			needWake = append(needWake, notReady...)
+			for _, r := range ready {
+				readyAt[r.Partition] = r // that of the last statement
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	c.Waker.Announce(slices.Collect(maps.Values(readyAt)))
+	c.Waker.Wake(ctx, needWake)
+	return nil
+}
+
+// queueUnconsume adds the statements that undo an autoAck claim.
+func queueUnconsume(b *pgx.Batch, one *call) {
+	group := one.target.Group
+	// By partition, what was consumed from its log, with the failures and attempts of the first message.
+	var partitions, first, last, counts []int64
+	var heads []string
+	var redriven []int64
+	var redrives []string
+	messages, of := one.delivery.Messages, one.partitionOf
+	for _, p := range one.partitions {
+		n := 0
+		for n < len(of) && of[n] == p.id {
+			n++
+		}
+		switch {
+		case n == 0:
+		case p.outcome == outcomeRedriven:
+			redriven, redrives = append(redriven, p.id), append(redrives, string(p.undo))
+		default:
+			partitions, heads = append(partitions, p.id), append(heads, string(p.undo))
+			first, last = append(first, messages[0].Seq), append(last, messages[n-1].Seq)
+			counts = append(counts, int64(n))
+		}
+		messages, of = messages[n:], of[n:]
+	}
+	b.Queue(sqlUnconsume, group, pipeline.Array(partitions), pipeline.Array(first), pipeline.Array(last), pipeline.Array(counts), pipeline.Array(heads))
+	if len(redriven) > 0 {
+		b.Queue(sqlRedriveRestore, group, redriven, redrives)
+	}
+}
+
+// maxOrphans is how many leases wait to be released. A lease beyond it expires by itself.
+const maxOrphans = 1000
+
+// orphan notes the leases of calls that ended with err. taken says that the leases were taken for
+// certain; otherwise they were taken perhaps, and only if the connection was lost.
+func (c *Claimer) orphan(err error, taken bool, calls ...*call) {
+	for _, one := range calls {
+		one.memory.free()
+	}
+	if taken {
+		c.Pool.SignalLoss() // makes Run release them although perhaps no connection broke
+	} else if !postgres.ConnectionLost(err) {
+		return
+	}
+	for _, one := range calls {
+		if one.delivery.LeaseID.IsZero() {
+			continue
+		}
+		select {
+		case c.orphans <- one.delivery.LeaseID:
+		default: // maxOrphans
+		}
+	}
+}
+
+// ReleaseOrphans releases the leases of claims whose outcome is unknown. A failure is logged.
+func (c *Claimer) ReleaseOrphans(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case id := <-c.orphans:
+			if err := c.Release(ctx, id); err != nil {
+				c.Log.Warn("The lease of a lost claim could not be released. It will expire.", zap.Stringer("lease_id", id), zap.Error(err))
+			}
+		default:
+			return
+		}
+	}
+}

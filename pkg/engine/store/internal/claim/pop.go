@@ -1,0 +1,173 @@
+package claim
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlClaimWait = sql.Query("engine/store/claim_wait")
+
+const (
+	// rivalPatience is how long a pop waits for a rival. Only a SQL consumer holds a cursor for
+	// longer. Its messages are not poppable, as if they were leased.
+	rivalPatience = time.Second
+	// contendedRetry is when to look again then: every instance hears a commit of the SQL consumer,
+	// and nobody hears a rollback.
+	contendedRetry = time.Second
+	// passedOverInterval is the least time between two log lines about queues that pops pass over.
+	passedOverInterval = time.Minute
+)
+
+// Pop looks once and returns what it claimed; see Store.Pop.
+func (c *Claimer) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+	ctx, cancel := c.Pool.Bounded(ctx)
+	defer cancel()
+	pop := c.pop
+	if req.Tags != nil {
+		pop = c.popTagged
+	}
+	delivery, err := pop(ctx, req)
+	return delivery, groupcommit.Wrap(err)
+}
+
+// popTagged pops from the first matching queue that has something due; Matches orders the queues. A
+// queue whose payloads cannot be opened is passed over; its error is the answer when no other queue
+// has anything.
+func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+	matches, err := c.Names.Matches(ctx, req)
+	if err != nil {
+		return queue.Delivery{}, err
+	}
+	empty := queue.Delivery{Group: req.Group, Watched: make([]int64, 0, len(matches))}
+	var sealed, joining error
+	for _, m := range matches {
+		if !m.Joined {
+			continue // the queue was created after the join, and its announcement makes waiters look
+		}
+		empty.Watched = append(empty.Watched, m.Group)
+		if goOn := m.Joining && joining == nil; !goOn && (!m.HasNext || m.NextIn > 0) {
+			if m.HasNext {
+				empty.NoteDueIn(m.NextIn)
+			}
+			continue
+		}
+		one := *req
+		one.Queue, one.Tags = m.Queue, nil
+		delivery, err := c.pop(ctx, &one)
+		switch {
+		case errors.Is(err, queue.ErrJoining):
+			joining = err
+			continue
+		case errors.As(err, new(unopened)):
+			if sealed == nil {
+				sealed = err
+			}
+			continue
+		case err != nil:
+			return delivery, err
+		case len(delivery.Messages) > 0:
+			c.logPassedOver(sealed)
+			return delivery, nil
+		}
+		if delivery.HasNext {
+			empty.NoteDueIn(delivery.NextIn)
+		}
+	}
+	return empty, cmp.Or(joining, sealed)
+}
+
+// logPassedOver logs now and then that pops pass over a queue. A metric counts how often they do.
+func (c *Claimer) logPassedOver(sealed error) {
+	now, last := time.Now(), c.passedOverLogged.Load()
+	if sealed != nil && now.Sub(time.Unix(last, 0)) >= passedOverInterval && c.passedOverLogged.CompareAndSwap(last, now.Unix()) {
+		c.Log.Warn("Pops by tags passed over a queue.", zap.Error(sealed))
+	}
+}
+
+// popOnce pops until a claim has messages, nothing is due, or a payload cannot be opened.
+func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
+	empty := queue.Delivery{Queue: req.Queue, Group: req.Group}
+	contended := false
+	patience := joinPatience(req)
+	for {
+		found, ok, err := c.Names.Group(ctx, req)
+		if err != nil || !ok {
+			return empty, err
+		}
+		target := found.Target
+		one, err := c.one(ctx, req, target)
+		if err != nil {
+			return empty, fmt.Errorf("claiming from queue %q for group %q: %w", req.Queue, req.Group, err)
+		}
+		one.delivery.Target = target
+		switch {
+		case len(one.delivery.Messages) > 0:
+			return one.delivery, nil
+		case one.delivery.Gone:
+			// The group was deleted, and perhaps recreated since.
+			c.Names.ForgetGroup(req, target)
+			again := *req
+			again.RefreshSince = time.Now()
+			req = &again
+		case one.settled:
+			// A due cursor had nothing poppable. Another one may have something.
+		case found.Joining && (contended || !one.wasDue):
+			if err := c.goOn(ctx, req, target, patience); err != nil {
+				return empty, err
+			}
+		case one.wasDue:
+			if contended {
+				empty.Target = target
+				empty.NoteDueIn(contendedRetry)
+				return empty, nil
+			}
+			if contended, err = c.waitForRival(ctx, target); err != nil {
+				return empty, fmt.Errorf("waiting for a rival pop of queue %q: %w", req.Queue, err)
+			}
+		default:
+			return one.delivery, nil
+		}
+	}
+}
+
+// joinPatience returns until when a pop that finds nothing goes on with the join of its group.
+func joinPatience(req *queue.PopRequest) time.Time {
+	now := time.Now()
+	until := now.Add(names.JoinPatience)
+	if end := req.WaitingSince.Add(req.Wait); req.Wait > 0 && !req.WaitingSince.IsZero() && end.Before(until) {
+		until = end
+	}
+	return until
+}
+
+// goOn waits for the next page of the join of a group, and ends with queue.ErrJoining at the instant
+// until. A pop must not answer that nothing is there before the join ends (I8).
+func (c *Claimer) goOn(ctx context.Context, req *queue.PopRequest, target queue.Target, until time.Time) error {
+	left := time.Until(until)
+	if left <= 0 {
+		return queue.Joining(req.Queue, req.Group)
+	}
+	_, err := c.Names.GoOn(ctx, target, left)
+	return err
+}
+
+// waitForRival waits until a rival that holds a due cursor of target has finished. gaveUp is true
+// when rivalPatience was not enough.
+func (c *Claimer) waitForRival(ctx context.Context, target queue.Target) (gaveUp bool, err error) {
+	_, err = c.Pool.Exec(ctx, sqlClaimWait, target.Group, partitionArg(target), c.Floors.Lowest(target.Group), rivalPatience.Milliseconds())
+	if postgres.SQLState(err) == postgres.LockTimeout {
+		return true, nil
+	}
+	return false, err
+}

@@ -1,0 +1,229 @@
+package names
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/scanfloor"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/wake"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlOpenPartitions  = sql.Query("engine/store/open_partitions")
+	sqlFindPartitions  = sql.Query("engine/store/find_partitions")
+	sqlKnownPartitions = sql.Query("engine/store/known_partitions")
+	sqlEpoch           = sql.Query("engine/store/epoch")
+)
+
+// openAttempts is how often Open asks for names that are absent from the answer.
+const openAttempts = 5
+
+// Directory finds, creates and remembers partitions and groups. It is safe for concurrent use.
+type Directory struct {
+	pool     *postgres.Pool
+	bus      *events.Bus
+	waker    *wake.Waker
+	floors   *scanfloor.Floors
+	defaults queue.Defaults
+	log      *zap.Logger
+	cache    *cache
+	// joins lets one group at a time register in a queue. That locks the row of the queue, and so does
+	// the creation of a partition.
+	joins keyedMutex
+	// runs are the joins that go on in this instance.
+	runs joinRuns
+}
+
+// Deps are what a Directory works with.
+type Deps struct {
+	Pool   *postgres.Pool
+	Events *events.Bus
+	Waker  *wake.Waker
+	Floors *scanfloor.Floors
+	// Defaults are the options of queues that Open creates.
+	Defaults queue.Defaults
+	Log      *zap.Logger
+}
+
+// New returns an empty Directory. Close it after the last call.
+func New(deps Deps) *Directory {
+	d := &Directory{
+		pool: deps.Pool, bus: deps.Events, waker: deps.Waker, floors: deps.Floors, defaults: deps.Defaults, log: deps.Log, cache: newCache(),
+	}
+	d.runs.start()
+	return d
+}
+
+// Open returns the partitions of the given names and creates the missing ones, with their queues.
+func (d *Directory) Open(ctx context.Context, wanted []PartitionName) (map[PartitionName]*queue.Partition, error) {
+	found := make(map[PartitionName]*queue.Partition, len(wanted))
+	// The answer leaves out the partitions of a queue that is being deleted. The next attempt creates a
+	// new queue.
+	for range openAttempts {
+		missing := remembered(d.cache, wanted, found, func(c *cache) map[PartitionName]*queue.Partition { return c.byName })
+		if len(missing) == 0 {
+			return found, nil
+		}
+		opened, created, err := d.open(ctx, missing)
+		if err != nil {
+			return nil, err
+		}
+		d.resyncIf(d.cache.add(opened))
+		for _, p := range opened {
+			found[PartitionName{p.Queue, p.Name}] = p
+		}
+		for name, partitions := range created {
+			d.bus.Created(name.Queue, name.Partition, events.Here)
+			d.bus.PartitionsCreated(name.Queue, partitions)
+		}
+	}
+	return nil, fmt.Errorf("opening partitions of queue %q: the queue was deleted %d times meanwhile", wanted[0].Queue, openAttempts)
+}
+
+// open finds or creates partitions by a query. created counts the new ones. Those of a new queue are
+// counted together, with an empty partition name.
+func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened []*queue.Partition, created map[PartitionName]int, err error) {
+	queues, partitions := make([]string, len(missing)), make([]string, len(missing))
+	for i, name := range missing {
+		queues[i], partitions[i] = name.Queue, name.Partition
+		// A row that many sessions lock in share mode in turn is never free for a session that needs it
+		// alone. So the creation waits for the joins first.
+		if err := d.joins.Wait(ctx, name.Queue); err != nil {
+			return nil, nil, err
+		}
+	}
+	options, more := d.defaults.Options(), d.defaults.Extensions()
+	rows, _ := d.pool.Query(ctx, sqlOpenPartitions, queues, partitions, options.LeaseTime, options.RetryLimit,
+		options.RetryDelay, more.RetryBackoff, more.RetryDelayMax) // rows hold the error
+	created = map[PartitionName]int{}
+	opened, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
+		p := &queue.Partition{}
+		var isNew, queueIsNew bool
+		err := row.Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &isNew, &queueIsNew, &p.Epoch)
+		switch {
+		case isNew && queueIsNew:
+			created[PartitionName{Queue: p.Queue}]++
+		case isNew:
+			created[PartitionName{p.Queue, p.Name}]++
+		}
+		return p, err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening %d partitions: %w", len(missing), err)
+	}
+	return opened, created, nil
+}
+
+// Forget drops partitions that do not exist any more from the cache.
+func (d *Directory) Forget(gone []*queue.Partition) { d.cache.forget(gone) }
+
+// Remember adds partitions to the cache.
+func (d *Directory) Remember(found ...*queue.Partition) { d.resyncIf(d.cache.add(found)) }
+
+// Known returns the partitions that exist, of the given names.
+func (d *Directory) Known(ctx context.Context, wanted []PartitionName) (map[PartitionName]*queue.Partition, error) {
+	found := make(map[PartitionName]*queue.Partition, len(wanted))
+	missing := remembered(d.cache, wanted, found, func(c *cache) map[PartitionName]*queue.Partition { return c.byName })
+	if len(missing) == 0 {
+		return found, nil
+	}
+	queues, partitions := make([]string, len(missing)), make([]string, len(missing))
+	for i, name := range missing {
+		queues[i], partitions[i] = name.Queue, name.Partition
+	}
+	fresh, err := d.read(ctx, sqlKnownPartitions, len(missing), queues, partitions)
+	for _, p := range fresh {
+		found[PartitionName{p.Queue, p.Name}] = p
+	}
+	return found, err
+}
+
+// ByKeys returns the existing partitions of the given database ids of an epoch.
+func (d *Directory) ByKeys(ctx context.Context, epoch queue.Epoch, keys []int64) (map[int64]*queue.Partition, error) {
+	found := make(map[int64]*queue.Partition, len(keys))
+	missing := remembered(d.cache, keys, found, func(c *cache) map[int64]*queue.Partition {
+		if c.epoch != epoch {
+			return nil
+		}
+		return c.byKey
+	})
+	fresh, err := d.find(ctx, missing, nil)
+	for _, p := range fresh {
+		if p.Epoch == epoch {
+			found[p.Key] = p
+		}
+	}
+	return found, err
+}
+
+// ByIDs returns the existing partitions of the given wire ids.
+func (d *Directory) ByIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*queue.Partition, error) {
+	found := make(map[queue.ID]*queue.Partition, len(ids))
+	missing := remembered(d.cache, ids, found, func(c *cache) map[queue.ID]*queue.Partition { return c.byID })
+	fresh, err := d.find(ctx, nil, missing)
+	for _, p := range fresh {
+		found[p.ID] = p
+	}
+	return found, err
+}
+
+// find finds partitions by a query, and remembers them.
+func (d *Directory) find(ctx context.Context, keys []int64, ids []queue.ID) ([]*queue.Partition, error) {
+	n := len(keys) + len(ids)
+	if n == 0 {
+		return nil, nil
+	}
+	return d.read(ctx, sqlFindPartitions, n, pipeline.Array(keys), RawIDs(ids))
+}
+
+// read reads partitions by a query for n of them, and remembers them.
+func (d *Directory) read(ctx context.Context, query string, n int, args ...any) ([]*queue.Partition, error) {
+	rows, _ := d.pool.Query(ctx, query, args...) // rows hold the error
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*queue.Partition, error) {
+		p := &queue.Partition{}
+		err := row.Scan(&p.Key, (*[16]byte)(&p.ID), &p.Name, &p.QueueKey, &p.Queue, &p.Sealed, &p.Bounded, &p.Epoch)
+		return p, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("looking up %d partitions: %w", n, err)
+	}
+	d.Remember(found...)
+	return found, nil
+}
+
+// EpochEnded asks the database whether another epoch than epoch has begun; then nothing is remembered
+// of the old one. It returns false when the query fails: the caller's next statement fails too.
+func (d *Directory) EpochEnded(ctx context.Context, epoch queue.Epoch) bool {
+	var now queue.Epoch
+	if err := d.pool.QueryRow(ctx, sqlEpoch).Scan(&now); err != nil {
+		return false
+	}
+	d.resyncIf(d.cache.enter(now))
+	return now != epoch
+}
+
+// resyncIf makes every waiter look when the epoch changed: the ids that requests wait for may stand
+// for something else.
+func (d *Directory) resyncIf(epochChanged bool) {
+	if epochChanged {
+		d.log.Info("Postgres was restarted, or the tables were restored or recreated. All remembered ids were dropped.")
+		d.waker.Resync("the epoch of the database changed")
+	}
+}
+
+// RawIDs gives ids the type that the driver encodes in binary.
+func RawIDs(ids []queue.ID) [][16]byte {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = id
+	}
+	return raw
+}

@@ -1,0 +1,270 @@
+// Package push stores messages: calls of Push through group commit, and rows of the inbox through
+// Sequence. Package transaction stores the pushes of a transaction with the same parts.
+//
+// A flush is one transaction that appends to its partitions, then a wake, then the claims of waiting
+// requests (handoff), all in one round trip. Package store says what a push locks and in which
+// order. It is imported by pkg/engine/store and internal/transaction.
+package push
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/claim"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/quota"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/wake"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlDatabaseNow = sql.Query("engine/store/database_now")
+
+// openAttempts is how often a push looks up partitions that were deleted since they were remembered.
+const openAttempts = 3
+
+// Deps are what a Pusher works with.
+type Deps struct {
+	Pool   *postgres.Pool
+	Names  *names.Directory
+	Quotas *quota.Quotas
+	Waker  *wake.Waker
+	Claims *claim.Claimer
+	// Handoffs returns the claims to make with a push to one partition, in order.
+	Handoffs func(queueName, partition string) []queue.Handoff
+	// Sealer seals the payloads of queues with encryptionEnabled. Without a key, pushes to them are
+	// refused, unless plaintext is allowed.
+	Sealer  *seal.Sealer
+	Metrics *Metrics
+}
+
+// Pusher stores messages. It is safe for concurrent use.
+type Pusher struct {
+	Deps
+	flushes *batch.Manager[*Call]
+}
+
+// New returns a Pusher.
+func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Pusher {
+	p := &Pusher{Deps: deps}
+	p.flushes = groupcommit.NewManager(metrics, "push", cfg, p.flush)
+	return p
+}
+
+// Close answers the pushes that were accepted and refuses new ones, until ctx ends.
+func (p *Pusher) Close(ctx context.Context) error { return p.flushes.Close(ctx) }
+
+// Push stores items; see Store.Push.
+func (p *Pusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+	ctx, cancel := p.Pool.Bounded(ctx)
+	defer cancel()
+	items, err := p.Prepare(ctx, items)
+	if err != nil {
+		return nil, postgres.Wrap(err)
+	}
+	call := NewCall(items)
+	for attempt := 0; ; attempt++ {
+		err := p.push(ctx, call)
+		if err == nil {
+			return call.Results, nil
+		}
+		if attempt == openAttempts || postgres.SQLState(err) != postgres.PartitionGone {
+			return nil, groupcommit.Wrap(err)
+		}
+		p.Names.Forget(call.Opened)
+	}
+}
+
+// push opens the partitions and stores the items in a flush with other calls.
+func (p *Pusher) push(ctx context.Context, call *Call) error {
+	stripes, err := p.Open(ctx, call)
+	if err != nil {
+		return err
+	}
+	if err := p.CheckKey(call); err != nil {
+		return err
+	}
+	admission, err := p.Quotas.Admit(ctx, call.Demands())
+	if err != nil {
+		return err
+	}
+	err = p.flushes.Do(ctx, call, stripes, call.Size())
+	admission.Settle(Outcome(err))
+	if err != nil {
+		return fmt.Errorf("pushing %d messages: %w", len(call.Items), err)
+	}
+	return nil
+}
+
+// Outcome returns what became of the messages of a flush that ended with err.
+func Outcome(err error) quota.Outcome {
+	switch {
+	case err == nil:
+		return quota.Stored
+	case postgres.SQLState(err) != "", errors.Is(err, batch.ErrWithdrawn), errors.Is(err, batch.ErrClosed):
+		return quota.NotStored
+	default:
+		return quota.Unknown
+	}
+}
+
+// Call is one call of Push.
+type Call struct {
+	Items   []queue.PushItem
+	Results []queue.PushResult
+	// IDs are the ids that new messages are stored with. The result of a duplicate has another id.
+	IDs []queue.ID
+	// partitions are the distinct partitions, and partitionOf is the index into them, by item. Opened
+	// are the partitions in the database.
+	partitions  []names.PartitionName
+	partitionOf []int
+	Opened      []*queue.Partition
+	// First is, by item, the first item of this call with the same partition and transaction id. Only
+	// an item that is its own first is stored.
+	First []int
+	// Named: a transaction id came from the caller, so the message may be stored already.
+	Named bool
+	// Tried: an attempt to store the call was made, and may have been committed.
+	Tried bool
+}
+
+// itemBytes bytes of payloads count as one more item of a batch, so that a batch of large messages
+// does not delay small ones for long.
+const itemBytes = 16 << 10
+
+// Size is the share of a batch that the call has, at least 1.
+func (call *Call) Size() int {
+	bytes := 0
+	for i := range call.Items {
+		bytes += len(call.Items[i].Payload)
+	}
+	return max(1, len(call.Items)+bytes/itemBytes)
+}
+
+// NewCall returns a call for items, and gives ids to messages and transaction ids to items without.
+func NewCall(items []queue.PushItem) *Call {
+	type dedupKey struct {
+		partition     int
+		transactionID string
+	}
+	call := &Call{
+		Items: items, Results: make([]queue.PushResult, len(items)), IDs: make([]queue.ID, len(items)),
+		partitionOf: make([]int, len(items)), First: make([]int, len(items)),
+	}
+	index := make(map[names.PartitionName]int)
+	seen := make(map[dedupKey]int)
+	for i := range items {
+		item := &items[i]
+		name := names.PartitionName{Queue: item.Queue, Partition: item.Partition}
+		partition, ok := index[name]
+		if !ok {
+			partition = len(call.partitions)
+			index[name] = partition
+			call.partitions = append(call.partitions, name)
+		}
+		call.partitionOf[i], call.First[i] = partition, i
+		call.IDs[i] = queue.NewID()
+		call.Results[i].TransactionID = item.TransactionID
+		if item.TransactionID == "" {
+			call.Results[i].TransactionID = queue.NewID().String()
+			continue
+		}
+		call.Named = true
+		key := dedupKey{partition, item.TransactionID}
+		if earlier, ok := seen[key]; ok {
+			call.First[i] = earlier
+		} else {
+			seen[key] = i
+		}
+	}
+	return call
+}
+
+// Open opens the partitions of call, creates the missing ones, and returns their lock stripes.
+func (p *Pusher) Open(ctx context.Context, call *Call) ([]batch.LockStripe, error) {
+	opened, err := p.Names.Open(ctx, call.partitions)
+	if err != nil {
+		return nil, err
+	}
+	stripes := make([]batch.LockStripe, len(call.partitions))
+	call.Opened = make([]*queue.Partition, len(call.partitions))
+	for i, name := range call.partitions {
+		call.Opened[i] = opened[name]
+		stripes[i] = batch.LockStripeOf(call.Opened[i].Key)
+	}
+	for i := range call.Items {
+		call.Results[i].PartitionID = call.Opened[call.partitionOf[i]].ID
+	}
+	return stripes, nil
+}
+
+// Partitions returns the names of the partitions.
+func (call *Call) Partitions() []names.PartitionName { return call.partitions }
+
+// Only returns a call with the items, and their ids, whose partitions keep accepts. at are their indexes.
+func (call *Call) Only(keep func(names.PartitionName) bool) (some *Call, at []int) {
+	var items []queue.PushItem
+	for i := range call.Items {
+		if keep(call.partitions[call.partitionOf[i]]) {
+			items, at = append(items, call.Items[i]), append(at, i)
+		}
+	}
+	some = NewCall(items)
+	for to, from := range at {
+		some.IDs[to] = call.IDs[from]
+	}
+	return some, at
+}
+
+// Demands returns what the call brings to queues with a maxSize. Its partitions must be open.
+func (call *Call) Demands() []quota.Demand {
+	var demands []quota.Demand
+	for i := range call.Items {
+		partition := call.Opened[call.partitionOf[i]]
+		if !partition.Bounded || call.First[i] != i {
+			continue
+		}
+		at := slices.IndexFunc(demands, func(d quota.Demand) bool { return d.QueueKey == partition.QueueKey })
+		if at < 0 {
+			at = len(demands)
+			demands = append(demands, quota.Demand{QueueKey: partition.QueueKey, Queue: partition.Queue})
+		}
+		demands[at].Messages++
+	}
+	return demands
+}
+
+// Prepare turns the delays of items into instants of the database's clock, and their subjects into texts that it can
+// store.
+func (p *Pusher) Prepare(ctx context.Context, items []queue.PushItem) ([]queue.PushItem, error) {
+	for i := range items {
+		if text := p.Pool.Storable(ctx, items[i].ProducerSub); text != items[i].ProducerSub {
+			items = slices.Clone(items)
+			for at := range items {
+				items[at].ProducerSub = p.Pool.Storable(ctx, items[at].ProducerSub)
+			}
+			break
+		}
+	}
+	if !slices.ContainsFunc(items, func(item queue.PushItem) bool { return item.Delay > 0 }) {
+		return items, nil
+	}
+	var now time.Time
+	if err := p.Pool.QueryRow(ctx, sqlDatabaseNow).Scan(&now); err != nil {
+		return nil, fmt.Errorf("reading the database's clock: %w", err)
+	}
+	items = slices.Clone(items)
+	for i := range items {
+		if items[i].Delay > 0 {
+			items[i].VisibleAt = now.Add(items[i].Delay)
+		}
+	}
+	return items, nil
+}

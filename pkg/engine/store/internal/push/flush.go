@@ -1,0 +1,237 @@
+package push
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/claim"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlAppend      = sql.Query("engine/store/append")
+	sqlInboxDelete = sql.Query("engine/store/inbox_delete")
+)
+
+// ItemRef refers to an item of one of the calls of a flush.
+type ItemRef struct {
+	call *Call
+	Item int
+}
+
+// Result returns the result of the item.
+func (r ItemRef) Result() *queue.PushResult { return &r.call.Results[r.Item] }
+
+// ID returns the id that the item is stored with.
+func (r ItemRef) ID() queue.ID { return r.call.IDs[r.Item] }
+
+// Partition returns the partition of the item.
+func (r ItemRef) Partition() *queue.Partition {
+	return r.call.Opened[r.call.partitionOf[r.Item]]
+}
+
+// Flush is what a number of calls store in one transaction.
+type Flush struct {
+	calls []*Call
+	// Partitions are the distinct partitions, in id order. sealed are the partitions with sealed
+	// payloads, and bounded the partitions of queues
+	// with a maxSize.
+	Partitions, sealed, bounded []int64
+	// epoch is the epoch of the partition ids; zero, which matches no epoch, when the calls disagree.
+	epoch queue.Epoch
+	// inconsistent: the calls disagree on the options of a partition.
+	inconsistent bool
+	// Stored are the items to store. They are sorted by partition, so that neighbours in the index are
+	// written together, and keep their order within a partition.
+	Stored []ItemRef
+	// repeats maps an item that is not stored to the item that is.
+	repeats map[ItemRef]ItemRef
+	// storedBefore: an earlier try was committed after all.
+	storedBefore bool
+}
+
+// NewFlush returns a flush of calls whose partitions are open.
+func NewFlush(calls []*Call) *Flush {
+	f := &Flush{calls: calls, repeats: map[ItemRef]ItemRef{}}
+	f.collectPartitions()
+	f.collectItems()
+	slices.SortStableFunc(f.Stored, func(a, b ItemRef) int { return cmp.Compare(a.Partition().Key, b.Partition().Key) })
+	slices.Sort(f.Partitions)
+	return f
+}
+
+func (f *Flush) collectPartitions() {
+	known := map[int64]*queue.Partition{}
+	for _, call := range f.calls {
+		for _, p := range call.Opened {
+			switch {
+			case len(known) == 0:
+				f.epoch = p.Epoch
+			case f.epoch != p.Epoch:
+				f.epoch = 0
+			}
+			if other := known[p.Key]; other != nil {
+				f.inconsistent = f.inconsistent || other.Sealed != p.Sealed || other.Bounded != p.Bounded
+				continue
+			}
+			known[p.Key] = p
+			f.Partitions = append(f.Partitions, p.Key)
+			if p.Sealed {
+				f.sealed = append(f.sealed, p.Key)
+			}
+			if p.Bounded {
+				f.bounded = append(f.bounded, p.Key)
+			}
+		}
+	}
+}
+
+func (f *Flush) collectItems() {
+	type dedupKey struct {
+		partition     int64
+		transactionID string
+	}
+	var seen map[dedupKey]ItemRef
+	if len(f.calls) > 1 {
+		seen = map[dedupKey]ItemRef{}
+	}
+	for _, call := range f.calls {
+		for i := range call.Items {
+			ref := ItemRef{call, i}
+			if call.First[i] != i {
+				f.repeats[ref] = ItemRef{call, call.First[i]}
+				continue
+			}
+			if call.Named && seen != nil {
+				key := dedupKey{ref.Partition().Key, call.Results[i].TransactionID}
+				if earlier, ok := seen[key]; ok {
+					f.repeats[ref] = earlier
+					continue
+				}
+				seen[key] = ref
+			}
+			f.Stored = append(f.Stored, ref)
+		}
+	}
+}
+
+// flush stores the items of calls in one transaction. When the outcome of an earlier try is unknown,
+// the flush finds out: messages that are stored with our own ids were stored by us.
+func (p *Pusher) flush(ctx context.Context, calls []*Call) ([]error, error) {
+	ctx, cancel := p.Pool.Bounded(ctx)
+	defer cancel()
+	f := NewFlush(calls)
+	if f.inconsistent {
+		// Each call will hear from the database whether it is right.
+		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption or maxSize was switched just now"}
+	}
+	err := p.store(ctx, f, pipeline.Confirmed(p.Pool.Pool), nil)
+	if postgres.SQLState(err) == postgres.PartitionGone && p.Names.EpochEnded(ctx, f.epoch) {
+		return slices.Repeat([]error{err}, len(calls)), nil // all calls are wrong, so splitting is useless
+	}
+	return nil, err
+}
+
+// store stores what f holds in one transaction, wakes, and hands messages over to waiting requests.
+// The transaction first removes the rows taken from the inbox, if there are any.
+func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, taken []int64) error {
+	args, err := f.Columns(p.Sealer)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	steps := []string{"beginning a push"}
+	if len(taken) > 0 {
+		b.Queue(sqlInboxDelete, taken)
+		steps = append(steps, "deleting rows of the inbox")
+	}
+	QueueAppend(b, args)
+	b.Queue("COMMIT")
+	handoff := p.newHandoff(f)
+	defer handoff.Abandon()
+	handoff.Queue(b)
+	var ready []queue.Ready
+	var committed bool
+	err = send(ctx, b, func(results pgx.BatchResults) error {
+		if err := pipeline.Skip(results, steps...); err != nil {
+			return err
+		}
+		if err := f.readDuplicates(results); err != nil {
+			return err
+		}
+		if err := pipeline.Skip(results, "committing a push"); err != nil {
+			return err
+		}
+		committed = true
+		ready = handoff.Read(results)
+		return nil
+	})
+	handoff.Conclude(ctx, err)
+	p.Waker.Announce(ready)
+	if f.storedBefore {
+		// The earlier try also ran its own wake, and the answer was lost.
+		p.Waker.Resync("a push had been stored by a try without an answer")
+	}
+	if committed && !postgres.IsUnconfirmed(err) {
+		return nil // a later failure does not concern the callers
+	}
+	return err
+}
+
+// newHandoff returns the wake of f and the claims to make with it. A flush of several partitions
+// makes no claims: a round of the dispatcher looks for all of them with one query.
+func (p *Pusher) newHandoff(f *Flush) *claim.Handoff {
+	var waiting []queue.Handoff
+	if len(f.Partitions) == 1 {
+		only := f.calls[0].Opened[0]
+		waiting = p.Handoffs(only.Queue, only.Name)
+	}
+	return p.Claims.NewHandoff(f.Partitions, waiting)
+}
+
+// QueueAppend adds the append of f to b; ReadStored or readDuplicates reads its result.
+func QueueAppend(b *pgx.Batch, columns []any) { b.Queue(sqlAppend, columns...) }
+
+// ReadStored reads which items were stored before: their ids, by index in Stored.
+func (f *Flush) ReadStored(results pgx.BatchResults) (map[int]queue.ID, error) {
+	var before map[int]queue.ID // mostly none
+	var ord int64
+	var id [16]byte
+	err := pipeline.ForEach(results, "inserting messages", []any{&ord, &id}, func() error {
+		if before == nil {
+			before = map[int]queue.ID{}
+		}
+		before[int(ord-1)] = id
+		return nil
+	})
+	return before, err
+}
+
+// readDuplicates marks the items that were stored before, and the repeats of this flush.
+func (f *Flush) readDuplicates(results pgx.BatchResults) error {
+	before, err := f.ReadStored(results)
+	if err != nil {
+		return err
+	}
+	for _, ref := range f.Stored {
+		ref.Result().MessageID, ref.Result().Duplicate = ref.ID(), false
+	}
+	for at, stored := range before {
+		ref := f.Stored[at]
+		// Our own id is there when an earlier try was committed after all.
+		ref.Result().MessageID, ref.Result().Duplicate = stored, ref.ID() != stored
+		f.storedBefore = f.storedBefore || ref.ID() == stored
+	}
+	for repeat, original := range f.repeats {
+		repeat.Result().Duplicate, repeat.Result().MessageID = true, original.Result().MessageID
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package push_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/push"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/quota"
+)
+
+// A push that never left, because the database does not keep up or the server stops, does not count for maxSize.
+func TestOnlyWhatMayBeStoredCounts(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		err  error
+		want quota.Outcome
+	}{
+		{nil, quota.Stored},
+		{fmt.Errorf("%w: %w", batch.ErrWithdrawn, context.DeadlineExceeded), quota.NotStored},
+		{batch.ErrClosed, quota.NotStored},
+		{&pgconn.PgError{Code: "BF001"}, quota.NotStored},
+		{io.ErrUnexpectedEOF, quota.Unknown},
+		{context.DeadlineExceeded, quota.Unknown},
+	} {
+		require.Equal(t, c.want, push.Outcome(c.err), "%v", c.err)
+	}
+}

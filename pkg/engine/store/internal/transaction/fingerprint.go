@@ -1,0 +1,78 @@
+package transaction
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/push"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// setFingerprints replaces the random bits of message ids by a hash of the transaction, for the
+// messages whose transaction id came from the client. The ids stay UUIDs of version 7. When the same
+// transaction is sent again, its messages are found stored, and the hash proves that this very
+// transaction stored them: only the same operations have the same hash.
+func setFingerprints(call *push.Call, tx *queue.Transaction) {
+	if !call.Named {
+		return
+	}
+	whole := hash(tx)
+	for i := range call.Items {
+		if call.Items[i].TransactionID == "" {
+			continue
+		}
+		one := sha256.Sum256(binary.BigEndian.AppendUint64(whole, uint64(i)))
+		copy(call.IDs[i][8:], one[:8])
+		call.IDs[i][8] = call.IDs[i][8]&0x3f | 0x80 // the variant
+	}
+}
+
+// nameItems gives transaction ids to the items without, for a cycle with an ack under a lease. Such a
+// cycle is applied once. So its pushes have the same ids when it is sent again, and are recognized.
+func nameItems(items []queue.PushItem, tx *queue.Transaction) {
+	whole := hash(tx)
+	for i := range items {
+		if items[i].TransactionID == "" {
+			one := sha256.Sum256(binary.BigEndian.AppendUint64(whole, uint64(i)))
+			id := queue.ID(one[16:])
+			id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, and the variant
+			items[i].TransactionID = id.String()
+		}
+	}
+}
+
+// sameFingerprint says whether two message ids hold the same hash.
+func sameFingerprint(a, b queue.ID) bool { return [8]byte(a[8:]) == [8]byte(b[8:]) }
+
+// hash returns a hash of the operations. It is the same on every instance.
+func hash(tx *queue.Transaction) []byte {
+	h := sha256.New()
+	var size [8]byte
+	add := func(texts ...string) {
+		for _, text := range texts {
+			binary.BigEndian.PutUint64(size[:], uint64(len(text)))
+			h.Write(size[:]) // a hash never returns an error
+			h.Write([]byte(text))
+		}
+	}
+	for _, op := range tx.Operations {
+		if push := op.Push; push != nil {
+			add("push", push.Queue, push.Partition, push.TransactionID, push.TraceID.String(), string(push.Payload), push.ProducerSub)
+			add(push.VisibleAt.UTC().String())
+			continue
+		}
+		ack := op.Ack
+		add("ack", ack.PartitionID, ack.TransactionID, ack.Group, ack.LeaseID, ack.Error)
+		binary.BigEndian.PutUint64(size[:], uint64(ack.Status))
+		h.Write(size[:])
+		if ack.RetryAfter != nil {
+			add(ack.RetryAfter.String())
+		}
+	}
+	if tx.Cycle != nil {
+		(&cycle{Cycle: tx.Cycle}).hash(add)
+	}
+	add("leases")
+	add(tx.RequiredLeases...)
+	return h.Sum(nil)
+}

@@ -1,0 +1,325 @@
+package transaction
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/ack"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/push"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/wake"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// flush is one try to commit a transaction, in two round trips: the first one appends the messages and
+// applies the acks, the second one commits and wakes. A refused transaction is rolled back instead. The
+// look-up of acknowledged messages takes a round trip between the append and the acks.
+type flush struct {
+	t    *call
+	push *push.Flush
+	acks *ack.Flush
+	// call holds the acks. A message of this transaction may get another seq than in an earlier try.
+	call *ack.Call
+	// before are the ids of the messages that were stored before, by index in push.Stored.
+	before map[int]queue.ID
+	// ackAt are the operations that the acks of call belong to. A cycle adds acks of its own. redrivesOf are
+	// the acks whose redriven messages queueRedrives looks up.
+	ackAt, redrivesOf []int
+}
+
+// flush commits one transaction. When the outcome of an earlier try is unknown and it pushed
+// anything, this try finds out: messages that are stored with our own ids were stored by us, and so
+// was everything else.
+//
+// While the transaction waits for a contended cursor it blocks the pushes to the partitions that it
+// has locked. So it gives way after ack.LockPatience with a ContendedError. Transact then waits for
+// the cursor without holding anything, and tries again.
+func (r *Runner) flush(ctx context.Context, calls []*call) ([]error, error) {
+	ctx, cancel := r.Pool.Bounded(ctx)
+	defer cancel()
+	t := calls[0]
+	if contended := r.Acks.KnownContended(t.acks); contended != nil {
+		return []error{contended}, nil
+	}
+	acks := t.acks.Clone()
+	f := &flush{
+		t: t, push: push.NewFlush([]*push.Call{t.push}), acks: ack.NewFlush([]*ack.Call{acks}), call: acks, ackAt: slices.Clone(t.ackAt),
+	}
+	f.acks.Leases, f.acks.Patience = t.required, ack.LockPatience
+	contended, err := r.run(ctx, f)
+	if contended != nil {
+		return []error{contended}, nil
+	}
+	if err == nil && t.appliedBefore {
+		// The try that committed may have ended before its wake, or before its announcement.
+		r.Waker.Wake(ctx, f.touched())
+		r.Waker.Resync("a transaction had been applied by a try without an answer")
+	}
+	return nil, err
+}
+
+// run runs f on a connection. contended is set when another session holds a cursor of it.
+func (r *Runner) run(ctx context.Context, f *flush) (contended *ack.ContendedError, err error) {
+	conn, err := r.Pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Release()
+	began := time.Now()
+	err = f.run(ctx, r, conn)
+	pipeline.Rollback(ctx, conn)
+	if postgres.SQLState(err) != postgres.LockTimeout {
+		return nil, err
+	}
+	cursor, finding := r.Acks.FindContended(ctx, conn, f.acks)
+	if finding != nil {
+		return nil, finding
+	}
+	return &ack.ContendedError{Cursor: cursor, Since: began, Cause: err}, nil
+}
+
+func (f *flush) run(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
+	if err := f.apply(ctx, r, conn); err != nil {
+		return err
+	}
+	if f.findAppliedBefore(); f.t.appliedBefore {
+		return confirm(ctx, conn)
+	}
+	f.judge()
+	if f.t.refused() {
+		if len(f.before) > 0 {
+			return confirm(ctx, conn)
+		}
+		return nil
+	}
+	if f.t.isRehearsal {
+		return nil
+	}
+	err := f.commit(ctx, r, conn)
+	if len(f.push.Stored) == 0 {
+		return groupcommit.CommitError(err) // without messages no try can find out the outcome
+	}
+	return err
+}
+
+// confirm ends the transaction, which found messages that others have stored, and waits until what it saw is as safe as
+// a commit of its own: the caller takes the answer for that.
+func confirm(ctx context.Context, conn *pgxpool.Conn) error {
+	pipeline.Rollback(ctx, conn)
+	if err := postgres.Confirm(ctx, conn.Conn()); err != nil {
+		return fmt.Errorf("waiting until a repeated transaction is safe: %w", err)
+	}
+	return nil
+}
+
+// apply locks partitions and then cursors, appends the messages and applies the acks. A cycle takes its own
+// locks first, and changes the state between the messages and the acks.
+func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
+	b := &pgx.Batch{}
+	b.Queue("BEGIN")
+	f.t.cycle.queueLock(b)
+	pushes, acks := len(f.push.Stored) > 0, !f.acks.Empty()
+	if pushes {
+		columns, err := f.push.Columns(r.Pushes.Sealer)
+		if err != nil {
+			return err
+		}
+		push.QueueAppend(b, columns)
+	}
+	f.t.cycle.queueChanges(b)
+	find := acks && f.acks.NeedsFind()
+	switch {
+	case find:
+		f.acks.QueueFind(b)
+		f.queueRedrives(b)
+	case acks:
+		f.completeAcks()
+		f.acks.Queue(b)
+	}
+	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
+		if err := f.readAppended(results, pushes); err != nil {
+			return err
+		}
+		switch {
+		case find:
+			if err := f.acks.ReadFind(results); err != nil {
+				return err
+			}
+			return f.readRedrives(results)
+		case acks:
+			return f.acks.Read(results)
+		}
+		return nil
+	})
+	if err != nil || !find {
+		return err
+	}
+	f.hideLaterPushes()
+	f.completeAcks()
+	b = &pgx.Batch{}
+	f.acks.Queue(b)
+	return pipeline.Send(ctx, conn, b, f.acks.Read)
+}
+
+// readAppended reads the results of the statements of apply before the acks.
+func (f *flush) readAppended(results pgx.BatchResults, pushes bool) (err error) {
+	if err := pipeline.Skip(results, "beginning a transaction"); err != nil {
+		return err
+	}
+	if err := f.t.readLock(results); err != nil {
+		return err
+	}
+	if pushes {
+		if f.before, err = f.push.ReadStored(results); err != nil {
+			return err
+		}
+	}
+	return f.t.readChanges(results)
+}
+
+// hideLaterPushes makes a message unknown to an ack that comes before its push, as if the operations
+// were done one after the other.
+func (f *flush) hideLaterPushes() {
+	type messageKey struct {
+		partition     int64
+		transactionID string
+	}
+	pushedAt := make(map[messageKey]int, len(f.push.Stored))
+	for at, ref := range f.push.Stored {
+		if _, duplicate := f.before[at]; !duplicate {
+			pushedAt[messageKey{ref.Partition().Key, ref.Result().TransactionID}] = f.t.pushAt[ref.Item]
+		}
+	}
+	for _, i := range f.call.Found {
+		if at, ok := pushedAt[messageKey{f.call.Partitions[i].Key, f.call.Items[i].TransactionID}]; ok && at > f.ackAt[i] {
+			f.call.Seqs[i] = 0
+		}
+	}
+}
+
+// findAppliedBefore sees whether this very transaction was committed before: then one of its
+// messages is stored. The acks keep the results of the try that judged them first.
+func (f *flush) findAppliedBefore() {
+	t := f.t
+	for at, ref := range f.push.Stored {
+		id, exists := f.before[at]
+		own := id == ref.ID() || t.push.Items[ref.Item].TransactionID != "" && sameFingerprint(id, ref.ID())
+		t.appliedBefore = t.appliedBefore || exists && own
+		ref.Result().MessageID, ref.Result().Duplicate = ref.ID(), exists && !own
+		if exists {
+			ref.Result().MessageID = id
+		}
+	}
+	f.repeatResults()
+	if !t.appliedBefore {
+		return
+	}
+	for at, ref := range f.push.Stored {
+		ref.Result().MessageID = f.before[at]
+	}
+	f.repeatResults()
+	if !t.judged {
+		for i := range t.acks.Results {
+			t.acks.Results[i].Success, t.acks.Results[i].Error = true, ""
+			t.acks.Results[i].DeadLettered = t.acks.Items[i].Status == queue.AckDead
+		}
+	}
+}
+
+// repeatResults gives an item whose transaction id occurs earlier in the cycle the result of the earlier
+// item. Other transactions are refused.
+func (f *flush) repeatResults() {
+	for i, first := range f.t.push.First {
+		if first != i {
+			f.t.push.Results[i] = f.t.push.Results[first]
+			f.t.push.Results[i].Duplicate = true
+		}
+	}
+}
+
+// judge refuses the operations that could not be applied. Nothing is committed yet.
+func (f *flush) judge() {
+	t := f.t
+	if t.cycle == nil {
+		for at := range f.before {
+			item := f.push.Stored[at].Item
+			t.failures[t.pushAt[item]] = duplicate(&t.push.Items[item])
+		}
+	}
+	copy(t.acks.Results, f.call.Results)
+	t.judged = true
+	if t.stale() {
+		t.failure = errStale
+	}
+	uncovered := f.uncovered()
+	for i, at := range f.ackAt {
+		switch result := &f.call.Results[i]; {
+		case !result.Success:
+			t.failures[at] = cmp.Or(t.failures[at], result.Error)
+		case uncovered[i]:
+			t.failures[at] = errNotCovered
+		}
+	}
+}
+
+// uncovered says, by ack, whether it had to be under a required lease and was not. A required lease
+// that was not live refuses the whole transaction.
+func (f *flush) uncovered() []bool {
+	acks := f.call
+	out := make([]bool, len(acks.Items))
+	if len(f.t.required) == 0 {
+		return out
+	}
+	for _, lease := range f.t.required {
+		if !f.acks.LiveBefore(lease) {
+			f.t.failure = leaseNotLive(lease.String())
+		}
+	}
+	for i, lease := range f.acks.LeaseBefore(f.call) {
+		out[i] = acks.Items[i].LeaseID == "" && !slices.Contains(f.t.required, lease)
+	}
+	return out
+}
+
+// commit commits. The wake follows in the same round trip.
+func (f *flush) commit(ctx context.Context, r *Runner, conn *pgxpool.Conn) error {
+	touched := f.touched()
+	b := &pgx.Batch{}
+	steps := []string{"committing a transaction"}
+	if f.t.auditRow != nil {
+		b.Queue(f.t.auditRow.statement, f.t.auditRow.args...)
+		steps = []string{"writing the audit", "committing a transaction"}
+	}
+	b.Queue("COMMIT")
+	wake.Queue(b, touched)
+	var committed bool
+	ready := f.acks.Ready()
+	err := pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) error {
+		if err := pipeline.Skip(results, steps...); err != nil {
+			return err
+		}
+		committed = true
+		ready = append(ready, r.Waker.Read(results, len(touched))...)
+		return nil
+	})
+	if committed {
+		r.Waker.Announce(ready)
+		return postgres.Confirmed(conn.Conn()) // a later failure does not concern the caller
+	}
+	return err
+}
+
+// touched returns the partitions in which something may have become poppable.
+func (f *flush) touched() []int64 {
+	all := slices.Concat(f.push.Partitions, f.acks.Partitions)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

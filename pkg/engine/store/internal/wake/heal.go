@@ -1,0 +1,83 @@
+package wake
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlHeal = sql.Query("engine/store/heal")
+
+const (
+	// maxHealPage and minHealPage bound how many cursors one statement of Heal examines. A page that
+	// fails is repeated with fewer cursors, because the statement may have taken too long.
+	maxHealPage = 5000
+	minHealPage = 20
+)
+
+// Pass is one heal of all cursors. The zero Pass begins at the first cursor.
+type Pass struct {
+	// partition and group are the last cursor that was examined.
+	partition, group int64
+	// page is the number of cursors of the next page; 0: maxHealPage.
+	page int
+	// Began is when the pass began.
+	Began time.Time
+	// Cursors is the number of examined cursors, and Partitions the number of woken partitions. A
+	// partition that is paused, or waits for the right instant already, does not count as woken.
+	Cursors, Partitions int
+}
+
+// Heal wakes every partition that needs a wake: a cursor says that nothing is left although something
+// is. Only a crash between a commit and its wake leaves such a cursor. Heal works page by page, so no
+// statement takes long, however many partitions or groups there are. After an error, Heal with the same
+// Pass goes on after the last page. Errors: CodeUnavailable.
+func (w *Waker) Heal(ctx context.Context, pass *Pass) error {
+	if pass.page == 0 {
+		pass.page, pass.Began = maxHealPage, time.Now()
+	}
+	for {
+		err := w.healPage(ctx, pass)
+		switch {
+		case postgres.IsNoRows(err):
+			return nil
+		case err != nil:
+			pass.page = max(pass.page/4, minHealPage)
+			return fmt.Errorf("healing cursors after partition %d, group %d: %w", pass.partition, pass.group, postgres.Wrap(err))
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		pass.page = min(2*pass.page, maxHealPage)
+	}
+}
+
+// healPage heals one page and moves pass past it. pgx.ErrNoRows: there is no page.
+func (w *Waker) healPage(ctx context.Context, pass *Pass) error {
+	ctx, cancel := w.pool.Bounded(ctx)
+	defer cancel()
+	var partition, group int64
+	var cursors int
+	var partitions []int64
+	err := w.pool.QueryRow(ctx, sqlHeal, pass.partition, pass.group, int64(pass.page)).Scan(&partition, &group, &cursors, &partitions)
+	if err != nil {
+		return err
+	}
+	if len(partitions) > 0 {
+		ready, _, err := ReadReady(w.pool.Query(ctx, sqlWake, partitions))
+		if err != nil {
+			return err
+		}
+		w.Announce(ready)
+		woken := map[int64]struct{}{}
+		for _, r := range ready {
+			woken[r.Partition] = struct{}{}
+		}
+		pass.Partitions += len(woken)
+	}
+	pass.partition, pass.group = partition, group
+	pass.Cursors += cursors
+	return nil
+}

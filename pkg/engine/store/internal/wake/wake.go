@@ -1,0 +1,116 @@
+// Package wake makes cursors ready after a commit, and announces what became ready.
+//
+// A wake follows each commit that may leave a cursor without ready_at (I3 of package store). The
+// wake runs after the commit, so its failure is not the caller's: Heal repairs it. The package also
+// settles cursors that SQL consumers left, because no wake can follow the commit of a SQL consumer.
+// It is imported by pkg/engine/store and the other rooms below it.
+package wake
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlWake = sql.Query("engine/store/wake")
+
+// Waker runs wakes. It is safe for concurrent use.
+type Waker struct {
+	pool    *postgres.Pool
+	bus     *events.Bus
+	log     *zap.Logger
+	pending pendingSettle
+}
+
+// New returns a Waker that announces on bus.
+func New(pool *postgres.Pool, bus *events.Bus, log *zap.Logger) *Waker {
+	return &Waker{
+		pool: pool, bus: bus, log: log,
+		pending: pendingSettle{cursors: map[queue.Target]struct{}{}, signal: make(chan struct{}, 1)},
+	}
+}
+
+// Announce publishes what became ready here.
+func (w *Waker) Announce(ready []queue.Ready) { w.bus.Ready(ready, events.Here) }
+
+// Resync makes every waiter look, when nobody knows which partitions became ready.
+func (w *Waker) Resync(reason string) { w.bus.Resync(reason, events.Here) }
+
+// Wake wakes partitions and announces what became ready. It blocks for one statement. A failure is
+// logged and left to Heal.
+func (w *Waker) Wake(ctx context.Context, partitions []int64) {
+	if len(partitions) == 0 {
+		return
+	}
+	w.Announce(w.WakeOn(ctx, w.pool, partitions))
+}
+
+// Querier is a pool or a connection.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// WakeOn is Wake on a connection, without the announcement.
+func (w *Waker) WakeOn(ctx context.Context, conn Querier, partitions []int64) []queue.Ready {
+	ready, _, err := ReadReady(conn.Query(ctx, sqlWake, partitions))
+	if err != nil {
+		w.failed(len(partitions), err)
+	}
+	return ready
+}
+
+// Queue adds the wake of partitions to b. Read reads its result.
+func Queue(b *pgx.Batch, partitions []int64) { b.Queue(sqlWake, partitions) }
+
+// Read reads the result of Queue. The commit before the wake stands, so a failure is only logged.
+func (w *Waker) Read(results pgx.BatchResults, partitions int) []queue.Ready {
+	ready, err := ReadReadyResult(results, "waking")
+	if err != nil {
+		w.failed(partitions, err)
+	}
+	return ready
+}
+
+func (w *Waker) failed(partitions int, err error) {
+	w.log.Warn("A wake failed and will be healed.", zap.Int("partitions", partitions), zap.Error(err))
+	w.pool.SignalLoss()
+}
+
+// ReadReady reads rows of (group, partition, seconds until ready or NULL, instant). notReady are the
+// partitions of the rows with NULL. The second parameter is not used, because rows hold the error too:
+// with it, ReadReady takes the results of Query.
+func ReadReady(rows pgx.Rows, _ error) (ready []queue.Ready, notReady []int64, err error) {
+	var group, partition int64
+	var seconds pgtype.Float8
+	var at pgtype.Timestamptz
+	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &seconds, &at}, func() error {
+		if seconds.Valid {
+			ready = append(ready, queue.Ready{Group: group, Partition: partition, In: Seconds(seconds.Float64), At: at.Time})
+		} else {
+			notReady = append(notReady, partition)
+		}
+		return nil
+	})
+	return ready, notReady, err
+}
+
+// Seconds returns s seconds as a duration.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// ReadReadyResult reads the next result of a pipeline, which has the columns of ReadReady.
+func ReadReadyResult(results pgx.BatchResults, step string) ([]queue.Ready, error) {
+	ready, _, err := ReadReady(results.Query())
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", step, err)
+	}
+	return ready, nil
+}

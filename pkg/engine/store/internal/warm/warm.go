@@ -1,0 +1,164 @@
+// Package warm prepares connections for the hot verbs before the first request.
+//
+// The first use of a statement on a connection costs many times the later ones. Postgres parses and
+// plans the statement, compiles each SQL function, plans the statements in the function, and reads the
+// catalog into the memory of the session. So each connection runs every hot statement once, in a
+// transaction with a queue of its own, and rolls it back. Nobody else sees the queue.
+//
+// It is imported by pkg/engine/store.
+package warm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/claim"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlOpenPartitions = sql.Query("engine/store/open_partitions")
+	sqlFindPartitions = sql.Query("engine/store/find_partitions")
+	sqlJoinGroup      = sql.Query("engine/store/join_group")
+	sqlJoinPage       = sql.Query("engine/store/join_page")
+	sqlFindGroup      = sql.Query("engine/store/find_group")
+	sqlAppend         = sql.Query("engine/store/append")
+	sqlWake           = sql.Query("engine/store/wake")
+	sqlPreflight      = sql.Query("engine/store/preflight")
+	sqlClaim          = sql.Query("engine/store/claim")
+	sqlAckFind        = sql.Query("engine/store/ack_find")
+	sqlAckApply       = sql.Query("engine/store/ack_apply")
+	sqlLeaseRelease   = sql.Query("engine/store/lease_release")
+)
+
+// Pool warms the connections that pool keeps open (MinConns), all at the same time. The context bounds
+// it.
+func Pool(ctx context.Context, pool *pgxpool.Pool) error {
+	conns := make([]*pgxpool.Conn, 0, pool.Config().MinConns)
+	defer func() {
+		for _, conn := range conns {
+			conn.Release()
+		}
+	}()
+	// All of them are taken before the first one is given back, so they are different connections.
+	for range cap(conns) {
+		conn, err := pool.Acquire(ctx)
+		if err != nil {
+			return err
+		}
+		conns = append(conns, conn)
+	}
+	var work errgroup.Group
+	for _, conn := range conns {
+		work.Go(func() error { return warm(ctx, conn) })
+	}
+	return work.Wait()
+}
+
+// warm runs the hot statements on one connection.
+func warm(ctx context.Context, conn *pgxpool.Conn) (err error) {
+	b := &pgx.Batch{}
+	b.Queue("BEGIN") // an empty transaction prepares both statements
+	b.Queue("COMMIT")
+	if err := conn.SendBatch(ctx, b).Close(); err != nil {
+		return err
+	}
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tx.Rollback(ctx)) }()
+	var w sandbox
+	if err := w.open(ctx, tx); err != nil {
+		return fmt.Errorf("opening a queue to warm up with: %w", err)
+	}
+	for _, statements := range []func(*pgx.Batch){w.leased, w.consumed} {
+		b := &pgx.Batch{}
+		statements(b)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("running the hot statements: %w", err)
+		}
+	}
+	return nil
+}
+
+// sandbox is the queue, the partition and the group of one warm-up.
+type sandbox struct {
+	group, partition int64
+	partitionID      [16]byte
+	epoch            int64
+}
+
+// sandboxGroup is the consumer group of a sandbox.
+const sandboxGroup = "warm-up"
+
+// open creates the sandbox. Its name is new, so warm-ups do not wait for each other.
+func (w *sandbox) open(ctx context.Context, tx pgx.Tx) error {
+	name := "warm-up " + queue.NewID().String()
+	var sealed, bounded, born, queueBorn bool
+	var queueID int64
+	err := tx.QueryRow(ctx, sqlOpenPartitions, []string{name}, []string{sandboxGroup}, 60, 1, 0, 0, 0).
+		Scan(nil, nil, &queueID, &w.partition, &w.partitionID, &sealed, &bounded, &born, &queueBorn, &w.epoch)
+	if err != nil {
+		return err
+	}
+	err = tx.QueryRow(ctx, sqlJoinGroup, name, sandboxGroup, nil, string(queue.SubscribeAll), nil, nil, nil).Scan(nil, &w.group, nil, nil)
+	if err != nil {
+		return err
+	}
+	b := &pgx.Batch{}
+	b.Queue(sqlJoinPage, w.group, 1000, w.epoch)
+	b.Queue(sqlFindGroup, name, sandboxGroup, nil)
+	b.Queue(sqlFindPartitions, []int64{w.partition}, [][16]byte{})
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// leased pushes a message, claims it under a lease and acknowledges it.
+func (w *sandbox) leased(b *pgx.Batch) {
+	lease := queue.NewID()
+	w.push(b, lease)
+	b.Queue(claim.SetTimeout, "0")
+	b.Queue(sqlPreflight, []int64{w.group}, []int64{0}, []int64{1}, []pgtype.Timestamptz{early}, []pgtype.Timestamptz{early}, []int64{w.epoch})
+	w.claim(b, pgtype.UUID{Bytes: lease, Valid: true}, 1)
+	b.Queue(sqlAckFind, []int64{w.partition}, []string{lease.String()})
+	b.Queue(sqlAckApply, []int64{w.partition}, [][16]byte{w.partitionID}, []string{sandboxGroup}, []int32{1}, []int32{1}, []int64{1},
+		[][16]byte{lease}, []int16{int16(queue.AckCompleted)}, [][]byte{}, []*int64{}, "0", true)
+	b.Queue(sqlLeaseRelease, lease)
+}
+
+// consumed pushes a message and claims it with autoAck.
+func (w *sandbox) consumed(b *pgx.Batch) {
+	w.push(b, queue.NewID())
+	w.claim(b, pgtype.UUID{}, 1)
+	w.claim(b, pgtype.UUID{}, 0)
+}
+
+// push appends one message and wakes.
+func (w *sandbox) push(b *pgx.Batch, id queue.ID) {
+	none := []int64{}
+	b.Queue(sqlAppend, []int64{w.partition}, []int64{1}, []pgtype.Timestamptz{}, none, []int32{1}, []int32{1}, [][16]byte{id},
+		[]string{id.String()}, []string{"{}"}, []pgtype.UUID{}, []pgtype.Text{}, []pgtype.Timestamptz{}, []bool{}, true, none, w.epoch)
+	b.Queue(sqlWake, []int64{w.partition})
+}
+
+// claim claims from any partition; without a lease, the claim is autoAck. It fails if it does not get as
+// many messages as it must: then the warm-up has left out a part of the statements.
+func (w *sandbox) claim(b *pgx.Batch, lease pgtype.UUID, messages int64) {
+	b.Queue(sqlClaim, w.group, nil, 1, 1, lease, early, early, true, w.epoch, 1<<20, true).Exec(func(rows pgconn.CommandTag) error {
+		if want := 1 + 2*messages; rows.RowsAffected() != want { // a row each for the claim, a partition, a message
+			return fmt.Errorf("a claim returned %d rows and not %d", rows.RowsAffected(), want)
+		}
+		return nil
+	})
+}
+
+// early is a scan floor that hides nothing.
+var early = pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}

@@ -1,0 +1,231 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// readyIn returns the time until ready_at of the only cursor, by the clock of the database. ok is
+// false if ready_at is NULL.
+func (b *bench) readyIn() (d time.Duration, ok bool) {
+	b.t.Helper()
+	var seconds pgtype.Float8
+	b.scan(`SELECT extract(epoch FROM ready_at - clock_timestamp())::float8 FROM belfry.cursor`, nil, &seconds)
+	return time.Duration(seconds.Float64 * float64(time.Second)), seconds.Valid
+}
+
+func (b *bench) exec(query string, args ...any) {
+	b.t.Helper()
+	_, err := b.pool.Exec(b.t.Context(), query, args...)
+	require.NoError(b.t, err)
+	b.OnResync("", events.Peer) // no event announces a change that a test makes to the tables
+}
+
+// Checks the table of ready_at in the package doc, row by row.
+func TestReadyAt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "m1")
+	d := b.pop(request("g", 1))
+	in, ok := b.readyIn()
+	require.True(t, ok)
+	require.InDelta(t, 300, in.Seconds(), 30, "leased: the end of the lease")
+
+	b.ack(d, queue.AckCompleted, d.Messages...)
+	_, ok = b.readyIn()
+	require.False(t, ok, "nothing left: NULL")
+
+	b.push("p", "m2", "m3")
+	in, ok = b.readyIn()
+	require.True(t, ok, "a push wakes")
+	require.LessOrEqual(t, in, time.Duration(0), "messages waiting: now")
+
+	d = b.pop(request("g", 1))
+	b.ack(d, queue.AckCompleted, d.Messages...)
+	in, ok = b.readyIn()
+	require.True(t, ok && in <= 0, "an ack that leaves messages behind: now")
+
+	b.exec(`UPDATE belfry.queue SET paused = true`)
+	require.Empty(t, b.pop(request("g", 1)).Messages)
+	in, ok = b.readyIn()
+	require.True(t, ok && in <= 0, "a paused queue leaves it as it is")
+	b.exec(`UPDATE belfry.queue SET paused = false`)
+
+	b.exec(`UPDATE belfry.partition SET paused = true`)
+	require.Empty(t, b.pop(request("g", 1)).Messages)
+	_, ok = b.readyIn()
+	require.False(t, ok, "a pop that finds a paused partition: NULL")
+	b.push("p", "m4")
+	_, ok = b.readyIn()
+	require.False(t, ok, "a push does not wake a paused partition")
+}
+
+func TestAnExpiredLeaseIsRedeliveredAndCountsAnAttempt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "m1", "m2")
+	first := b.pop(request("g", 2))
+	require.Equal(t, 1, first.Messages[0].Attempt)
+	require.Empty(t, b.pop(request("g", 2)).Messages, "leased")
+	b.exec(`UPDATE belfry.cursor SET lease_until = now() - interval '1 second', ready_at = now() - interval '1 second'`)
+
+	results := b.ack(first, queue.AckCompleted, first.Messages...)
+	require.Equal(t, "Invalid or expired lease", results[0].Error)
+	second := b.pop(request("g", 2))
+	require.Equal(t, []string{"m1", "m2"}, transactionIDs(second))
+	require.Equal(t, 2, second.Messages[0].Attempt, "a delivery to a vanished consumer counts as an attempt")
+	require.NotEqual(t, first.LeaseID, second.LeaseID)
+
+	require.NoError(t, b.Release(t.Context(), second.LeaseID))
+	third := b.pop(request("g", 2))
+	require.Equal(t, 2, third.Messages[0].Attempt, "a released delivery does not count as an attempt")
+	_, err := b.Extend(t.Context(), first.LeaseID, time.Minute)
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+	until, err := b.Extend(t.Context(), third.LeaseID, time.Hour)
+	require.NoError(t, err)
+	require.InDelta(t, 3600, time.Until(until).Seconds(), 60)
+	until, err = b.Extend(t.Context(), third.LeaseID, time.Second)
+	require.NoError(t, err)
+	require.InDelta(t, 3600, time.Until(until).Seconds(), 60, "an extension never shortens")
+}
+
+// A delayed message holds back the messages after it. Its instant is the ready_at of the cursor.
+func TestADelayedMessageHoldsBackTheMessagesAfterIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	items := []queue.PushItem{item("p", "now"), item("p", "later"), item("p", "behind")}
+	items[1].VisibleAt = time.Now().Add(time.Hour)
+	_, err := b.Push(t.Context(), items)
+	require.NoError(t, err)
+
+	d := b.pop(request("g", 10))
+	require.Equal(t, []string{"now"}, transactionIDs(d))
+	b.ack(d, queue.AckCompleted, d.Messages...)
+	require.Empty(t, b.pop(request("g", 10)).Messages)
+	in, ok := b.readyIn()
+	require.True(t, ok)
+	require.InDelta(t, 3600, in.Seconds(), 60)
+
+	b.exec(`UPDATE belfry.message SET visible_at = now()`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // as if the instant had come
+	require.Equal(t, []string{"later", "behind"}, transactionIDs(b.pop(request("g", 10))))
+}
+
+// Each push moves the end of the window. A pop at the old end delivers nothing and writes the new
+// end into ready_at.
+func TestEachPushMovesTheWindowBuffer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "m1")
+	b.exec(`UPDATE belfry.queue SET window_buffer = 3600`)
+	require.Empty(t, b.pop(request("g", 10)).Messages)
+	in, ok := b.readyIn()
+	require.True(t, ok)
+	require.InDelta(t, 3600, in.Seconds(), 60)
+
+	b.exec(`UPDATE belfry.partition SET last_push_at = now() - interval '59 minutes'`)
+	b.push("p", "m2")
+	b.exec(`UPDATE belfry.cursor SET ready_at = now()`) // the old end has come
+	require.Empty(t, b.pop(request("g", 10)).Messages)
+	in, _ = b.readyIn()
+	require.InDelta(t, 3600, in.Seconds(), 60, "the window begins at the last push")
+
+	b.exec(`UPDATE belfry.partition SET last_push_at = now() - interval '2 hours'`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = now()`)
+	require.Len(t, b.pop(request("g", 10)).Messages, 2)
+}
+
+// A crash between the commit of a push and its wake leaves the cursor without ready_at. A heal
+// wakes the cursor, and so does the next push to the partition.
+func TestAHealWakesACursorThatACrashLeftAsleep(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "m1")
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
+	require.Equal(t, 1, b.stranded())
+	require.Empty(t, b.pop(request("g", 1)).Messages)
+	healed, err := b.Heal(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, healed)
+	require.Zero(t, b.stranded())
+
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
+	b.push("p", "m2")
+	require.Equal(t, []string{"m1", "m2"}, transactionIDs(b.pop(request("g", 10))))
+}
+
+// Deleted messages leave holes in the log. The cursor moves over them.
+func TestACursorMovesOverDeletedMessages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "m1", "m2", "m3", "m4")
+	b.exec(`DELETE FROM belfry.message WHERE transaction_id IN ('m1', 'm3', 'm4')`)
+	d := b.pop(request("g", 10))
+	require.Equal(t, []string{"m2"}, transactionIDs(d))
+	b.ack(d, queue.AckCompleted, d.Messages...)
+	require.Empty(t, b.pop(request("g", 10)).Messages)
+	_, ok := b.readyIn()
+	require.False(t, ok, "nothing but holes left: NULL")
+	b.push("p", "m5")
+	require.Equal(t, []string{"m5"}, transactionIDs(b.pop(request("g", 10))))
+}
+
+// A wake waits for the session that has locked the cursor. If it skipped the cursor, the cursor
+// would be stranded.
+func TestAWakeWaitsForALockedCursor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "m1")
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
+	var partition int64
+	b.scan(`SELECT partition_id FROM belfry.cursor`, nil, &partition)
+	holder, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = holder.Rollback(t.Context()) }()
+	_, err = holder.Exec(t.Context(), `SELECT partition_id FROM belfry.cursor FOR UPDATE`)
+	require.NoError(t, err)
+	woken := make(chan error, 1)
+	go func() {
+		_, err := b.pool.Exec(t.Context(), sql.Query("engine/store/wake"), []int64{partition})
+		woken <- err
+	}()
+	awaitLockWait(t, b)
+	require.NoError(t, holder.Rollback(t.Context()))
+	require.NoError(t, <-woken)
+	require.Zero(t, b.stranded())
+}
+
+// A dead letter in the middle of a delivery is skipped. The messages before it stay deliverable.
+func TestADeadLetterOutOfOrderLosesNoMessage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", "m1", "m2", "m3", "m4")
+	d := b.pop(request("g", 10))
+	results := b.ack(d, queue.AckDead, d.Messages[2])
+	require.True(t, results[0].Success && results[0].DeadLettered)
+	require.False(t, results[0].LeaseReleased)
+	require.NoError(t, b.Release(t.Context(), d.LeaseID))
+	d = b.pop(request("g", 10))
+	require.Equal(t, []string{"m1", "m2"}, transactionIDs(d), "a delivery ends before a message that is skipped")
+	results = b.ack(d, queue.AckCompleted, d.Messages...)
+	require.True(t, results[1].LeaseReleased)
+	d = b.pop(request("g", 10))
+	require.Equal(t, []string{"m4"}, transactionIDs(d))
+	b.ack(d, queue.AckCompleted, d.Messages...)
+	_, ok := b.readyIn()
+	require.False(t, ok)
+	var dead int
+	b.scan(`SELECT count(*) FROM belfry.dead_letter l JOIN belfry.message m USING (partition_id, seq) WHERE m.transaction_id = 'm3'`, nil, &dead)
+	require.Equal(t, 1, dead)
+}

@@ -1,0 +1,234 @@
+package store_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// floorSetting returns the name of the session setting that holds the scan floor of the only group.
+func (b *bench) floorSetting() (setting string) {
+	b.t.Helper()
+	b.scan(`SELECT 'belfry.floor_' || id FROM belfry.consumer_group`, nil, &setting)
+	return setting
+}
+
+// outdateHeld opens a snapshot until the test ends and writes versions that it keeps. Then it
+// makes all cursors due now.
+func (b *bench) outdateHeld() {
+	b.t.Helper()
+	b.keepStatistics()
+	holder := b.begin(b.connect())
+	_, err := holder.Exec(b.t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM belfry.cursor`)
+	require.NoError(b.t, err)
+	b.outdate(bursts * versions)
+	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
+}
+
+// outdateUntilSlow calls outdateHeld and writes more versions until a scan is slow enough to save
+// a floor, also on a fast machine.
+func (b *bench) outdateUntilSlow() {
+	b.t.Helper()
+	b.outdateHeld()
+	conn := b.connect()
+	for scans := 0; scans < 50; scans++ {
+		var slow bool
+		tx := b.begin(conn)
+		require.Len(b.t, b.sqlPop(tx, "g", 1, 1), 1)
+		require.NoError(b.t, tx.QueryRow(b.t.Context(), `SELECT coalesce(to_timestamp(split_part(nullif(current_setting($1, true), ''), '/', 2)::bigint / 1e6)
+			> clock_timestamp() + interval '60 ms', false)`, b.floorSetting()).Scan(&slow))
+		require.NoError(b.t, tx.Rollback(b.t.Context()))
+		switch {
+		case scans == 0: // the first scan of a session is always slow
+		case slow:
+			return
+		default:
+			b.outdate(bursts * versions)
+			b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
+		}
+	}
+	require.Fail(b.t, "no scan is slow enough for a floor")
+}
+
+// A held snapshot keeps all old versions. The first pop reads them all and saves a floor. With
+// the floor, the next pops do not read them, even if other sessions have locked the first cursors.
+// An ack and settle_drained do not read them either.
+func TestSQLConsumersDoNotReadOldVersions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	for _, partition := range numbered("p", 20) {
+		b.push(partition, "m1", "m2")
+	}
+	b.outdateHeld()
+	rival := b.begin(b.connect())
+	_, err := rival.Exec(t.Context(), `SELECT 1 FROM belfry.cursor WHERE partition_id IN (
+		SELECT partition_id FROM belfry.cursor ORDER BY ready_at LIMIT 3) FOR UPDATE`)
+	require.NoError(t, err)
+	tx := b.begin(b.connect())
+	const pop = `SELECT lease FROM belfry.pop('q', 'g')`
+	require.Greater(t, b.buffers(tx, pop), walked, "the old versions are there")
+	_, err = tx.Exec(t.Context(), `SELECT set_config($1, regexp_replace(current_setting($1), '\d+$',
+		(extract(epoch FROM clock_timestamp() + interval '9 s') * 1000000)::bigint::text), false)`, b.floorSetting())
+	require.NoError(t, err)
+	require.Less(t, b.buffers(tx, pop), most, "a pop with a floor")
+	// The lookup of the partition by its name reads old versions of the partition.
+	require.Less(t, b.buffers(tx, `SELECT lease FROM belfry.pop('q', 'g', partition => 'p7')`), walked, "a pop from one partition")
+	popped := b.sqlPop(tx, "g", 3, 2)
+	require.Len(t, popped, 3)
+	b.buffers(tx, `SELECT belfry.ack($1, status => 'retry')`, popped[0].Lease) // reads the catalog
+	require.Less(t, b.buffers(tx, `SELECT belfry.ack($1)`, popped[len(popped)-1].Lease), walked, "an ack")
+	var partition, group int64
+	b.scan(`SELECT max(partition_id), max(group_id) FROM belfry.cursor`, nil, &partition, &group)
+	require.Less(t, b.buffers(tx, `SELECT belfry.settle_drained($1, $2)`, []int64{partition}, []int64{group}), walked, "settle_drained")
+}
+
+// If the newest version of a cursor is locked or not due, neither a claim from that partition nor
+// settle_drained reads the older versions, whatever the statistics say.
+func TestOnlyTheNewestVersionOfACursorIsRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	for _, partition := range numbered("p", 20) {
+		b.push(partition, "m") // rows share pages
+	}
+	b.outdateHeld()
+	var partitions []int64
+	var group int64
+	b.scan(`SELECT array_agg(partition_id ORDER BY partition_id), min(group_id) FROM belfry.cursor`, nil, &partitions, &group)
+	held := partitions[1]
+	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() + interval '1 h' WHERE partition_id = $1`, partitions[2])
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL WHERE partition_id = $1`, partitions[3])
+	rival := b.begin(b.connect())
+	_, err := rival.Exec(t.Context(), `SELECT 1 FROM belfry.cursor WHERE partition_id = $1 FOR UPDATE`, held)
+	require.NoError(t, err)
+	conn, err := b.pool.Acquire(t.Context()) // with the settings of the server
+	require.NoError(t, err)
+	defer conn.Release()
+	once := func(statement string, args []any) (buffers int) {
+		tx := b.begin(conn.Conn())
+		defer func() { require.NoError(t, tx.Rollback(t.Context())) }()
+		return b.buffers(tx, statement, args...)
+	}
+	// A call reads the catalog if it is the first or follows an ANALYZE.
+	touched := func(statement string, args ...any) (buffers int) {
+		return min(once(statement, args), once(statement, args))
+	}
+	claim := func(partition int64) int {
+		return touched(sql.Query("engine/store/claim"), group, partition, 1, 1, [16]byte(queue.NewID()), nil, nil, false, b.epoch(), nil, true)
+	}
+	settle := func(partition int64) int {
+		return touched(sql.Query("engine/store/settle_drained"), []int64{partition}, []int64{group})
+	}
+	for _, statistics := range []string{"old", "new"} {
+		if statistics == "new" {
+			b.exec("ANALYZE belfry.cursor")
+		}
+		for _, partition := range partitions[:4] {
+			require.Less(t, claim(partition), most, "a claim with %s statistics", statistics)
+			require.Less(t, settle(partition), most, "settle_drained with %s statistics", statistics)
+		}
+	}
+}
+
+// The floor of a session is not above the ready_at of any cursor that the scan saw. A locked
+// cursor may become free unchanged, and an empty cursor may get a message.
+func TestASQLFloorIsBelowEveryDueCursor(t *testing.T) {
+	t.Parallel()
+	for name, hidden := range map[string]func(b *bench, rival pgx.Tx){
+		"held": func(b *bench, rival pgx.Tx) {
+			_, err := rival.Exec(b.t.Context(), `SELECT 1 FROM belfry.cursor WHERE ready_at < clock_timestamp() - interval '1 min' FOR UPDATE`)
+			require.NoError(b.t, err)
+		},
+		"empty": func(b *bench, _ pgx.Tx) {
+			b.exec(`UPDATE belfry.cursor SET committed = 1 WHERE ready_at < clock_timestamp() - interval '1 min'`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.register("g")
+			for _, partition := range numbered("p", 20) {
+				b.push(partition, "m")
+			}
+			b.outdateUntilSlow()
+			b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() - interval '30 min'
+				WHERE partition_id = (SELECT min(id) FROM belfry.partition)`)
+			rival := b.begin(b.connect())
+			hidden(b, rival)
+			conn := b.connect()
+			var kept bool
+			old := b.begin(conn)
+			_, err := old.Exec(t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`)
+			require.NoError(t, err)
+			require.Len(t, b.sqlPop(old, "g", 1, 1), 1)
+			require.NoError(t, old.QueryRow(t.Context(), `SELECT coalesce(current_setting($1, true), '') <> ''`, b.floorSetting()).Scan(&kept))
+			require.False(t, kept, "a scan of an old snapshot saves no floor")
+			require.NoError(t, old.Rollback(t.Context()))
+			require.Len(t, b.sqlPop(conn, "g", 9, 9), 9)
+			require.NoError(t, conn.QueryRow(t.Context(), `SELECT to_timestamp(split_part(current_setting($1), '/', 1)::bigint / 1e6)
+				BETWEEN min(ready_at) - interval '1 ms' AND min(ready_at) FROM belfry.cursor`, b.floorSetting()).Scan(&kept))
+			require.True(t, kept, "the floor is the ready_at of the first cursor")
+		})
+	}
+}
+
+// A floor hides the cursors below it until it expires.
+func TestASQLFloorExpires(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.register("g")
+	b.push("p", "m")
+	conn := b.connect()
+	floor := func(until string) {
+		_, err := conn.Exec(t.Context(), `SELECT set_config($1, format('%s/%s', (extract(epoch FROM clock_timestamp() + interval '1 h') * 1000000)::bigint,
+			(extract(epoch FROM clock_timestamp() + $2::interval) * 1000000)::bigint), false)`, b.floorSetting(), until)
+		require.NoError(t, err)
+	}
+	floor("9 s")
+	require.Empty(t, b.sqlPop(conn, "g", 1, 1), "the floor is used")
+	for _, until := range []string{"-1 ms", "1 min"} {
+		floor(until)
+		tx := b.begin(conn)
+		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "an expired floor and a floor with an impossible expiry are ignored: %s", until)
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+	for _, text := range []string{"", "x", "1/", "99999999999999999999/99999999999999999999", "-1/5"} {
+		_, err := conn.Exec(t.Context(), `SELECT set_config($1, $2, false)`, b.floorSetting(), text)
+		require.NoError(t, err)
+		tx := b.begin(conn)
+		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "%q is not a floor", text)
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
+}
+
+// A floor lasts longer after a slower scan. A fast scan saves none.
+func TestASQLFloorLastsInProportionToItsScan(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	conn := b.connect()
+	var now time.Time
+	b.scan(`SELECT clock_timestamp()`, nil, &now)
+	for i, c := range []struct {
+		took string
+		kept time.Duration
+	}{{"2 ms", 0}, {"10 ms", 200 * time.Millisecond}, {"1 min", 10 * time.Second}} {
+		setting := fmt.Sprint("belfry.floor_", i)
+		_, err := conn.Exec(t.Context(), `SELECT belfry.save_scan_floor($1, $2, $2, $3::interval)`, setting, now, c.took)
+		require.NoError(t, err)
+		for at, within := range map[time.Time]bool{
+			now.Add(c.kept - time.Millisecond): c.kept > 0,
+			now.Add(c.kept + time.Millisecond): false,
+		} {
+			var used bool
+			require.NoError(t, conn.QueryRow(t.Context(), `SELECT belfry.load_scan_floor($1, $2) > '-infinity'`, setting, at).Scan(&used))
+			require.Equal(t, within, used, "%s, after %s", c.took, at.Sub(now))
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package store_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/belfry-mq/belfry/pkg/engine/store"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgproxy"
+)
+
+// storeBehindProxy returns a bench, a proxy to its database, and a store that connects through the proxy.
+func storeBehindProxy(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
+	t.Helper()
+	direct := newBench(t)
+	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
+	return direct, network, newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
+}
+
+// The answer of a COMMIT is lost. The store sends a transaction with pushes again and finds its
+// messages stored. The transaction is applied once, and the caller gets success.
+func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
+	t.Parallel()
+	direct, network, s := storeBehindProxy(t)
+	direct.push("p", "1", "2", "3")
+	direct.push("out", "before")
+	for _, name := range []string{"named", ""} {
+		req := request("g", 1)
+		req.Partition = ptr("p")
+		d := direct.pop(req)
+		network.CutCommit.Store(true)
+		result, err := s.Transact(t.Context(), transaction(item("out", name), unfenced(d, queue.AckCompleted, d.Messages...), d.LeaseID))
+		require.NoError(t, err)
+		require.False(t, network.CutCommit.Load(), "the answer was lost")
+		require.True(t, result.Applied, result.Error)
+		require.True(t, result.Operations[1].Ack.LeaseReleased)
+		var stored int
+		direct.scan(`SELECT count(*) FROM belfry.message WHERE id = $1`, []any{[16]byte(result.Operations[0].Push.MessageID)}, &stored)
+		require.Equal(t, 1, stored)
+	}
+	var all int
+	direct.scan(`SELECT count(*) FROM belfry.message`, nil, &all)
+	require.Equal(t, 6, all)
+	var committed int
+	direct.scan(`SELECT c.committed FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'p'`, nil, &committed)
+	require.Equal(t, 2, committed)
+}
+
+// Without a push the store cannot find out whether the transaction was applied. The caller gets
+// CodeUnavailable, and the transaction is not applied twice.
+func TestATransactionOfAcksIsUnavailableAfterALostCommit(t *testing.T) {
+	t.Parallel()
+	direct, network, s := storeBehindProxy(t)
+	direct.push("p", "1", "2")
+	d := direct.pop(request("g", 1))
+	fenced, open := transaction(unfenced(d, queue.AckCompleted, d.Messages...), d.LeaseID), transaction(unfenced(d, queue.AckCompleted, d.Messages...))
+	network.CutCommit.Store(true)
+	_, err := s.Transact(t.Context(), fenced)
+	var unavailable *queue.Error
+	require.ErrorAs(t, err, &unavailable)
+	require.Equal(t, queue.CodeUnavailable, unavailable.Code)
+	again, err := s.Transact(t.Context(), fenced)
+	require.NoError(t, err)
+	require.False(t, again.Applied, "the first try ended the lease")
+	require.True(t, direct.applied(open).Operations[0].Ack.Success, "an ack of a done message succeeds")
+	require.Equal(t, []string{"2"}, transactionIDs(direct.pop(request("g", 10))))
+}
+
+// A client that missed the answer may send the transaction again, to any instance.
+func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
+	b.push("p", "1", "2", "3")
+	d := b.pop(request("g", 2))
+	tx := func(payload string) *queue.Transaction {
+		out := item("out", "a")
+		out.Payload = []byte(payload)
+		return transaction(unfenced(d, queue.AckCompleted, d.Messages[0]), unfenced(d, queue.AckDead, d.Messages[1]), out, item("out", ""), d.LeaseID)
+	}
+	first := b.applied(tx(`{"n":1}`))
+	for _, s := range []*store.Store{b.Store, other} {
+		again, err := s.Transact(t.Context(), tx(`{"n":1}`))
+		require.NoError(t, err)
+		require.True(t, again.Applied, again.Error)
+		require.Equal(t, first.Operations[2].Push, again.Operations[2].Push, "the result names the first message")
+		require.True(t, again.Operations[0].Ack.Success)
+		require.True(t, again.Operations[1].Ack.DeadLettered)
+		require.True(t, again.Operations[3].Push.MessageID.IsZero(), "the message without a transaction id is stored, but cannot be identified")
+	}
+	another := b.transact(tx(`{"n":2}`))
+	require.False(t, another.Applied)
+	require.Equal(t, `Duplicate transactionId "a" in queue "q", partition "out"`, another.Operations[2].Error)
+	var stored int
+	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
+	require.Equal(t, 5, stored)
+}
+
+// Concurrent copies of one transaction are applied once.
+func TestConcurrentCopiesOfATransactionAreAppliedOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
+	b.push("p", "1", "2")
+	d := b.pop(request("g", 1))
+	tx := transaction(unfenced(d, queue.AckCompleted, d.Messages...), item("out", "a"), d.LeaseID)
+	ids := make([]queue.ID, 20)
+	var work errgroup.Group
+	for i := range ids {
+		work.Go(func() error {
+			result, err := []*store.Store{b.Store, other}[i%2].Transact(t.Context(), tx)
+			if err == nil && !result.Applied {
+				err = fmt.Errorf("refused: %s", result.Error)
+			}
+			if err == nil {
+				ids[i] = result.Operations[1].Push.MessageID
+			}
+			return err
+		})
+	}
+	require.NoError(t, work.Wait())
+	for _, id := range ids {
+		require.Equal(t, ids[0], id)
+	}
+}
+
+// A transaction that waits for a partition has not locked a cursor yet.
+func TestTransactionsLockPartitionsFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("held", "1", "2")
+	d := b.pop(request("g", 2))
+	release := b.lockRows(holdPartition)
+	done := b.beginTransact(transaction(unfenced(d, queue.AckCompleted, d.Messages...), item("held", "3")))
+	awaitLockWait(t, b)
+	var free int
+	b.scan(`SELECT count(*) FROM (SELECT 1 FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`, nil, &free)
+	require.Equal(t, 1, free)
+	release()
+	got := <-done
+	require.NoError(t, got.err)
+	require.True(t, got.result.Applied, got.result.Error)
+}
+
+// Transactions that move messages among partitions in any order race each other, pushes, acks and
+// pops. No deadlock occurs, no cursor is stranded, and no message is lost or duplicated.
+func TestRacingTransactionsStrandNoCursor(t *testing.T) {
+	t.Parallel()
+	const messages, hops, partitions, workers = 60, 12, 4, 6
+	b := newBench(t)
+	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
+	b.register("g", "side")
+	var arrived atomic.Int64
+	var mu sync.Mutex
+	ends := map[string]int{}
+	work, ctx := errgroup.WithContext(t.Context())
+	work.Go(func() error {
+		for n := range messages {
+			if _, err := b.Push(ctx, []queue.PushItem{item(fmt.Sprint("p", rand.IntN(partitions)), fmt.Sprintf("%d-0", n))}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	work.Go(func() error { // another group, so that acks and autoAck pops touch other cursors of the same partitions
+		return drain(ctx, b, "side", false, func(int) bool { return arrived.Load() >= messages })
+	})
+	for worker := range workers {
+		s := []*store.Store{b.Store, other}[worker%2]
+		work.Go(func() error {
+			for arrived.Load() < messages {
+				req := request("g", 1+rand.IntN(4))
+				req.Partitions = 1 + rand.IntN(partitions)
+				d, err := s.Pop(ctx, req)
+				if err != nil {
+					return err
+				}
+				if len(d.Messages) == 0 {
+					continue
+				}
+				var parts []any
+				ended := []string{}
+				for _, m := range d.Messages {
+					var n, hop int
+					if _, err := fmt.Sscanf(m.TransactionID, "%d-%d", &n, &hop); err != nil {
+						return err
+					}
+					parts = append(parts, unfenced(d, queue.AckCompleted, m))
+					if hop < hops {
+						parts = append(parts, item(fmt.Sprint("p", rand.IntN(partitions)), fmt.Sprintf("%d-%d", n, hop+1)))
+					} else {
+						ended = append(ended, fmt.Sprint(n))
+					}
+				}
+				rand.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+				result, err := s.Transact(ctx, transaction(append(parts, d.LeaseID)...))
+				if err != nil {
+					return err
+				}
+				if !result.Applied {
+					return fmt.Errorf("refused: %s", result.Error)
+				}
+				mu.Lock()
+				for _, n := range ended {
+					ends[n]++
+				}
+				mu.Unlock()
+				arrived.Add(int64(len(ended)))
+			}
+			return nil
+		})
+	}
+	require.NoError(t, work.Wait())
+	require.Len(t, ends, messages)
+	var stored int
+	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
+	require.Equal(t, messages*(hops+1), stored)
+	require.Zero(t, b.stranded())
+	require.Zero(t, b.deadlocks())
+	require.Empty(t, b.pop(request("g", 1)).Messages)
+}

@@ -1,0 +1,78 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+const (
+	// historyInterval is the time between two runs of the job history.
+	historyInterval = time.Hour
+	// historyBatch is how many rows of the history one transaction deletes at most.
+	historyBatch = 5000
+)
+
+// HistoryStage says that rows of the history that are older than Age stand for To minutes. Younger ones stand
+// for From minutes.
+type HistoryStage struct {
+	Age      time.Duration
+	From, To int
+}
+
+// HistoryStages are in the order of age. An age is somewhat more than a dashboard shows with the smaller rows.
+var HistoryStages = []HistoryStage{
+	{6*time.Hour + 30*time.Minute, 1, 15}, {26 * time.Hour, 15, 60}, {8 * 24 * time.Hour, 60, 360},
+}
+
+var (
+	sqlHistoryRollup = sql.Query("engine/sweep/history_rollup")
+	sqlHistoryTrim   = sql.Query("engine/sweep/history_trim")
+)
+
+func (s *Sweeper) history() job {
+	return job{name: jobHistory, interval: historyInterval, run: s.sweepHistory}
+}
+
+// sweepHistory deletes the rows that are older than HistoryRetention, and adds up old rows.
+func (s *Sweeper) sweepHistory(ctx context.Context, l *jobLease) error {
+	var steps []func(context.Context) (more bool, err error)
+	if s.cfg.HistoryRetention > 0 {
+		steps = append(steps, s.trimHistory)
+	}
+	for _, stage := range HistoryStages {
+		steps = append(steps, func(ctx context.Context) (bool, error) { return s.rollUpHistory(ctx, stage) })
+	}
+	for _, step := range steps {
+		if err := s.inBatches(ctx, l, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rollUpHistory replaces the rows of one instance in the time of one new row.
+func (s *Sweeper) rollUpHistory(ctx context.Context, stage HistoryStage) (more bool, err error) {
+	err = s.pool.ScanRow(ctx, []any{nil, nil}, sqlHistoryRollup, stage.Age.Seconds(), int32(stage.From), int32(stage.To))
+	if postgres.IsNoRows(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("rolling up the history: %w", err)
+	}
+	return true, nil
+}
+
+func (s *Sweeper) trimHistory(ctx context.Context) (more bool, err error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	var queues, instances int64
+	err = s.pool.QueryRow(ctx, sqlHistoryTrim, s.cfg.HistoryRetention.Seconds(), int64(historyBatch)).Scan(&queues, &instances)
+	if err != nil {
+		return false, fmt.Errorf("deleting old rows of the history: %w", err)
+	}
+	return max(queues, instances) == historyBatch, nil
+}

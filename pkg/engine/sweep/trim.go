@@ -1,0 +1,205 @@
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+const (
+	// maxSteps is how many steps share a round trip. Each step is a transaction of its own.
+	maxSteps = 10
+	// targetRoundTrip is the duration to which the number of steps per round trip adapts. A request
+	// waits for the locks of a sweep about that long at most.
+	targetRoundTrip = 20 * time.Millisecond
+)
+
+var (
+	sqlQueues      = sql.Query("engine/sweep/queues")
+	sqlFind        = sql.Query("engine/sweep/find")
+	sqlDeadLetters = sql.Query("engine/sweep/dead_letters")
+)
+
+// trimJob completes j as a job that trims the logs of the queues that need it.
+func (s *Sweeper) trimJob(j job) job {
+	var queues []sweptQueue
+	j.needed = func(ctx context.Context) (bool, error) {
+		var err error
+		queues, err = postgres.Collect(ctx, s.pool, sqlQueues, pgx.RowToStructByPos[sweptQueue], j.evict,
+			s.cfg.CompletedRetention > 0 || s.cfg.DeadLetterRetention > 0)
+		if err != nil {
+			err = fmt.Errorf("listing queues: %w", err)
+		}
+		return len(queues) > 0, err
+	}
+	j.run = func(ctx context.Context, l *jobLease) error {
+		for _, q := range queues {
+			if err := s.trimQueue(ctx, j, l, q); err != nil {
+				return fmt.Errorf("sweeping queue %q: %w", q.Name, err)
+			}
+		}
+		return nil
+	}
+	return j
+}
+
+// sweptQueue is a queue that needs a job.
+type sweptQueue struct {
+	ID   int64
+	Name string
+	// ByDefault: the queue has no options of its own, so CompletedRetention and DeadLetterRetention apply.
+	ByDefault bool
+}
+
+// trimQueue trims the partitions of a queue page by page. Without options of its own, its old dead letters are deleted
+// before, so that the same sweep finds their messages.
+func (s *Sweeper) trimQueue(ctx context.Context, j job, l *jobLease, q sweptQueue) error {
+	if q.ByDefault && s.cfg.DeadLetterRetention > 0 {
+		err := s.inBatches(ctx, l, func(ctx context.Context) (bool, error) { return s.deleteDeadLetters(ctx, j, q) })
+		if err != nil {
+			return err
+		}
+	}
+	if q.ByDefault && s.cfg.CompletedRetention == 0 {
+		return nil
+	}
+	// A page begins with the last partition of the page before. That partition is searched twice,
+	// and any name may follow it.
+	for from := ""; ; {
+		began := time.Now()
+		found, err := s.find(ctx, j, q, from)
+		if err != nil {
+			return err
+		}
+		s.metrics.backlog.WithLabelValues(j.name).Set(float64(len(found.steps)))
+		if err := s.trimAll(ctx, j, l, found.steps); err != nil {
+			return err
+		}
+		if found.searched < pageSize || found.last == from {
+			return nil
+		}
+		from = found.last
+		if len(found.steps) == 0 {
+			if err := s.pause(ctx, time.Since(began)); err != nil {
+				return err
+			}
+		}
+		if err := l.renew(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// deleteDeadLetters deletes a batch of the old dead letters of a queue.
+func (s *Sweeper) deleteDeadLetters(ctx context.Context, j job, q sweptQueue) (more bool, err error) {
+	ctx, cancel := s.pool.Bounded(ctx)
+	defer cancel()
+	tag, err := s.pool.Exec(ctx, sqlDeadLetters, q.ID, s.cfg.DeadLetterRetention.Seconds(), j.batch)
+	if err != nil {
+		return false, fmt.Errorf("deleting old dead letters: %w", err)
+	}
+	return tag.RowsAffected() == j.batch, nil
+}
+
+// completedSeconds is completedRetentionSeconds of queues without options of their own.
+func (s *Sweeper) completedSeconds() int64 { return int64(s.cfg.CompletedRetention.Seconds()) }
+
+// step is one call of the SQL function that trims a partition.
+type step struct {
+	queue     sweptQueue
+	partition int64
+	// above is NULL for a step in the part of the log that is not swept yet. Otherwise the step looks
+	// again at messages that an earlier sweep kept, above this seq.
+	above pgtype.Int8
+}
+
+// foundPage is the result of find.
+type foundPage struct {
+	// searched is the number of partitions of the page, last the name of the last one.
+	searched int
+	last     string
+	steps    []step
+}
+
+// find searches a page of partitions, from a name on, and returns the steps to take.
+func (s *Sweeper) find(ctx context.Context, j job, q sweptQueue, from string) (found foundPage, err error) {
+	// kept are partitions in which an earlier sweep kept a message for a dead letter.
+	var work, kept []int64
+	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, q.ID, from, int64(pageSize), j.evict, s.completedSeconds())
+	if err != nil && !postgres.IsNoRows(err) {
+		return found, fmt.Errorf("finding partitions from %q on: %w", from, err)
+	}
+	for _, partition := range work {
+		found.steps = append(found.steps, step{queue: q, partition: partition})
+	}
+	for _, partition := range kept {
+		found.steps = append(found.steps, step{queue: q, partition: partition, above: pgtype.Int8{Valid: true}})
+	}
+	return found, nil
+}
+
+// trimAll takes steps until none is left.
+func (s *Sweeper) trimAll(ctx context.Context, j job, l *jobLease, todo []step) error {
+	for n := 1; len(todo) > 0; {
+		began := time.Now()
+		now := todo[:min(n, len(todo))]
+		again, err := s.trim(ctx, j, now)
+		if err != nil && !postgres.ConnectionLost(err) {
+			again, err = s.trimEach(ctx, j, now)
+		}
+		if err != nil {
+			return err
+		}
+		// A partition with more to trim continues after the others.
+		todo = append(todo[len(now):], again...)
+		s.metrics.backlog.WithLabelValues(j.name).Set(float64(len(todo)))
+		if err := l.renew(ctx); err != nil {
+			return err
+		}
+		worked := time.Since(began)
+		n = nextBatchSize(n, worked)
+		if err := s.pause(ctx, worked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trimEach takes steps one by one. It logs and leaves out a partition that fails, so that the others
+// are trimmed. It returns an error only if the connection is lost.
+func (s *Sweeper) trimEach(ctx context.Context, j job, now []step) (again []step, err error) {
+	for i := range now {
+		more, err := s.trim(ctx, j, now[i:i+1])
+		if err != nil && postgres.ConnectionLost(err) {
+			return nil, err
+		}
+		if err != nil {
+			s.metrics.failures.WithLabelValues(j.name).Inc()
+			s.log.Warn("a partition could not be swept; the sweep continued with the others", zap.String("job", j.name),
+				zap.Int64("partition_id", now[i].partition), zap.Error(err))
+			continue
+		}
+		again = append(again, more...)
+	}
+	return again, nil
+}
+
+// nextBatchSize returns how many steps the next round trip takes, after n steps took the given time.
+// Steps that delete many messages share a round trip with few others.
+func nextBatchSize(n int, took time.Duration) int {
+	switch {
+	case took > targetRoundTrip:
+		return max(1, n/2)
+	case took < targetRoundTrip/2:
+		return min(2*n, maxSteps)
+	default:
+		return n
+	}
+}

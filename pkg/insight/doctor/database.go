@@ -1,0 +1,268 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/postgres/listen"
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// The versions of Postgres that are tested.
+const (
+	oldestPostgres = 140000
+	newestPostgres = 189999
+)
+
+const (
+	// channel is the channel of the notification that a doctor sends to itself.
+	channel = "belfry_doctor"
+	// hearTimeout is how long it may take to arrive.
+	hearTimeout = 3 * time.Second
+	// maxTransactionAge warns long before Postgres stops writing, at about two billion.
+	maxTransactionAge = 1_000_000_000
+)
+
+var (
+	sqlClock  = sql.Query("insight/doctor/clock")
+	sqlNotify = sql.Query("insight/doctor/notify")
+	sqlRights = sql.Query("insight/doctor/rights")
+	sqlClosed = sql.Query("insight/doctor/closed")
+)
+
+// databaseChecks examine how the program reaches the database, and whether the database suits.
+var databaseChecks = []check{
+	{"database_connection", "Belfry keeps everything in the database.", checkConnection},
+	{"postgres_version", "Belfry is tested with Postgres 14 to 18, and writes only to a primary.", judged(judgeVersion)},
+	{"schema_version", "A server works only with the schema that it was built for.", checkSchema},
+	{"role_rights", "A statement without its right fails, and with it the request.", checkRights},
+	{"pooler_mode", "LISTEN, migrations and the sequencer need sessions of their own, which a pooler in transaction mode does not give.", checkPooler},
+	{"listen", "An instance that hears no notifications finds messages of the others only by timer.", checkListen},
+	{"notification_queue", "When the queue is full, no transaction with a notification can commit.", judged(judgeNotifications)},
+	{"clock_difference", "The database decides what is due and the server how long a request waits and whether a token is valid.", checkClock},
+	{"transaction_ids", "Without vacuum, Postgres runs out of transaction ids and stops writing.", judged(judgeTransactionIDs)},
+}
+
+func checkConnection(_ context.Context, e *exam) outcome {
+	if e.connectErr != nil {
+		return wrong("The database cannot be reached: %v.", e.connectErr).advise(
+			"Check that Postgres runs, that database.url (and database.listen_url) are right, and that it accepts connections (max_connections, pg_hba.conf).")
+	}
+	return fine("Connected in %s.", e.took.Round(time.Millisecond))
+}
+
+func judgeVersion(_ *exam, f *facts) outcome {
+	switch {
+	case f.standby:
+		return wrong("The server is a standby, which accepts no writes.").advise("Point database.url at the primary, or add target_session_attrs=read-write to it.")
+	case f.version < oldestPostgres:
+		return wrong("Postgres is version %s.", f.versionText).advise("Upgrade Postgres to version 14 or later.")
+	case f.version > newestPostgres:
+		return warning("Postgres is version %s, with which Belfry was not tested.", f.versionText).advise("Read the changelog of Belfry for a version that supports it.")
+	}
+	return fine("Postgres is version %s and a primary.", f.versionText)
+}
+
+func checkSchema(ctx context.Context, e *exam) outcome {
+	if e.connectErr != nil {
+		return failed(e.connectErr)
+	}
+	if e.pooled {
+		return unknown("The schema is read without a pooler in transaction mode only: see pooler_mode.")
+	}
+	status, err := migrate.New(migrate.Config{URL: e.URL.Reveal()}, nil).Status(ctx)
+	var locked *migrate.LockedError
+	switch {
+	case err != nil:
+		return failed(err)
+	case errors.As(status.Problem, &locked):
+		return warning("The schema is being migrated: %v.", status.Problem).advise("Wait until the migration has ended, then check again.")
+	case status.Problem != nil:
+		return wrong("The schema does not fit this program: %v.", status.Problem).advise("belfry migrate status", "belfry migrate plan", "belfry migrate up")
+	}
+	return fine("The schema has version %d, as this program needs.", status.Version)
+}
+
+func checkRights(ctx context.Context, e *exam) outcome {
+	missing, err := collect(ctx, e, sqlRights, pgx.RowTo[string])
+	if err != nil {
+		return failed(err)
+	}
+	if len(missing) == 0 {
+		return checkRoles(ctx, e)
+	}
+	o := wrong("The role %q lacks %s.", e.facts.role, strings.Join(missing, ", "))
+	role := pgx.Identifier{e.facts.role}.Sanitize()
+	for _, right := range missing {
+		o = o.advise("GRANT " + right + " TO " + role + ";")
+	}
+	return o
+}
+
+// checkRoles examines the roles of members, when the own role has every right.
+func checkRoles(ctx context.Context, e *exam) outcome {
+	type closed struct{ What, Mend string }
+	found, err := collect(ctx, e, sqlClosed, pgx.RowToStructByPos[closed])
+	if err != nil {
+		return failed(err)
+	}
+	if len(found) == 0 {
+		return fine("The role %q has every right on the schema belfry, and the roles of members have theirs.", e.facts.role)
+	}
+	whats := make([]string, len(found))
+	for i, one := range found {
+		whats[i] = one.What
+	}
+	o := wrong("A setting of the database closes what members need: %s.", strings.Join(whats, ", "))
+	for _, one := range found {
+		o = o.advise(one.Mend)
+	}
+	return o
+}
+
+func checkPooler(ctx context.Context, e *exam) outcome {
+	const remedy = "Set database.listen_url to a URL that reaches Postgres directly, or through a pool in session mode."
+	switch {
+	case e.pooledErr != nil:
+		return failed(e.pooledErr)
+	case e.pooled:
+		return wrong("The direct URL leads through a pooler in transaction mode.").advise(remedy)
+	case e.PoolURL == "" || e.PoolURL == e.URL:
+		return fine("No pooler in transaction mode is between here and Postgres.")
+	}
+	config, err := postgres.ParseURL(e.PoolURL.Reveal())
+	if err != nil {
+		return failed(err)
+	}
+	config.RuntimeParams["application_name"] = application
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return failed(err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // it only read
+	pooled, err := postgres.TransactionPooled(ctx, conn)
+	if err != nil {
+		return failed(err)
+	}
+	if pooled {
+		return fine("database.url leads through a pooler in transaction mode, and database.listen_url does not.")
+	}
+	return fine("Neither database.url nor database.listen_url leads through a pooler in transaction mode.")
+}
+
+func checkListen(ctx context.Context, e *exam) outcome {
+	o := hear(ctx, e)
+	if e.Process == nil || o.result == Wrong {
+		return o
+	}
+	state, proof := e.Process.Listener()
+	if state == string(listen.StateProven) {
+		o.found += fmt.Sprintf(" The listener of the instance heard its own notification %s ago.", proof.Round(time.Millisecond))
+		return o
+	}
+	return wrong("The listener of the instance is %s: it heard no notification of its own for %s.", state, proof.Round(time.Second)).advise(listenSteps...)
+}
+
+var listenSteps = []string{
+	"Check that database.listen_url reaches Postgres directly.",
+	"belfry waiting -o jsonpath='$.listener'",
+	"Look for the reason in the log of the instance.",
+}
+
+// hear sends a notification and waits for it.
+func hear(ctx context.Context, e *exam) outcome {
+	if e.pooledErr != nil {
+		return failed(e.pooledErr)
+	}
+	if e.pooled {
+		return unknown("LISTEN does not work through a pooler in transaction mode: see pooler_mode.")
+	}
+	if e.session.IsClosed() {
+		return unknown("The connection was lost.")
+	}
+	ctx, cancel := context.WithTimeout(ctx, hearTimeout)
+	defer cancel()
+	text := rand.Text()
+	began := time.Now()
+	_, err := e.session.Exec(ctx, "LISTEN "+channel)
+	if err == nil {
+		_, err = e.session.Exec(ctx, sqlNotify, channel, text)
+	}
+	if err != nil {
+		return wrong("A notification could not be sent: %v.", err).advise(listenSteps...)
+	}
+	for {
+		heard, err := e.session.WaitForNotification(ctx)
+		if err != nil {
+			return wrong("A notification was sent and did not arrive within %s.", hearTimeout).advise(listenSteps...)
+		}
+		if heard.Payload == text {
+			break
+		}
+	}
+	took := time.Since(began)
+	if _, err := e.session.Exec(ctx, "UNLISTEN "+channel); err != nil {
+		return failed(err)
+	}
+	return fine("A notification arrived within %s.", took.Round(10*time.Microsecond))
+}
+
+func judgeNotifications(_ *exam, f *facts) outcome {
+	used := 100 * f.notificationQueue
+	steps := []string{
+		"SELECT pid, usename, application_name, state, xact_start FROM pg_stat_activity WHERE xact_start IS NOT NULL ORDER BY xact_start LIMIT 5;",
+		"End the session that listens and is in the oldest transaction: SELECT pg_terminate_backend(PID);",
+	}
+	switch {
+	case used >= 50:
+		return wrong("The notification queue of Postgres is %.0f %% full.", used).advise(steps...)
+	case used >= 10:
+		return warning("The notification queue of Postgres is %.0f %% full.", used).advise(steps...)
+	}
+	return fine("The notification queue of Postgres is %.1f %% full.", used)
+}
+
+// checkClock compares the clocks. The difference is known to half of the time that the question took.
+func checkClock(ctx context.Context, e *exam) outcome {
+	var database, before, after time.Time
+	err := e.query(ctx, func(tx pgx.Tx) error {
+		before = e.Now()
+		err := tx.QueryRow(ctx, sqlClock).Scan(&database)
+		after = e.Now()
+		return err
+	})
+	if err != nil {
+		return failed(err)
+	}
+	half := after.Sub(before) / 2
+	ahead := database.Sub(before.Add(half))
+	off := max(ahead.Abs()-half, 0)
+	found := fmt.Sprintf("The clock of the database is %s %s the clock of this program.", ahead.Abs().Round(time.Millisecond), map[bool]string{true: "behind", false: "ahead of"}[ahead < 0])
+	steps := []string{"timedatectl status", "chronyc tracking", "Let both machines take the time from the same NTP servers."}
+	switch {
+	case off >= 2*e.Limits.Clock:
+		return outcome{result: Wrong, found: found}.advise(steps...)
+	case off >= e.Limits.Clock:
+		return outcome{result: Warning, found: found}.advise(steps...)
+	}
+	return fine("The clocks of the database and this program differ by %s.", ahead.Abs().Round(time.Millisecond))
+}
+
+func judgeTransactionIDs(_ *exam, f *facts) outcome {
+	if f.transactionAge < maxTransactionAge {
+		return fine("The oldest transaction id is %d transactions old.", f.transactionAge)
+	}
+	o := warning("The oldest transaction id is %d transactions old; at about 2,000,000,000 Postgres stops writing.", f.transactionAge)
+	if f.transactionAge > maxTransactionAge+maxTransactionAge/2 {
+		o.result = Wrong
+	}
+	return o.advise("See held_snapshot and replication_slots: they stop vacuum.", "VACUUM (FREEZE, VERBOSE);")
+}

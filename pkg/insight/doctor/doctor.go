@@ -1,0 +1,108 @@
+package doctor
+
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/secret"
+)
+
+// runTimeout bounds all checks together, checkTimeout one of them.
+const (
+	runTimeout   = 60 * time.Second
+	checkTimeout = 10 * time.Second
+)
+
+// Limits are the bounds from which on a check complains.
+type Limits struct {
+	// Transaction is how long a transaction may be open.
+	Transaction time.Duration
+	// Clock is how far the clocks of the program and the database may differ.
+	Clock time.Duration
+	// InboxAge is how long a committed row may wait in the inbox.
+	InboxAge time.Duration
+	// GroupAge is how old a ready message may be in a queue without maxWaitTimeSeconds.
+	GroupAge time.Duration
+	// CompletedRows is how many messages that every group has passed a queue may keep for ever.
+	CompletedRows int64
+}
+
+// DefaultLimits returns the bounds that docs/runbook.md names.
+func DefaultLimits() Limits {
+	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, GroupAge: time.Hour, CompletedRows: 100_000}
+}
+
+// Config says what is examined.
+type Config struct {
+	// URL leads directly to Postgres. PoolURL is database.url, which may lead through a pooler.
+	URL, PoolURL secret.Secret
+	// PerInstance is how many connections an instance may take.
+	PerInstance int64
+	// Sealer has the encryption keys of the program.
+	Sealer *seal.Sealer
+	// Retention is retention.completed of the program.
+	Retention time.Duration
+	// Version is the version of the program.
+	Version string
+	// Process is the server, or nil.
+	Process *Process
+	// NoServer says why Process is nil. ServerWanted: the user named a server that should answer.
+	NoServer     string
+	ServerWanted bool
+	// Now is the clock of the program.
+	Now    func() time.Time
+	Limits Limits
+}
+
+// Doctor runs the checks. It is safe for concurrent use: each run has its own connection.
+type Doctor struct{ cfg Config }
+
+// New returns a Doctor.
+func New(cfg Config) *Doctor { return &Doctor{cfg: cfg} }
+
+// check is one check. run returns its outcome; it may use the session of the examination.
+type check struct {
+	code, why string
+	run       func(ctx context.Context, e *exam) outcome
+}
+
+// checks are all checks, in the order of the report.
+var checks = [][]check{databaseChecks, sessionChecks, storageChecks, queueChecks, processChecks}
+
+// Codes returns the codes of all checks.
+func Codes() (codes []string) {
+	for _, some := range checks {
+		for _, c := range some {
+			codes = append(codes, c.code)
+		}
+	}
+	return codes
+}
+
+// Run makes all checks. It blocks for at most a minute. If ctx ends, the remaining checks are Unknown.
+func (d *Doctor) Run(ctx context.Context) Report {
+	ctx, cancel := context.WithTimeout(ctx, runTimeout)
+	defer cancel()
+	e := &exam{Config: d.cfg}
+	defer e.close(ctx)
+	e.read(ctx)
+	report := Report{At: d.cfg.Now().UTC(), Version: d.cfg.Version, Healthy: true, Checks: []Finding{}}
+	for _, some := range checks {
+		for _, c := range some {
+			report.add(c.examine(ctx, e))
+		}
+	}
+	return report
+}
+
+// examine runs the check with its time limit.
+func (c check) examine(ctx context.Context, e *exam) Finding {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	o := c.run(ctx, e)
+	if o.do == nil {
+		o.do = []string{}
+	}
+	return Finding{Code: c.code, Result: o.result, Found: o.found, Why: c.why, Do: o.do, Runbook: Runbook + "#" + c.code}
+}

@@ -1,0 +1,241 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/sql"
+)
+
+const (
+	// manyDead is how many dead rows a table may have before their share counts.
+	manyDead = 500_000
+	// lateVacuum is how long such a table may go without a vacuum.
+	lateVacuum = 10 * time.Minute
+	// minFree is how much room a disk should have, in bytes and in percent.
+	minFree, minFreePercent = 2 << 30, 10
+)
+
+var (
+	sqlTables    = sql.Query("insight/doctor/tables")
+	sqlCompleted = sql.Query("insight/doctor/completed")
+)
+
+// storageChecks examine how the database stores.
+var storageChecks = []check{
+	{"lossy_settings", "With these settings a crash or a power cut loses acknowledged messages, or damages the database.", checkLossy},
+	{"autovacuum", "Without autovacuum the tables of Belfry grow and its statements slow down.", checkAutovacuum},
+	{"dead_rows", "Dead rows that stay make reads slower and tables larger.", checkDeadRows},
+	{"completed_rows", "Messages that every group has passed take room until a sweep deletes them.", checkCompleted},
+	{"disk_room", "A full disk stops Postgres.", checkDisk},
+}
+
+// table is a table of Belfry. vacuumed are the seconds since the last vacuum, 0 if there was none.
+type table struct {
+	name                    string
+	unlogged, autovacuumOff bool
+	live, dead              int64
+	vacuumed                zeronull.Float8
+}
+
+func readTable(row pgx.CollectableRow) (t table, err error) {
+	return t, row.Scan(&t.name, &t.unlogged, &t.autovacuumOff, &t.live, &t.dead, &t.vacuumed)
+}
+
+// named returns the names of the tables that match.
+func named(ctx context.Context, e *exam, match func(t *table) string) ([]string, error) {
+	if e.factsErr != nil {
+		return nil, e.factsErr
+	}
+	tables, err := collect(ctx, e, sqlTables, readTable)
+	var names []string
+	for i := range tables {
+		if name := match(&tables[i]); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+func checkLossy(ctx context.Context, e *exam) outcome {
+	unlogged, err := named(ctx, e, func(t *table) string {
+		if t.unlogged {
+			return "belfry." + t.name
+		}
+		return ""
+	})
+	if err != nil {
+		return failed(err)
+	}
+	var found, steps []string
+	for _, s := range []struct {
+		name string
+		on   bool
+	}{{"fsync", e.facts.fsync}, {"full_page_writes", e.facts.fullPageWrites}} {
+		if !s.on {
+			found = append(found, s.name+" is off")
+			steps = append(steps, "ALTER SYSTEM SET "+s.name+" = on; SELECT pg_reload_conf();")
+		}
+	}
+	for _, name := range unlogged {
+		found = append(found, name+" is unlogged")
+		steps = append(steps, "ALTER TABLE "+name+" SET LOGGED;")
+	}
+	if len(found) > 0 {
+		return wrong("%s.", strings.Join(found, ", ")).advise(steps...)
+	}
+	note := ""
+	if e.facts.synchronousCommit == "off" {
+		note = " synchronous_commit is off by default; the sessions of Belfry set it to on."
+	}
+	return fine("fsync and full_page_writes are on, and no table is unlogged.%s", note)
+}
+
+func checkAutovacuum(ctx context.Context, e *exam) outcome {
+	without, err := named(ctx, e, func(t *table) string {
+		if t.autovacuumOff {
+			return "belfry." + t.name
+		}
+		return ""
+	})
+	if err != nil {
+		return failed(err)
+	}
+	var found, steps []string
+	for _, s := range []struct {
+		name string
+		on   bool
+	}{{"autovacuum", e.facts.autovacuum}, {"track_counts", e.facts.trackCounts}} {
+		if !s.on {
+			found = append(found, s.name+" is off for the whole server")
+			steps = append(steps, "ALTER SYSTEM SET "+s.name+" = on; SELECT pg_reload_conf();")
+		}
+	}
+	for _, name := range without {
+		found = append(found, "it is off for "+name)
+		steps = append(steps, "ALTER TABLE "+name+" RESET (autovacuum_enabled);")
+	}
+	if len(found) > 0 {
+		return wrong("Autovacuum: %s.", strings.Join(found, ", ")).advise(steps...)
+	}
+	return fine("Autovacuum is on for all tables of Belfry.")
+}
+
+// bloat describes a table that has too many dead rows. It returns "" for other tables.
+func bloat(t *table) string {
+	recent := t.vacuumed > 0 && duration(float64(t.vacuumed)) < lateVacuum
+	if t.dead < manyDead || t.dead*5 < t.live || recent {
+		return ""
+	}
+	last := "never vacuumed"
+	if t.vacuumed > 0 {
+		last = "last vacuumed " + duration(float64(t.vacuumed)).Round(time.Second).String() + " ago"
+	}
+	return fmt.Sprintf("belfry.%s has %d dead and %d live rows and was %s", t.name, t.dead, t.live, last)
+}
+
+func checkDeadRows(ctx context.Context, e *exam) outcome {
+	bloated, err := named(ctx, e, bloat)
+	if err != nil {
+		return failed(err)
+	}
+	if len(bloated) == 0 {
+		return fine("No table of Belfry has many dead rows.")
+	}
+	return warning("%s.", strings.Join(bloated, "; ")).advise(
+		"See held_snapshot and replication_slots: they stop vacuum.", "VACUUM (VERBOSE) belfry.cursor, belfry.partition, belfry.message, belfry.inbox;",
+		"Raise autovacuum_max_workers, or lower autovacuum_vacuum_cost_delay.")
+}
+
+// completedRows are the messages of a queue that every group has passed. The statement describes the columns.
+type completedRows struct {
+	queue            string
+	stored           int64
+	age              float64
+	kept, bytesOfRow int64
+}
+
+func (c *completedRows) String() string {
+	until := "for ever"
+	if c.kept > 0 {
+		until = "for " + (time.Duration(c.kept) * time.Second).String()
+	}
+	return fmt.Sprintf("queue %q has %d (about %s), the oldest pushed %s ago, and keeps them %s",
+		c.queue, c.stored, size(c.stored*c.bytesOfRow), duration(c.age).Round(time.Second), until)
+}
+
+// checkCompleted complains about queues that keep such rows for ever, once they are many.
+func checkCompleted(ctx context.Context, e *exam) outcome {
+	queues, err := collect(ctx, e, sqlCompleted, func(row pgx.CollectableRow) (c completedRows, err error) {
+		return c, row.Scan(&c.queue, &c.stored, &c.age, &c.kept, &c.bytesOfRow)
+	}, int64(e.Retention.Seconds()))
+	if err != nil {
+		return failed(err)
+	}
+	var found, steps []string
+	result := OK
+	for i := range queues {
+		c := &queues[i]
+		found = append(found, c.String())
+		if c.kept == 0 && c.stored >= e.Limits.CompletedRows {
+			result = Warning
+			steps = append(steps, fmt.Sprintf("belfry queue configure %s --option retentionEnabled=true --option completedRetentionSeconds=604800", c.queue))
+		}
+	}
+	if len(found) == 0 {
+		return fine("No message is stored that every group has passed.")
+	}
+	o := outcome{result: result, found: "Messages that every group has passed: " + strings.Join(found, "; ") + "."}
+	if result == OK {
+		return o
+	}
+	return o.advise(append([]string{"Set retention.completed of every server, for queues without retentionEnabled."}, steps...)...)
+}
+
+// checkDisk examines the disk of the database if this machine has it. Postgres itself does not tell how
+// much room a disk has.
+func checkDisk(_ context.Context, e *exam) outcome {
+	if e.factsErr != nil {
+		return failed(e.factsErr)
+	}
+	steps := []string{"df -h", "See replication_slots: a slot may keep WAL.", "Delete old messages: set retentionSeconds and completedRetentionSeconds of the large queues.", "Make the disk larger."}
+	const elsewhere = "Postgres does not tell how much room its disk has, and the disk is not of this machine."
+	if !e.local() || e.facts.dataDirectory == "" {
+		return unknown(elsewhere).advise("Watch the disk of the database with your own tools: warn at 20 % free.")
+	}
+	free, all, err := diskRoom(e.facts.dataDirectory)
+	if _, missing := os.Stat(filepath.Join(e.facts.dataDirectory, "PG_VERSION")); err != nil || missing != nil {
+		return unknown(elsewhere).advise("Watch the disk of the database with your own tools: warn at 20 % free.")
+	}
+	return judgeRoom(e.facts.dataDirectory, free, all).advise(steps...)
+}
+
+// judgeRoom judges the room of the disk of a folder.
+func judgeRoom(folder string, free, all uint64) outcome {
+	o := fine("The disk of %s has %s free of %s.", folder, size(int64(free)), size(int64(all))) //nolint:gosec // no disk has 8 EiB
+	switch {
+	case free < minFree/4:
+		o.result = Wrong
+	case free < minFree || free*100 < all*minFreePercent && free < 16*minFree:
+		o.result = Warning
+	}
+	return o
+}
+
+// local reports whether Postgres runs on this machine.
+func (e *exam) local() bool {
+	if e.session == nil {
+		return false
+	}
+	host := e.session.Config().Host
+	ip := net.ParseIP(host)
+	return strings.HasPrefix(host, "/") || host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,149 @@
+package explain
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlFacts, sqlSearch = sql.Query("insight/explain/facts"), sql.Query("insight/explain/search")
+
+// maxSearched is how many partitions a question without one looks in. Each costs a look into an index.
+const maxSearched = 10_000
+
+// Explainer explains. It is safe for concurrent use.
+type Explainer struct {
+	pool      *postgres.Pool
+	completed time.Duration
+}
+
+// New returns an Explainer on pool. completed is how long queues without retentionEnabled keep messages that every
+// group has passed, 0 for ever (retention.completed).
+func New(pool *postgres.Pool, completed time.Duration) *Explainer {
+	return &Explainer{pool: pool, completed: completed}
+}
+
+// Question names a partition and a group, and perhaps a message. TransactionID is empty without one. An empty Partition
+// is queue.DefaultPartition, or with a TransactionID the first partition that has the message.
+type Question struct{ Queue, Partition, Group, TransactionID string }
+
+// Instance is what the facts of the database do not say.
+type Instance struct {
+	// PushMaintenance and PopMaintenance are the switches.
+	PushMaintenance, PopMaintenance bool
+	// Waiting counts the requests that wait on this instance for the partition and the group, with
+	// those by the tags of the queue.
+	Waiting func(partition, namespace, task string) int
+}
+
+// search is the result of looking for a message in all partitions of its queue.
+type search struct {
+	partitions int64    // at most maxSearched + 1
+	found      []string // the names of those that have the message
+}
+
+// Explain answers a question. Errors: CodeUnavailable.
+func (e *Explainer) Explain(ctx context.Context, q Question, in Instance) (Answer, error) {
+	var f facts
+	var s *search
+	if q.Partition == "" && q.TransactionID == "" {
+		q.Partition = queue.DefaultPartition
+	} else if q.Partition == "" {
+		s = &search{}
+		err := e.pool.ScanRow(ctx, []any{&s.partitions, &s.found}, sqlSearch, q.Queue, q.TransactionID, int64(maxSearched))
+		if err != nil {
+			return Answer{}, postgres.Wrapf(err, "searching the partitions of the queue %q", q.Queue)
+		}
+		if len(s.found) > 0 {
+			q.Partition = s.found[0]
+		}
+	}
+	err := e.pool.ScanRow(ctx, f.columns(), sqlFacts, q.Queue, q.Partition, q.Group, zeronull.Text(q.TransactionID), int64(e.completed.Seconds()))
+	if err != nil {
+		return Answer{}, postgres.Wrapf(err, "explaining queue %q", q.Queue)
+	}
+	j := judge{Question: q, facts: &f, in: in, search: s}
+	return j.answer(), nil
+}
+
+// message is a message of the log. Without a message, seq is 0.
+type message struct {
+	seq                  int64
+	transactionID        string
+	createdAt, visibleAt time.Time
+}
+
+func (m *message) columns() []any {
+	return []any{(*zeronull.Int8)(&m.seq), (*zeronull.Text)(&m.transactionID), (*zeronull.Timestamptz)(&m.createdAt), (*zeronull.Timestamptz)(&m.visibleAt)}
+}
+
+// facts is the row of the statement, whose file describes the columns. What does not exist is zero.
+type facts struct {
+	now                                                         time.Time
+	queueExists, partitionExists, groupExists, cursorExists     bool
+	namespace, task                                             string
+	queuePaused, partitionPaused, groupPaused                   pgtype.Bool
+	delay, expireAfter, maxDeliveries                           int64
+	retention, completedRetention, maxWaitTime                  int64
+	windowEnd, groupStart, startAt, readyAt, retryAt, leaseTill time.Time
+	leaseEnd, attempts, failures, committed, expired, lag       int64
+	front, head, second                                         message
+	again                                                       message
+	againRetry                                                  time.Time
+	againFailures                                               int64
+	message                                                     message
+	skipped                                                     pgtype.Bool
+	deadAt                                                      time.Time
+	deadError                                                   string
+	redriven                                                    bool
+	ownLease                                                    pgtype.Bool
+	ownFailures, ownAttempts                                    int64
+	ownRetry, redrivenAt, consumedAt                            time.Time
+}
+
+// columns returns what the columns of the statement are read into.
+func (f *facts) columns() []any {
+	all := []any{
+		&f.now, &f.queueExists, &f.partitionExists, &f.groupExists, &f.cursorExists, (*zeronull.Text)(&f.namespace), (*zeronull.Text)(&f.task),
+		&f.queuePaused, &f.partitionPaused, &f.groupPaused,
+	}
+	for _, n := range []*int64{&f.delay, &f.expireAfter, &f.maxDeliveries, &f.retention, &f.completedRetention, &f.maxWaitTime} {
+		all = append(all, (*zeronull.Int8)(n))
+	}
+	for _, at := range []*time.Time{&f.windowEnd, &f.groupStart, &f.startAt, &f.readyAt, &f.retryAt, &f.leaseTill} {
+		all = append(all, (*zeronull.Timestamptz)(at))
+	}
+	for _, n := range []*int64{&f.leaseEnd, &f.attempts, &f.failures, &f.committed, &f.expired, &f.lag} {
+		all = append(all, (*zeronull.Int8)(n))
+	}
+	for _, m := range []*message{&f.front, &f.head, &f.second} {
+		all = append(all, m.columns()...)
+	}
+	all = append(all, (*zeronull.Int8)(&f.again.seq), (*zeronull.Text)(&f.again.transactionID), (*zeronull.Timestamptz)(&f.againRetry), (*zeronull.Int8)(&f.againFailures))
+	all = append(all, f.message.columns()...)
+	return append(all, &f.skipped, (*zeronull.Timestamptz)(&f.deadAt), (*zeronull.Text)(&f.deadError), &f.redriven, &f.ownLease,
+		(*zeronull.Int8)(&f.ownFailures), (*zeronull.Int8)(&f.ownAttempts), (*zeronull.Timestamptz)(&f.ownRetry), (*zeronull.Timestamptz)(&f.redrivenAt),
+		(*zeronull.Timestamptz)(&f.consumedAt))
+}
+
+// visibleAt is when a message may be delivered.
+func (f *facts) visibleAt(m *message) time.Time {
+	at := m.visibleAt
+	if delayed := m.createdAt.Add(seconds(f.delay)); f.delay > 0 && delayed.After(at) {
+		at = delayed
+	}
+	return at
+}
+
+// hasExpired reports whether no pop delivers a message of the log any more.
+func (f *facts) hasExpired(m *message) bool {
+	return f.expireAfter > 0 && m.seq > 0 && !m.createdAt.Add(seconds(f.expireAfter)).After(f.now)
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

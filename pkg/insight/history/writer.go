@@ -1,0 +1,323 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlWrite = sql.Query("insight/history/write")
+
+const (
+	// maxRows is how many keys have a row in one minute.
+	maxRows = 250
+	// maxUnwritten is how many rows are kept for the next statement. Then the counts stay in memory, and
+	// become one row for several minutes.
+	maxUnwritten = 10 * maxRows
+	// parkedInterval is how often the number of waiting requests is written, although it did not change.
+	parkedInterval = time.Hour
+	// maxParked is how many keys with waiting requests have a row. The others are summed as Other.
+	maxParked = maxRows / 2
+	// sampleInterval is how long before the end of a minute the waiting requests are counted for the first
+	// of two times. A client sends its next request at once, so the greater number is the true one.
+	sampleInterval = time.Second
+	// clockSlack is how long before its begin a minute may be taken for begun: a timer can end a little early.
+	clockSlack = 100 * time.Millisecond
+	// lastTimeout bounds the write when the server stops.
+	lastTimeout = 5 * time.Second
+)
+
+// Instance describes this process.
+type Instance struct {
+	ID       string `json:"instance"` // a UUID
+	Hostname string `json:"hostname"`
+	Port     int    `json:"port"`
+	PID      int    `json:"pid"`
+}
+
+// Sources are what a Writer asks at the end of a minute. They do not ask the database.
+type Sources struct {
+	Instance Instance
+	// Parked returns how many requests wait, by queue and group.
+	Parked func() map[Key]int64
+	// Pool returns the connections of the pool.
+	Pool func() (size, idle, active int64)
+	// Written is called after rows were written. It must not block, and may be nil.
+	Written func()
+}
+
+// row is a row of belfry.history.
+type row struct {
+	At       time.Time `json:"at"`
+	Minutes  int       `json:"minutes"`
+	Instance string    `json:"instance"`
+	Queue    string    `json:"queue"`
+	Group    string    `json:"consumer_group"`
+	Counts
+	Latency []int64 `json:"latency"`
+	Parked  *int64  `json:"parked"`
+}
+
+// instanceRow is a row of belfry.history_instance.
+type instanceRow struct {
+	At      time.Time `json:"at"`
+	Minutes int       `json:"minutes"`
+	Instance
+	Figures
+	DBErrors int64 `json:"db_errors"`
+}
+
+// Writer writes the counts of a Recorder once a minute. Unwritten is safe for concurrent use. Run calls the
+// other methods.
+type Writer struct {
+	counts  *Recorder
+	sources Sources
+	log     *zap.Logger
+	// write runs the statement.
+	write func(ctx context.Context, queues, instances string) error
+
+	mu      sync.Mutex // guards the rest
+	process sampler
+	// minute has begun: the pending counts belong to it. last is the minute of the latest rows.
+	minute, last time.Time
+	// parked is what the rows say of waiting requests, and parkedAt when all of it was last written.
+	parked   map[Key]int64
+	parkedAt time.Time
+	dbErrors int64
+	// unwritten are rows whose statement failed.
+	unwritten          []row
+	unwrittenInstances []instanceRow
+}
+
+// NewWriter returns a Writer on pool. Run it.
+func NewWriter(pool *postgres.Pool, counts *Recorder, sources Sources, log *zap.Logger) *Writer {
+	return &Writer{
+		counts: counts, sources: sources, log: log, parked: map[Key]int64{}, minute: time.Now().UTC().Truncate(time.Minute),
+		write: func(ctx context.Context, queues, instances string) error {
+			ctx, cancel := pool.Bounded(ctx)
+			defer cancel()
+			_, err := pool.Exec(ctx, sqlWrite, queues, instances)
+			return postgres.Wrapf(err, "writing the history")
+		},
+	}
+}
+
+// Run writes at the end of each minute, and once more when ctx ends. It returns nil.
+func (w *Writer) Run(ctx context.Context) error {
+	for first := true; ; first = false {
+		now := time.Now()
+		end := w.begin(now, first).Add(time.Minute)
+		var before map[Key]int64
+		if wait(ctx, end.Sub(now)-sampleInterval) {
+			before = w.sources.Parked()
+		}
+		if !wait(ctx, time.Until(end)) {
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
+			defer cancel()
+			w.flush(last, nil)
+			return nil
+		}
+		w.flush(ctx, before)
+	}
+}
+
+// begin makes counts belong to the minute of an instant, and returns that minute. first: it is the first one.
+func (w *Writer) begin(now time.Time, first bool) (minute time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if first {
+		w.process.sample(now, w.sources.Pool)
+	}
+	return w.beginLocked(now)
+}
+
+func (w *Writer) beginLocked(now time.Time) (minute time.Time) {
+	minute = now.Add(clockSlack).UTC().Truncate(time.Minute)
+	if w.minute = minute; !minute.After(w.last) {
+		w.minute = w.last.Add(time.Minute) // the clock was set back, or the server stops within the minute
+	}
+	return minute
+}
+
+// wait blocks for d, and returns false if ctx ended before that.
+func wait(ctx context.Context, d time.Duration) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// flush writes what was counted in the minute that has begun. before is an earlier count of the waiting requests. A
+// failure is logged.
+func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
+	queues, instances, err := w.collect(before)
+	if err == nil && instances != "" {
+		err = w.write(ctx, queues, instances)
+	}
+	w.mu.Lock()
+	rows := len(w.unwritten)
+	if err == nil {
+		w.unwritten, w.unwrittenInstances = nil, nil
+	}
+	w.mu.Unlock()
+	switch {
+	case err != nil:
+		w.log.Warn("The history could not be written. It will be written in a minute.", zap.Int("rows", rows), zap.Error(err))
+	case instances != "" && w.sources.Written != nil:
+		w.sources.Written()
+	}
+}
+
+// collect appends the rows of the minute to the unwritten ones, if something happened in it. It returns all unwritten
+// rows in JSON. Without rows it returns empty texts. What is counted from then on belongs to the next minute.
+func (w *Writer) collect(before map[Key]int64) (queues, instances string, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if len(w.unwritten) < maxUnwritten {
+		taken, worthwhile := w.counts.take()
+		if m := w.rowsLocked(taken, worthwhile, before, now, maxRows); m != nil {
+			w.unwritten, w.unwrittenInstances = append(w.unwritten, m.rows...), append(w.unwrittenInstances, m.instance)
+			w.last, w.dbErrors = w.minute, w.dbErrors+m.instance.DBErrors
+			maps.Copy(w.parked, m.changed)
+			maps.DeleteFunc(w.parked, func(_ Key, n int64) bool { return n == 0 })
+			if m.allParked {
+				w.parkedAt = w.minute
+			}
+		} else {
+			w.counts.putBack(taken)
+		}
+	}
+	w.beginLocked(now)
+	w.process.sample(now, w.sources.Pool)
+	if len(w.unwrittenInstances) == 0 {
+		return "", "", nil
+	}
+	if queues, err = marshal(w.unwritten); err == nil {
+		instances, err = marshal(w.unwrittenInstances)
+	}
+	return queues, instances, err
+}
+
+// minuteRows are the rows of one minute.
+type minuteRows struct {
+	rows     []row
+	instance instanceRow
+	// changed are the numbers of waiting requests that the rows say. allParked: these are all.
+	changed   map[Key]int64
+	allParked bool
+}
+
+// rowsLocked returns the rows of the minute that has begun, made of counts that it may change. most bounds their
+// number. It returns nil if nothing happened that is worth rows.
+func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[Key]int64, now time.Time, most int) *minuteRows {
+	m := &minuteRows{}
+	errors := w.counts.DatabaseErrors() - w.dbErrors
+	m.changed, m.allParked = w.changedParkedLocked(counts, before)
+	if !worthwhile && len(m.changed) == 0 && errors == 0 {
+		return nil
+	}
+	for key := range m.changed {
+		addTo(counts, key, &tally{})
+	}
+	limit(counts, most, m.changed)
+	for key, t := range counts {
+		one := row{At: w.minute, Minutes: 1, Instance: w.sources.Instance.ID, Queue: key.Queue, Group: key.Group, Counts: t.Counts, Latency: t.latency.elements()}
+		if n, known := m.changed[key]; known {
+			one.Parked = &n
+		}
+		m.rows = append(m.rows, one)
+	}
+	process := w.process // a copy: the sample is of the time since the begin of the minute
+	m.instance = instanceRow{At: w.minute, Minutes: 1, Instance: w.sources.Instance, Figures: process.sample(now, w.sources.Pool), DBErrors: errors}
+	return m
+}
+
+// changedParkedLocked returns the numbers of waiting requests that the rows of the minute must say. all: it is time to
+// say all of them.
+func (w *Writer) changedParkedLocked(taken map[Key]*tally, before map[Key]int64) (changed map[Key]int64, all bool) {
+	now := parkedNow(w.sources.Parked(), before)
+	changed, all = map[Key]int64{}, w.minute.Sub(w.parkedAt) >= parkedInterval
+	for key, n := range now {
+		was := w.parked[key]
+		if t := taken[key]; all || t != nil && t.busy && n != was || was == 0 || 10*max(n-was, was-n) > was {
+			changed[key] = n
+		}
+	}
+	for key := range w.parked {
+		if _, waits := now[key]; !waits {
+			changed[key] = 0
+		}
+	}
+	return changed, all
+}
+
+// parkedNow returns the greater of two counts for each key, of the keys with the most waiting requests.
+func parkedNow(counts, before map[Key]int64) map[Key]int64 {
+	for key, n := range before {
+		counts[key] = max(counts[key], n)
+	}
+	if len(counts) <= maxParked {
+		return counts
+	}
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b Key) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), compareKeys(a, b)) })
+	for _, key := range keys[maxParked-1:] {
+		n := counts[key]
+		delete(counts, key)
+		counts[Key{Queue: Other}] += n
+	}
+	return counts
+}
+
+// take returns the pending counts, and whether they are worth rows.
+func (r *Recorder) take() (taken map[Key]*tally, worthwhile bool) {
+	r.gathering.Lock()
+	defer r.gathering.Unlock()
+	r.gather()
+	taken, r.pending = r.pending, map[Key]*tally{}
+	return taken, worthRows(taken)
+}
+
+// peek returns a copy of the pending counts, and whether they are worth rows.
+func (r *Recorder) peek() (pending map[Key]*tally, worthwhile bool) {
+	r.gathering.Lock()
+	defer r.gathering.Unlock()
+	r.gather()
+	pending = make(map[Key]*tally, len(r.pending))
+	for key, t := range r.pending {
+		copied := *t
+		pending[key] = &copied
+	}
+	return pending, worthRows(pending)
+}
+
+func worthRows(counts map[Key]*tally) bool {
+	for _, t := range counts {
+		if t.busy {
+			return true
+		}
+	}
+	return false
+}
+
+// putBack makes counts pending again.
+func (r *Recorder) putBack(taken map[Key]*tally) {
+	r.gathering.Lock()
+	defer r.gathering.Unlock()
+	for key, t := range taken {
+		addTo(r.pending, key, t)
+	}
+}

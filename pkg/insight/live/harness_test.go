@@ -1,0 +1,222 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/insight/live"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// database is a Reader that counts its reads.
+type database struct {
+	mu            sync.Mutex
+	groups        live.Groups
+	rows          []auditlog.Row
+	err           error
+	groupReads    int
+	auditReads    int
+	lastAuditFrom time.Time
+}
+
+func (d *database) Groups(context.Context, time.Duration, int) (live.Groups, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.groupReads++
+	found := d.groups
+	found.Now = time.Now()
+	return found, d.err
+}
+
+func (d *database) Audit(_ context.Context, since time.Time, _ int64) ([]auditlog.Row, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.auditReads++
+	d.lastAuditFrom = since
+	return d.rows, d.err
+}
+
+func (d *database) set(change func(d *database)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	change(d)
+}
+
+func (d *database) reads() (groups, audit int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.groupReads, d.auditReads
+}
+
+// network carries the notifications of hubs at once, as Postgres does: each hub hears all of them.
+type network struct {
+	mu   sync.Mutex
+	hubs []*live.Hub
+	sent map[string]int // by host
+	cut  map[string]bool
+	wire []string
+	// alive are further instances. They send heartbeats and nothing else.
+	alive []queue.ID
+}
+
+func (n *network) send(host string) func(payload string) {
+	return func(payload string) {
+		n.mu.Lock()
+		n.sent[host]++
+		n.wire = append(n.wire, payload)
+		cut, hubs := n.cut[host], n.hubs
+		n.mu.Unlock()
+		if !cut {
+			for _, hub := range hubs {
+				go hub.Heard(payload)
+			}
+		}
+	}
+}
+
+func (n *network) count(host string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.sent[host]
+}
+
+func newNetwork() *network { return &network{sent: map[string]int{}, cut: map[string]bool{}} }
+
+// instance is a running hub and its dependencies.
+type instance struct {
+	*live.Hub
+	db *database
+
+	mu      sync.Mutex
+	waiting map[string]int
+	// unwritten is what it has counted and not written.
+	unwritten string
+}
+
+func (i *instance) setWaiting(waiting map[string]int) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.waiting = waiting
+}
+
+// start runs a hub on a network until the test ends. Call it in a bubble of synctest.
+func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *instance {
+	t.Helper()
+	cfg := live.DefaultConfig()
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	i := &instance{db: &database{}}
+	i.Hub = live.New(live.Deps{
+		Instance: queue.NewID(), Host: host, Reader: i.db, Send: n.send(host), Listener: func() string { return "proven" },
+		Waiting: func() (all int) {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			for _, one := range i.waiting {
+				all += one
+			}
+			return all
+		},
+		WaitingByQueue: func() map[string]int {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return i.waiting
+		},
+		Peers: func() []queue.ID {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			ids := slices.Clone(n.alive)
+			for _, hub := range n.hubs {
+				if hub != i.Hub {
+					ids = append(ids, hub.Instance)
+				}
+			}
+			return ids
+		},
+		OwnUnwritten: func(int) []byte {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			return []byte(i.unwritten)
+		}, Log: zap.NewNop(),
+	}, cfg)
+	n.mu.Lock()
+	n.hubs = append(n.hubs, i.Hub)
+	n.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- i.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	i.OnListening()
+	synctest.Wait()
+	return i
+}
+
+// watch subscribes a watcher that may see everything, and takes its snapshot.
+func (i *instance) watch(t *testing.T, edits ...func(f *live.Filter)) *live.Watcher {
+	t.Helper()
+	f := live.Filter{Audit: true}
+	for _, edit := range edits {
+		edit(&f)
+	}
+	w, err := i.Watch(f, "")
+	require.NoError(t, err)
+	t.Cleanup(w.Close)
+	synctest.Wait()
+	events, open := w.Take()
+	require.True(t, open)
+	require.NotEmpty(t, events)
+	require.Equal(t, live.TypeSnapshot, events[0].Type)
+	return w
+}
+
+// after lets time pass and returns what a watcher got meanwhile.
+func after(t *testing.T, w *live.Watcher, d time.Duration) []live.Event {
+	t.Helper()
+	<-time.After(d)
+	synctest.Wait()
+	events, _ := w.Take()
+	return events
+}
+
+// dataOf returns the data of an event, which must be a T.
+func dataOf[T any](t *testing.T, e live.Event) T {
+	t.Helper()
+	data, ok := e.Data.(T)
+	require.True(t, ok, "%T", e.Data)
+	return data
+}
+
+// types returns the types of events.
+func types(events []live.Event) (list []live.Type) {
+	for _, e := range events {
+		list = append(list, e.Type)
+	}
+	return list
+}
+
+// push counts n stored messages of a queue.
+func (i *instance) push(name string, n int) {
+	items, results := make([]queue.PushItem, n), make([]queue.PushResult, n)
+	for at := range items {
+		items[at].Queue = name
+	}
+	i.Pushed(items, results)
+}
+
+var errDown = errors.New("the database is down")

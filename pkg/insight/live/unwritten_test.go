@@ -1,0 +1,190 @@
+package live_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/insight/live"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// count sets what an instance has counted and not written.
+func (i *instance) count(text string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.unwritten = text
+}
+
+// asks returns what the other instances have not written, and how long that took.
+func (i *instance) asks(t *testing.T) (found []string, took time.Duration) {
+	t.Helper()
+	began := time.Now()
+	for _, text := range i.Unwritten(t.Context()) {
+		found = append(found, string(text))
+	}
+	slices.Sort(found)
+	return found, time.Since(began)
+}
+
+func TestAnInstanceKnowsWhatTheOthersHaveNotWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a := start(t, n, "a")
+		found, took := a.asks(t)
+		require.Empty(t, found)
+		require.Zero(t, took)
+		require.Equal(t, 1, n.count("a"), "it is alone, so it only said hello")
+
+		b, c := start(t, n, "b"), start(t, n, "c")
+		before := n.count("b")
+		<-time.After(time.Hour)
+		require.Equal(t, before, n.count("b"), "nobody asks")
+		b.count("of b")
+		c.count("of c")
+		found, took = a.asks(t)
+		require.Equal(t, []string{"of b", "of c"}, found)
+		require.Zero(t, took)
+
+		// Readers share the answers, and an instance answers at most four times a second.
+		before = n.count("b")
+		for range 400 {
+			var readers sync.WaitGroup
+			for range 10 {
+				readers.Go(func() { a.Unwritten(t.Context()); c.Unwritten(t.Context()) })
+			}
+			readers.Wait()
+			<-time.After(10 * time.Millisecond)
+		}
+		require.LessOrEqual(t, n.count("b")-before, 17)
+		b.count("")
+		<-time.After(time.Second)
+		found, _ = a.asks(t)
+		require.Equal(t, []string{"of c"}, found, "b has written everything")
+	})
+}
+
+// After an event of another instance, its older answer is not used any more.
+func TestAnAnswerIsNotOlderThanTheLastEvent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := start(t, n, "a"), start(t, n, "b")
+		w := a.watch(t)
+		after(t, w, 5*time.Second)
+		b.count("1")
+		found, _ := a.asks(t)
+		require.Equal(t, []string{"1"}, found)
+		b.count("2")
+		b.push("q", 1)
+		require.Equal(t, []live.Type{live.TypeRates}, types(after(t, w, 100*time.Millisecond)))
+		found, _ = a.asks(t)
+		require.Equal(t, []string{"2"}, found)
+	})
+}
+
+// An instance that does not answer delays a reader by half a second. Its last answer is used for two minutes, unless it
+// left.
+func TestASilentInstanceDelaysNobodyForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b, c := start(t, n, "a"), start(t, n, "b"), start(t, n, "c")
+		b.count("of b")
+		c.count("of c")
+		a.asks(t)
+		<-time.After(time.Minute)
+		n.mu.Lock()
+		n.cut["b"] = true
+		n.mu.Unlock()
+		c.count("new")
+		found, took := a.asks(t)
+		require.Equal(t, []string{"new", "of b"}, found)
+		require.Equal(t, 500*time.Millisecond, took)
+		_, took = a.asks(t)
+		require.Zero(t, took, "the next reads of the page do not wait again")
+		ended, end := context.WithCancel(t.Context())
+		end()
+		<-time.After(time.Second)
+		began := time.Now()
+		a.Unwritten(ended)
+		require.Zero(t, time.Since(began))
+		<-time.After(2 * time.Minute)
+		found, _ = a.asks(t)
+		require.Equal(t, []string{"new"}, found)
+		a.PeerLeft(c.Instance)
+		n.mu.Lock()
+		n.cut["c"] = true
+		n.mu.Unlock()
+		<-time.After(time.Second)
+		found, _ = a.asks(t)
+		require.Empty(t, found)
+	})
+}
+
+// A forged notification cannot make an instance answer more often, or keep more than so many answers.
+func TestForgedQuestionsAndAnswersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := start(t, n, "a"), start(t, n, "b")
+		b.count("of b")
+		before := n.count("b")
+		for range 1000 {
+			b.Heard(`{"v":1,"i":"019e5f1e-0000-7000-8000-000000000000","ask":true}`)
+			<-time.After(time.Millisecond)
+		}
+		require.LessOrEqual(t, n.count("b")-before, 5)
+		answers := func(id queue.ID) string { return `{"v":1,"i":"` + id.String() + `","answer":true,"u":"eA=="}` }
+		for range 1000 {
+			a.Heard(answers(queue.NewID()))
+		}
+		found, _ := a.asks(t)
+		require.Equal(t, []string{"of b"}, found, "the others send no heartbeats")
+		for range 1000 {
+			id := queue.NewID()
+			n.mu.Lock()
+			n.alive = append(n.alive, id)
+			n.mu.Unlock()
+			a.Heard(answers(id))
+		}
+		found, _ = a.asks(t)
+		require.Len(t, found, 64)
+	})
+}
+
+// Forged figures cannot make each reader send a question of its own.
+func TestReadersShareAQuestionWhileForgedFiguresCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNetwork()
+		a, b := start(t, n, "a"), start(t, n, "b")
+		b.count("of b")
+		forged := func(id queue.ID) { a.Heard(`{"v":1,"i":"` + id.String() + `","r":{"s":1,"q":[]}}`) }
+		before, began := n.count("a"), time.Now()
+		for range 40 {
+			var readers sync.WaitGroup
+			for range 10 {
+				readers.Go(func() {
+					forged(b.Instance)
+					a.Unwritten(t.Context())
+				})
+			}
+			readers.Wait()
+		}
+		require.LessOrEqual(t, n.count("a")-before, int(time.Since(began)/(250*time.Millisecond))+2, "b answers four times a second")
+
+		<-time.After(time.Second)
+		a.asks(t)
+		before = n.count("a")
+		forged(queue.NewID())
+		a.asks(t)
+		require.Equal(t, before, n.count("a"), "no instance has sent these figures")
+	})
+}

@@ -1,0 +1,176 @@
+package problem
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlGroups    = sql.Query("insight/problem/groups")
+	sqlHeads     = sql.Query("insight/problem/heads")
+	sqlPaused    = sql.Query("insight/problem/paused")
+	sqlCounts    = sql.Query("insight/problem/counts")
+	sqlSnapshots = sql.Query("insight/doctor/snapshots")
+)
+
+// Kind says what is wrong.
+type Kind string
+
+// The kinds, the most urgent first.
+const (
+	// HeldSnapshot is a transaction that is open for 5 minutes, and keeps Postgres from removing old row versions.
+	HeldSnapshot Kind = "held_snapshot"
+	// StuckHead is a partition whose first message was delivered 3 times, or waits at least a minute for a retry.
+	StuckHead Kind = "stuck_head"
+	// Lag is a group with a message that has been deliverable, or in delivery, and is at least a minute old.
+	Lag             Kind = "lag"
+	DeadLetters     Kind = "dead_letters"
+	PausedQueue     Kind = "paused_queue"
+	PausedGroup     Kind = "paused_group"
+	PausedPartition Kind = "paused_partition"
+)
+
+var order = []Kind{HeldSnapshot, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
+
+const (
+	// lateAfter is the age from which on a message is late, and the wait for a retry from which on a message is stuck.
+	lateAfter = time.Minute
+	// urgentAfter is the age from which on a late group or a stuck head is urgent.
+	urgentAfter = time.Hour
+	// stuckAfter is the number of deliveries from which on a message is stuck.
+	stuckAfter = 3
+	// snapshotAfter is how long a transaction may be open.
+	snapshotAfter = 5 * time.Minute
+	// examined is how many groups, and how many paused queues, one request examines at most.
+	examined = 500
+	// MaxListed is how many problems one request lists at most. It goes on after the group with the last of them.
+	MaxListed = 1000
+	// maxDeadLetters is how many dead letters of a problem are counted at most.
+	maxDeadLetters = 1000
+)
+
+// Problem is one thing that is wrong.
+type Problem struct {
+	Kind   Kind
+	Urgent bool
+	// Queue, Group and Partition name where. Group and Partition are empty if the kind has none.
+	Queue, Group, Partition string
+	// Age is the age of the oldest unfinished message that was examined, or of the transaction. It is zero if it is not known.
+	Age time.Duration
+	// Deliveries and Failures count for a stuck head. RetryIn is how long it waits for a retry. Zero: it does not.
+	Deliveries, Failures int64
+	RetryIn              time.Duration
+	// Messages counts what waits, or the dead letters. Complete says that this is all. Otherwise there are more.
+	Messages int64
+	Complete bool
+	// Session describes the session or the prepared transaction of a held snapshot.
+	Session string
+
+	group, queue, partition int64
+}
+
+// Position is where a request begins. The zero value is the begin.
+type Position struct {
+	// Groups says that all paused queues were examined. After is the id of the last examined queue or group.
+	Groups bool
+	After  int64
+}
+
+// Found are the problems of one request, the most urgent first.
+type Found struct {
+	Problems []Problem
+	// Total counts the problems that were found. It is more than Problems has if the limit is reached.
+	Total int
+	// Examined counts the groups with something to do and the paused queues that were examined.
+	Examined int
+	// Next is where to go on. Nil: everything was examined.
+	Next *Position
+}
+
+// Finder finds problems. It is safe for concurrent use.
+type Finder struct {
+	pool *postgres.Pool
+	// snapshotAge is snapshotAfter, except in tests.
+	snapshotAge time.Duration
+}
+
+// New returns a Finder on pool.
+func New(pool *postgres.Pool) *Finder { return &Finder{pool, snapshotAfter} }
+
+// Find returns the limit most urgent problems of a bounded part of the database. allowed are patterns of the queues to
+// examine, as in belfry.matches; nil: all, and held snapshots too. Errors: CodeUnavailable.
+func (f *Finder) Find(ctx context.Context, from Position, limit int, allowed []string) (*Found, error) {
+	s := &search{Finder: f, allowed: postgres.LikePatterns(allowed), found: &Found{}}
+	err := s.run(ctx, from, allowed == nil && from == Position{})
+	if err != nil {
+		return nil, postgres.Wrapf(err, "looking for problems")
+	}
+	all := s.found.Problems
+	slices.SortStableFunc(all, compare)
+	s.found.Total = len(all)
+	s.found.Problems = all[:min(limit, len(all))]
+	return s.found, postgres.Wrapf(s.count(ctx), "counting the messages of problems")
+}
+
+// compare puts the most urgent problem first.
+func compare(a, b Problem) int {
+	urgent := 0
+	if a.Urgent != b.Urgent {
+		urgent = 1
+		if a.Urgent {
+			urgent = -1
+		}
+	}
+	return cmp.Or(urgent, cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), cmp.Compare(b.Age, a.Age),
+		cmp.Compare(b.Deliveries, a.Deliveries), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Group, b.Group))
+}
+
+// search is one request.
+type search struct {
+	*Finder
+	allowed []string
+	found   *Found
+}
+
+func (s *search) add(p Problem) { s.found.Problems = append(s.found.Problems, p) }
+
+// full says that there is no room for the problems of one more group.
+func (s *search) full() bool { return len(s.found.Problems) > MaxListed-4 }
+
+func (s *search) run(ctx context.Context, from Position, snapshots bool) error {
+	if snapshots {
+		if err := s.snapshots(ctx); err != nil {
+			return err
+		}
+	}
+	if !from.Groups {
+		if err := s.pauses(ctx, from.After); err != nil || s.found.Next != nil {
+			return err
+		}
+		from.After = 0
+	}
+	return s.groups(ctx, from.After)
+}
+
+// snapshots adds the transactions that are open for too long.
+func (s *search) snapshots(ctx context.Context) error {
+	type transaction struct {
+		PID                               int64
+		Username, Application, State, GID string
+		Began                             time.Time
+		Seconds                           float64
+	}
+	open, err := postgres.Collect(ctx, s.pool, sqlSnapshots, pgx.RowToStructByPos[transaction], s.snapshotAge.Seconds())
+	for _, t := range open {
+		age := time.Duration(t.Seconds * float64(time.Second))
+		s.add(Problem{Kind: HeldSnapshot, Urgent: age >= urgentAfter, Age: age, Session: describe(t.PID, t.Username, t.Application, t.GID), Complete: true})
+	}
+	return err
+}

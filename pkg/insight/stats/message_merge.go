@@ -1,0 +1,223 @@
+package stats
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlMessagePartitions   = sql.Query("insight/stats/message_partitions")
+	sqlMessagePartitionsOf = sql.Query("insight/stats/message_partitions_of")
+	sqlMessageBlock        = sql.Query("insight/stats/message_block")
+)
+
+const (
+	// scanPage bounds the partitions of one statement.
+	scanPage = 1000
+	// maxScans bounds the partitions that one list reads messages from, and
+	// maxMessages the messages it reads.
+	maxScans    = 10_000
+	maxMessages = 100_000
+	// minBlock is the smallest number of messages read from a partition at a time.
+	minBlock = 4
+	// maxRows bounds the rows of one statement while its blocks exceed minBlock.
+	maxRows = 20_000
+)
+
+// latest bounds the instants of a filter from above.
+var latest = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// partitionScan is the progress of reading one partition, newest message first.
+type partitionScan struct {
+	key int64
+	// bound is not before the newest listed message of the partition.
+	bound time.Time
+	// maxSeq is the highest seq to read; nil: the newest message up to maxTime.
+	maxSeq  *int64
+	maxTime time.Time
+	// block is the number of messages to read next.
+	block int
+	// last is the oldest message read so far. done: no message is left.
+	last Position
+	done bool
+}
+
+// merger merges the messages of partitions, newest first.
+type merger struct {
+	reader *Reader
+	filter MessageFilter
+	// want is the number of messages to find: Limit + Offset.
+	want int
+	// unopened are partitions that no message was read from, by bound. opened are the
+	// other ones.
+	unopened []*partitionScan
+	opened   []*partitionScan
+	// found holds matching messages, newest first, want+1 at most.
+	found        []Message
+	messagesRead int
+}
+
+// merge returns the newest Offset+Limit matching messages and whether there are more.
+func (r *Reader) merge(ctx context.Context, queues []int64, filter MessageFilter) (found []Message, more bool, err error) {
+	m := &merger{reader: r, filter: filter, want: filter.Limit + filter.Offset}
+	if m.unopened, err = r.scans(ctx, queues, filter); err != nil {
+		return nil, false, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, false, err
+		}
+		chunk := m.next()
+		if len(chunk) == 0 {
+			break
+		}
+		if err := m.read(ctx, chunk); err != nil {
+			return nil, false, err
+		}
+		if len(m.opened) > maxScans || m.messagesRead > maxMessages {
+			return nil, false, queue.Invalidf("this list would look into more than %d partitions or at more than %d messages: "+
+				"name a queue or a partition, or choose a later to, a later from or another status", maxScans, maxMessages)
+		}
+	}
+	more = len(m.found) > m.want
+	return m.found[:min(m.want, len(m.found))], more, nil
+}
+
+// scans returns the partitions that may hold a matching message, by bound, maxScans+1
+// at most.
+func (r *Reader) scans(ctx context.Context, queues []int64, filter MessageFilter) ([]*partitionScan, error) {
+	to := latest
+	if !filter.To.IsZero() {
+		to = filter.To
+	}
+	after := filter.After
+	if after != nil && after.at.Before(to) {
+		to = after.at
+	} else if after != nil && after.at.After(to) {
+		after = nil // To excludes every message up to After
+	}
+	from := filter.From
+	if from.Before(earliest) {
+		from = earliest
+	}
+	statement, keys, more := sqlMessagePartitions, queues, []any(nil)
+	if w := filter.Window; w != nil {
+		statement, keys, more = sqlMessagePartitionsOf, w.partitions, []any{queues}
+	}
+	args := append([]any{keys, filter.Partition, from, to, int64(maxScans + 1), string(filter.Status)}, more...)
+	return postgres.Collect(ctx, r.pool, statement, func(row pgx.CollectableRow) (*partitionScan, error) {
+		s := &partitionScan{maxTime: to}
+		if err := row.Scan(&s.key, &s.bound); err != nil {
+			return nil, err
+		}
+		if after != nil && s.key == after.partition {
+			before := after.seq - 1
+			s.maxSeq = &before
+		} else if after != nil && s.key > after.partition {
+			// An earlier page listed this partition's messages of the same instant.
+			s.maxTime = to.Add(-time.Microsecond)
+		}
+		return s, nil
+	}, args...)
+}
+
+// next returns the partitions to read next: unopened ones while their bound is not
+// older than the newest unread message of the opened ones. It returns none when the
+// list is complete.
+func (m *merger) next() []*partitionScan {
+	var worst Position // the last message of a full list
+	full := len(m.found) > m.want
+	if full {
+		worst = m.found[m.want].position
+	}
+	var more []*partitionScan
+	var newest time.Time
+	for _, s := range m.opened {
+		if !s.done && (!full || newestFirst(s.last, worst) < 0) {
+			more = append(more, s)
+			if s.last.at.After(newest) {
+				newest = s.last.at
+			}
+		}
+	}
+	if len(m.unopened) > 0 && (!full || !m.unopened[0].bound.Before(worst.at)) &&
+		(len(more) == 0 || !m.unopened[0].bound.Before(newest)) {
+		return m.open()
+	}
+	slices.SortFunc(more, func(a, b *partitionScan) int { return newestFirst(a.last, b.last) })
+	return more[:min(len(more), scanPage)]
+}
+
+// open moves partitions from unopened to opened and returns them.
+func (m *merger) open() []*partitionScan {
+	n := min(len(m.unopened), scanPage, max(m.want+1, len(m.opened)))
+	var chunk []*partitionScan
+	chunk, m.unopened = m.unopened[:n:n], m.unopened[n:]
+	for _, s := range chunk {
+		s.block = min(max(minBlock, 2*m.want/n), m.want+1)
+	}
+	m.opened = append(m.opened, chunk...)
+	return chunk
+}
+
+// read reads the next block of each partition of chunk.
+func (m *merger) read(ctx context.Context, chunk []*partitionScan) error {
+	keys, maxSeqs, maxTimes := make([]int64, len(chunk)), make([]*int64, len(chunk)), make([]time.Time, len(chunk))
+	block := 0
+	for i, s := range chunk {
+		keys[i], maxSeqs[i], maxTimes[i] = s.key, s.maxSeq, s.maxTime
+		block = max(block, s.block)
+	}
+	block = max(minBlock, min(block, maxRows/len(chunk)))
+	read := make([]int, len(chunk))
+	rows, err := postgres.Collect(ctx, m.reader.pool, sqlMessageBlock, func(row pgx.CollectableRow) (Message, error) {
+		one, number, err := scanMessage(row)
+		if err == nil {
+			s := chunk[number-1]
+			one.position.partition = s.key
+			s.last = one.position
+			read[number-1]++
+		}
+		return one, err
+	}, keys, maxSeqs, maxTimes, int64(block), string(m.filter.Status))
+	if err != nil {
+		return err
+	}
+	for i, s := range chunk {
+		before := s.last.seq - 1
+		s.maxSeq, s.block = &before, 2*block
+		s.done = read[i] < block || s.last.at.Before(m.filter.From)
+	}
+	m.add(rows)
+	return nil
+}
+
+// add merges rows into found.
+func (m *merger) add(rows []Message) {
+	m.messagesRead += len(rows)
+	for i := range rows {
+		if one := &rows[i]; !one.CreatedAt.Before(m.filter.From) && (m.filter.Status == "" || one.Status == m.filter.Status) {
+			m.found = append(m.found, *one)
+		}
+	}
+	slices.SortFunc(m.found, func(a, b Message) int { return newestFirst(a.position, b.position) })
+	m.found = m.found[:min(len(m.found), m.want+1)]
+}
+
+// scanMessage returns a message and the number of its partition in the chunk, from 1.
+func scanMessage(row pgx.CollectableRow) (m Message, number int64, err error) {
+	err = row.Scan(&number, &m.position.seq, &m.CreatedAt, &m.ID, &m.TransactionID, (*zeronull.UUID)(&m.TraceID),
+		(*zeronull.Text)(&m.ProducerSub), &m.PartitionID, &m.Partition, &m.queueKey, &m.dead, &m.queueMode, &m.queueDone,
+		(*zeronull.Timestamptz)(&m.LeasedUntil), &m.Groups, &m.DoneBy)
+	m.position.at = m.CreatedAt
+	m.setStatus()
+	return m, number, err
+}

@@ -1,0 +1,230 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var sqlModes = sql.Query("insight/stats/modes")
+
+// Status is the state of a message. The package doc defines the values.
+type Status string
+
+// The statuses.
+const (
+	StatusPending    Status = "pending"
+	StatusProcessing Status = "processing"
+	StatusCompleted  Status = "completed"
+	StatusDeadLetter Status = "dead_letter"
+)
+
+// MessageFilter chooses messages.
+type MessageFilter struct {
+	// Queue and Partition are names; nil matches any.
+	Queue, Partition *string
+	// Namespace and Task match exactly; empty matches any.
+	Namespace, Task string
+	// Status matches exactly; empty matches any.
+	Status Status
+	// From and To bound the instant at which a message was stored, both included. The
+	// zero time bounds nothing.
+	From, To time.Time
+	// Limit bounds the messages and is at least 1. Offset skips the newest messages.
+	Limit, Offset int
+	// After is the position after which the list starts; nil: the newest message.
+	After *Position
+	// Allowed are patterns of names of queues, as in belfry.matches. Nil matches any. It does
+	// not restrict Queue.
+	Allowed []string
+	// Window restricts the list to a bounded number of partitions. Nil: all.
+	Window *Window
+}
+
+// Message is one stored message, without its payload.
+type Message struct {
+	ID            queue.ID
+	TransactionID string
+	TraceID       queue.ID
+	ProducerSub   string
+	CreatedAt     time.Time
+	Queue         string
+	Namespace     string
+	Task          string
+	Priority      int64
+	PartitionID   queue.ID
+	Partition     string
+	Status        Status
+	// QueueStatus is the status for the reader without a group.
+	QueueStatus Status
+	// Groups counts the named groups that read the partition. DoneBy counts the groups
+	// among them that are done with the message.
+	Groups, DoneBy int64
+	// LeasedUntil is the end of the lease of the reader without a group; zero: no lease.
+	LeasedUntil time.Time
+
+	position Position
+	queueKey int64
+	// dead: a dead letter of a group. queueMode: a reader without a group reads the
+	// partition. queueDone: it is done with the message.
+	dead, queueMode, queueDone bool
+}
+
+// Mode describes the readers of the queues of a list.
+type Mode struct {
+	// QueueMode: there is a reader without a group.
+	QueueMode bool
+	// Groups counts the named groups.
+	Groups int64
+}
+
+// Type returns the name of the mode in the HTTP API.
+func (m Mode) Type() string {
+	switch {
+	case m.QueueMode && m.Groups > 0:
+		return "hybrid"
+	case m.QueueMode:
+		return "queue"
+	case m.Groups > 0:
+		return "bus"
+	default:
+		return "none"
+	}
+}
+
+// MessageList is a page of messages, newest first.
+type MessageList struct {
+	Messages []Message
+	Mode     Mode
+	// Next is the position of the last message; nil: there are no more messages.
+	Next *Position
+	// NextWindow begins after the Window of the filter. Nil: there are no more partitions.
+	NextWindow *Window
+}
+
+// Messages lists messages, newest first. Messages of one instant are ordered by
+// partition, then by their order in the partition. The list of a queue that does not
+// exist is empty. The package doc gives the cost. Errors: CodeInvalid, CodeUnavailable.
+func (r *Reader) Messages(ctx context.Context, filter MessageFilter) (MessageList, error) {
+	list, err := r.messages(ctx, filter)
+	return list, postgres.Wrapf(err, "listing messages")
+}
+
+func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageList, error) {
+	if filter.Queue != nil && filter.Partition != nil {
+		filter.Window = nil // there is one partition
+	}
+	var list MessageList
+	queues, err := r.matching(ctx, filter)
+	if err == nil && filter.Window != nil {
+		queues, err = r.look(ctx, &filter, queues)
+		list.NextWindow = filter.Window.next
+	}
+	if err != nil || len(queues) == 0 {
+		return list, err
+	}
+	keys := make([]int64, len(queues))
+	byKey := make(map[int64]*Queue, len(queues))
+	for i := range queues {
+		keys[i] = queues[i].key
+		byKey[keys[i]] = &queues[i]
+	}
+	modes, err := postgres.Collect(ctx, r.pool, sqlModes, pgx.RowToStructByPos[Mode], keys)
+	if err != nil {
+		return list, err
+	}
+	list.Mode = modes[0]
+	found, more, err := r.merge(ctx, keys, filter)
+	if err != nil {
+		return list, err
+	}
+	if more {
+		list.Next = &found[len(found)-1].position
+	}
+	list.Messages = found[min(filter.Offset, len(found)):]
+	for i := range list.Messages {
+		m := &list.Messages[i]
+		q := byKey[m.queueKey]
+		m.Queue, m.Namespace, m.Task, m.Priority = q.Name, q.Namespace, q.Task, q.Options.Priority
+	}
+	return list, nil
+}
+
+// matching returns the queues that match a filter.
+func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, error) {
+	if filter.Queue == nil && filter.Window != nil {
+		return nil, nil // they are those of the partitions in the window
+	}
+	if filter.Queue == nil {
+		return r.queues(ctx, QueueFilter{Namespace: filter.Namespace, Task: filter.Task, Allowed: filter.Allowed})
+	}
+	found, err := postgres.Collect(ctx, r.pool, sqlQueue, scanQueue, *filter.Queue)
+	return slices.DeleteFunc(found, func(q Queue) bool {
+		return filter.Namespace != "" && q.Namespace != filter.Namespace || filter.Task != "" && q.Task != filter.Task
+	}), err
+}
+
+// setStatus sets Status and QueueStatus. The package doc has the rules.
+func (m *Message) setStatus() {
+	m.QueueStatus = StatusPending
+	switch {
+	case m.queueMode && m.queueDone:
+		m.QueueStatus = StatusCompleted
+	case m.queueMode && !m.LeasedUntil.IsZero():
+		m.QueueStatus = StatusProcessing
+	}
+	switch {
+	case m.dead:
+		m.Status = StatusDeadLetter
+	case m.queueMode:
+		m.Status = m.QueueStatus
+	case m.Groups > 0 && m.DoneBy == m.Groups:
+		m.Status = StatusCompleted
+	default:
+		m.Status = StatusPending
+	}
+}
+
+// Position is the place of a message in the order of MessageList.
+type Position struct {
+	at        time.Time
+	partition int64
+	seq       int64
+}
+
+// newestFirst compares two positions: the newer one comes first.
+func newestFirst(a, b Position) int {
+	return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.partition, a.partition), cmp.Compare(b.seq, a.seq))
+}
+
+// Token returns the position as text for ParsePosition.
+func (p Position) Token() string {
+	b, _ := binary.Append(nil, binary.BigEndian, [3]int64{p.at.UnixMicro(), p.partition, p.seq}) // has a fixed size
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// earliest bounds the instants of a filter or token from below. Postgres can store it.
+var earliest = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// ParsePosition reads a token. Errors: CodeInvalid.
+func ParsePosition(token string) (Position, error) {
+	var n [3]int64
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err == nil && len(b) == binary.Size(n) {
+		_, err = binary.Decode(b, binary.BigEndian, &n)
+		p := Position{at: time.UnixMicro(n[0]).UTC(), partition: n[1], seq: n[2]}
+		if err == nil && p.at.After(earliest) && p.at.Year() < 10000 && p.partition > 0 && p.seq > 0 {
+			return p, nil
+		}
+	}
+	return Position{}, queue.Invalidf("cursor is not one that an earlier answer gave as next: send that text unchanged")
+}

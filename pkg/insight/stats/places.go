@@ -1,0 +1,277 @@
+package stats
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlPlaces      = sql.Query("insight/stats/group_places")
+	sqlPlacesNamed = sql.Query("insight/stats/group_places_named")
+	sqlSeekPreview = sql.Query("insight/stats/seek_preview")
+)
+
+const (
+	// maxExamined is how many cursors one list of places examines.
+	maxExamined = 1000
+	// MaxTies is how many cursors of one instant a list can skip.
+	MaxTies = 10_000
+	// maxSought is how many partitions the preview of a seek examines, and maxSearched how many if it has to search an
+	// instant in each. maxGaps is how many messages it counts in a partition in which messages were deleted one by one.
+	maxSought, maxSearched, maxGaps = 1000, 250, 10_000
+)
+
+// PlaceList says which places of a group are listed, and in which order.
+type PlaceList string
+
+// The lists of places.
+const (
+	// PlacesDue have a message for the next pop. The one that has been due the longest comes first.
+	PlacesDue PlaceList = "due"
+	// PlacesLeased have a live lease. The lease that ends first comes first.
+	PlacesLeased PlaceList = "leased"
+	// PlacesResting have messages that wait for an instant. The earliest instant comes first.
+	PlacesResting PlaceList = "resting"
+	// PlacesNamed are all of them, by the name of the partition.
+	PlacesNamed PlaceList = "name"
+)
+
+// PlaceStart is where a list of places starts. The zero PlaceStart is the beginning.
+type PlaceStart struct {
+	Start // of PlacesNamed
+	// ReadyAt and Tie continue the other lists: after the first Tie places of this instant.
+	ReadyAt time.Time
+	Tie     int64
+}
+
+// PlaceQuery chooses places: a list, where it starts, and how many places at most.
+type PlaceQuery struct {
+	List  PlaceList
+	From  PlaceStart
+	Limit int
+}
+
+// Place is the place of a group in a partition.
+type Place struct {
+	Partition string
+	ID        queue.ID
+	Paused    bool
+	// ReadyAt is when a pop can next return a message; zero: never.
+	ReadyAt time.Time
+	// Lag counts the unfinished messages, and Age is the age of the oldest one.
+	Lag int64
+	Age time.Duration
+	// Lease is the live lease; zero: none. LeaseUntil is its end, LeasedAt its begin by the clock of the
+	// instance that took it, and Held the messages that it covers. LeasedAt is zero if that is unknown: the
+	// id of a lease of a SQL consumer has no instant.
+	Lease                queue.ID
+	LeaseUntil, LeasedAt time.Time
+	Held                 int64
+	// Deliveries and Failures count for the first unfinished message.
+	Deliveries, Failures int64
+	Consumed, Expired    int64
+	ConsumedAt           time.Time
+	// Cause says why messages rest: retry, delay or window. Empty: unknown.
+	Cause string
+	// StartsAt is when the subscription of the group starts in this partition; zero: it has started.
+	StartsAt time.Time
+
+	tie int64
+}
+
+// leasedAt returns the instant in the id of a lease. Ids of version 7 begin with it.
+func leasedAt(id queue.ID) time.Time {
+	u := uuid.UUID(id)
+	if u.Version() != 7 {
+		return time.Time{}
+	}
+	sec, nsec := u.Time().UnixTime()
+	return time.Unix(sec, nsec)
+}
+
+// Places is a part of the places of a group.
+type Places struct {
+	List []Place
+	// Next is where the list continues. Nil: it has ended.
+	Next *PlaceStart
+	// Incomplete: more places than can be skipped have the same instant, so the list cannot continue.
+	Incomplete bool
+}
+
+// GroupState is a group of one queue, with its figures over 1,000 cursors at most.
+type GroupState struct {
+	GroupFigures
+	QueuePaused bool
+	Due         Places
+	Leased      Places
+	Resting     Places
+}
+
+// Show returns a group of one queue with the beginnings of its lists, limit places each. The cost does not grow
+// with the partitions or the messages. Errors: CodeNotFound for an unknown queue or group, CodeUnavailable.
+func (g *Groups) Show(ctx context.Context, queueName, group string, limit int) (GroupState, error) {
+	var out GroupState
+	q, one, err := g.find(ctx, queueName, group, examinedAlone)
+	if err == nil {
+		out.GroupFigures, out.QueuePaused = one, q.Paused
+		out.Due, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesDue, Limit: limit})
+	}
+	if err == nil {
+		out.Leased, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesLeased, Limit: limit})
+	}
+	if err == nil {
+		out.Resting, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesResting, Limit: limit})
+	}
+	return out, postgres.Wrapf(err, "reading group %q of queue %q", group, queueName)
+}
+
+// find returns a queue and a group of it.
+func (g *Groups) find(ctx context.Context, queueName, group string, cursors int) (Queue, GroupFigures, error) {
+	q, err := New(g.pool).queue(ctx, queueName)
+	if err != nil {
+		return q, GroupFigures{}, err
+	}
+	found, _, _, err := g.figures(ctx, q.key, Start{Name: group}, 1, cursors)
+	if err == nil && (len(found) == 0 || found[0].Name != group) {
+		err = &queue.Error{Code: queue.CodeNotFound, Message: "Consumer group not found"}
+	}
+	if err != nil {
+		return q, GroupFigures{}, err
+	}
+	return q, found[0], nil
+}
+
+// Places returns a part of the places of a group. PlacesLeased and PlacesResting examine at most 1,000
+// cursors, so a part can have fewer places and go on. Errors: CodeNotFound, CodeUnavailable.
+func (g *Groups) Places(ctx context.Context, queueName, group string, ask PlaceQuery) (out Places, err error) {
+	q, one, err := g.find(ctx, queueName, group, 1)
+	switch {
+	case err != nil:
+	case ask.List == PlacesNamed:
+		out, err = g.byName(ctx, q.key, one.key, ask.From.Start, ask.Limit)
+	default:
+		out, err = g.byInstant(ctx, one.key, ask)
+	}
+	return out, postgres.Wrapf(err, "listing the places of group %q in queue %q", group, queueName)
+}
+
+func (g *Groups) byInstant(ctx context.Context, key int64, ask PlaceQuery) (out Places, err error) {
+	var examined int64
+	var last PlaceStart
+	most := int64(maxExamined)
+	if ask.List == PlacesDue {
+		most = int64(ask.Limit)
+	}
+	_, err = postgres.Collect(ctx, g.pool, sqlPlaces, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var p Place
+		var now time.Time
+		var paused pgtype.Bool
+		err = row.Scan(&examined, (*zeronull.Timestamptz)(&last.ReadyAt), (*zeronull.Int8)(&last.Tie), (*zeronull.Timestamptz)(&p.ReadyAt),
+			(*zeronull.Int8)(&p.tie), (*zeronull.Text)(&p.Partition), (*zeronull.UUID)(&p.ID), &paused, (*zeronull.Int8)(&p.Lag),
+			(*postgres.Seconds)(&p.Age), (*zeronull.UUID)(&p.Lease), (*zeronull.Timestamptz)(&p.LeaseUntil), (*zeronull.Int8)(&p.Held),
+			(*zeronull.Int8)(&p.Deliveries), (*zeronull.Int8)(&p.Failures), (*zeronull.Int8)(&p.Consumed), (*zeronull.Timestamptz)(&p.ConsumedAt),
+			(*zeronull.Int8)(&p.Expired), (*zeronull.Text)(&p.Cause), &now)
+		if err != nil || p.Partition == "" && p.ID.IsZero() {
+			return none, err
+		}
+		p.Paused = paused.Bool
+		p.settle(now)
+		out.List = append(out.List, p)
+		return none, nil
+	}, key, string(ask.List), instantOrNull(ask.From.ReadyAt), ask.From.Tie, int64(ask.Limit), most)
+	if n := len(out.List); n == ask.Limit {
+		last = PlaceStart{ReadyAt: out.List[n-1].ReadyAt, Tie: out.List[n-1].tie}
+	}
+	switch more := examined == most || len(out.List) == ask.Limit; {
+	case more && last.Tie > MaxTies:
+		out.Incomplete = true
+	case more:
+		out.Next = &last
+	}
+	return out, err
+}
+
+// settle clears the lease if it is over, and works out when it was taken.
+func (p *Place) settle(now time.Time) {
+	if p.LeaseUntil.After(now) {
+		p.LeasedAt = leasedAt(p.Lease)
+		return
+	}
+	p.Lease, p.LeaseUntil, p.Held = queue.ID{}, time.Time{}, 0
+}
+
+func (g *Groups) byName(ctx context.Context, queueKey, key int64, from Start, limit int) (out Places, err error) {
+	var examined int
+	var last string
+	_, err = postgres.Collect(ctx, g.pool, sqlPlacesNamed, func(row pgx.CollectableRow) (none struct{}, err error) {
+		var p Place
+		var now time.Time
+		var deliveries pgtype.Int8
+		err = row.Scan((*zeronull.Timestamptz)(&p.ReadyAt), &p.Partition, &p.ID, &p.Paused, (*zeronull.Int8)(&p.Lag), (*postgres.Seconds)(&p.Age),
+			(*zeronull.UUID)(&p.Lease), (*zeronull.Timestamptz)(&p.LeaseUntil), (*zeronull.Int8)(&p.Held), &deliveries,
+			(*zeronull.Int8)(&p.Failures), (*zeronull.Int8)(&p.Consumed), (*zeronull.Timestamptz)(&p.ConsumedAt), (*zeronull.Int8)(&p.Expired),
+			(*zeronull.Timestamptz)(&p.StartsAt), &now)
+		examined, last = examined+1, p.Partition
+		if err != nil || !deliveries.Valid { // it has no cursor
+			return none, err
+		}
+		p.Deliveries = deliveries.Int64
+		p.settle(now)
+		out.List = append(out.List, p)
+		return none, nil
+	}, key, queueKey, from.Name, from.After, int64(limit))
+	if examined == limit {
+		out.Next = &PlaceStart{Start: Start{Name: last, After: true}}
+	}
+	return out, err
+}
+
+// SeekTarget is where a seek moves a group. Without End, Beginning and At it is the beginning.
+type SeekTarget struct {
+	End bool
+	At  time.Time
+	// Partition limits it to one partition; nil: all of them.
+	Partition *string
+}
+
+// SeekPreview is what a seek would do.
+type SeekPreview struct {
+	// Cursors counts the examined places, and Leases their live leases, which end.
+	Cursors, Leases int64
+	// Again counts the messages that the group has finished or parked, and receives again. Skipped counts
+	// the unfinished messages that it does not receive.
+	Again, Skipped int64
+	// AtLeast: there are more partitions or messages than were examined.
+	AtLeast bool
+}
+
+// PreviewSeek says what a seek of a group would do. It examines at most 1,000 partitions by name and the 1,000
+// that have been due the longest, or 250 each for an instant. It changes nothing. Errors: CodeNotFound, CodeUnavailable.
+func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to SeekTarget) (out SeekPreview, err error) {
+	q, one, err := g.find(ctx, queueName, group, 1)
+	if err == nil {
+		at, most := pgtype.Timestamptz{Valid: true, Time: to.At}, maxSought
+		switch {
+		case to.End:
+			at.InfinityModifier = pgtype.Infinity
+		case to.At.IsZero():
+			at.InfinityModifier = pgtype.NegativeInfinity
+		default:
+			most = maxSearched
+		}
+		var capped, more bool
+		err = g.pool.ScanRow(ctx, []any{&out.Cursors, &out.Again, &out.Skipped, &out.Leases, &capped, &more},
+			sqlSeekPreview, q.key, one.key, at, to.Partition, int64(most), int64(maxGaps))
+		out.AtLeast = capped || more || one.Joining
+	}
+	return out, postgres.Wrapf(err, "previewing a seek of group %q in queue %q", group, queueName)
+}

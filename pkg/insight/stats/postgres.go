@@ -1,0 +1,124 @@
+package stats
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlDatabase   = sql.Query("insight/stats/database")
+	sqlTables     = sql.Query("insight/stats/tables")
+	sqlIndexes    = sql.Query("insight/stats/indexes")
+	sqlStatements = sql.Query("insight/stats/statements")
+	sqlSettings   = sql.Query("insight/stats/settings")
+	sqlSlots      = sql.Query("insight/stats/slots")
+)
+
+// Blocks counts blocks of Postgres. Read: from the disk or the operating system. Hit: from its own memory.
+type Blocks struct{ Read, Hit int64 }
+
+// Database is the database of the schema.
+type Database struct {
+	Name   string
+	Blocks Blocks
+	// SharedBuffers is the setting, in blocks. SharedBuffersSize is its size for people.
+	SharedBuffers, SharedBuffersSize string
+}
+
+// Database reads what Postgres counts of the database. Errors: CodeUnavailable.
+func (r *Reader) Database(ctx context.Context) (d Database, err error) {
+	err = r.pool.ScanRow(ctx, []any{&d.Name, &d.Blocks.Read, &d.Blocks.Hit, &d.SharedBuffers, &d.SharedBuffersSize}, sqlDatabase)
+	return d, postgres.Wrapf(err, "reading the counts of the database")
+}
+
+// Table is a table of the schema, with its statistics in Postgres.
+type Table struct {
+	Name                               string
+	TotalBytes, TableBytes, IndexBytes int64
+	// TotalSize, TableSize and IndexSize are the same for people.
+	TotalSize, TableSize, IndexSize string
+	Live, Dead, Updated, HotUpdated int64
+	// LastVacuum and LastAutovacuum are zero if there was none.
+	LastVacuum, LastAutovacuum        zeronull.Timestamptz
+	AutovacuumCount, AutoanalyzeCount int64
+	Heap                              Blocks
+}
+
+// Tables lists the tables of the schema, the largest first. Errors: CodeUnavailable.
+func (r *Reader) Tables(ctx context.Context) ([]Table, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlTables, func(row pgx.CollectableRow) (t Table, err error) {
+		err = row.Scan(&t.Name, &t.TotalBytes, &t.TableBytes, &t.IndexBytes, &t.TotalSize, &t.TableSize, &t.IndexSize, &t.Live, &t.Dead,
+			&t.Updated, &t.HotUpdated, &t.LastVacuum, &t.LastAutovacuum, &t.AutovacuumCount, &t.AutoanalyzeCount, &t.Heap.Read, &t.Heap.Hit)
+		return t, err
+	})
+	return found, postgres.Wrapf(err, "listing the tables")
+}
+
+// Index is an index of the schema.
+type Index struct {
+	Table, Name string
+	Blocks      Blocks
+}
+
+// Indexes lists the indexes of the schema by name. Errors: CodeUnavailable.
+func (r *Reader) Indexes(ctx context.Context) ([]Index, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlIndexes, func(row pgx.CollectableRow) (i Index, err error) {
+		err = row.Scan(&i.Table, &i.Name, &i.Blocks.Read, &i.Blocks.Hit)
+		return i, err
+	})
+	return found, postgres.Wrapf(err, "listing the indexes")
+}
+
+// Statement is a statement that runs in the database.
+type Statement struct {
+	PID int64
+	// Duration is in seconds.
+	Duration float64
+	// State is in the words of pg_stat_activity. Text is the beginning of the statement, if a session of Belfry
+	// runs it, and otherwise a placeholder.
+	State, Text string
+	// WaitEventType and WaitEvent are nil for a session that does not wait.
+	WaitEventType, WaitEvent *string
+}
+
+// Statements lists at most 10 sessions whose statement began more than a second ago, the oldest first. Errors:
+// CodeUnavailable.
+func (r *Reader) Statements(ctx context.Context) ([]Statement, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlStatements, pgx.RowToStructByName[Statement])
+	return found, postgres.Wrapf(err, "listing the statements that run")
+}
+
+// Setting is a setting of Postgres that matters here.
+type Setting struct {
+	Name, Value string
+	// Source is where the value comes from, in the words of pg_settings.
+	Source string
+	// Pending: another value is in the file, and needs a restart.
+	Pending bool
+}
+
+// Settings lists the settings of Postgres that matter here, by topic. Errors: CodeUnavailable.
+func (r *Reader) Settings(ctx context.Context) ([]Setting, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlSettings, pgx.RowToStructByName[Setting])
+	return found, postgres.Wrapf(err, "listing the settings of Postgres")
+}
+
+// Slot is a replication slot.
+type Slot struct {
+	// Kind is physical or logical.
+	Name, Kind string
+	Active     bool
+	// Kept is the WAL that the slot keeps, in bytes.
+	Kept int64
+}
+
+// Slots lists at most 100 replication slots of the cluster, those without a reader first. Errors: CodeUnavailable.
+func (r *Reader) Slots(ctx context.Context) ([]Slot, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlSlots, pgx.RowToStructByName[Slot])
+	return found, postgres.Wrapf(err, "listing the replication slots")
+}

@@ -1,0 +1,194 @@
+package stats
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
+)
+
+var (
+	sqlQueue      = sql.Query("insight/stats/queue")
+	sqlPartitions = sql.Query("insight/stats/partitions")
+	sqlSwept      = sql.Query("insight/stats/swept")
+	sqlSweeps     = sql.Query("insight/stats/sweeps")
+)
+
+// Partition is a partition with the counts of its messages.
+type Partition struct {
+	ID        queue.ID
+	Name      string
+	CreatedAt time.Time
+	Paused    bool
+	Counts    Counts
+	// Oldest and Newest are the instants at which the first and the last stored message
+	// were pushed; zero: no message is stored.
+	Oldest, Newest time.Time
+	// Consumed counts the messages that all groups together have consumed.
+	Consumed int64
+	// ActiveAt is the last push or consumption; zero: never.
+	ActiveAt time.Time
+	// Expired counts, once for each group, the messages that a pop found expired and
+	// skipped.
+	Expired int64
+}
+
+// QueueDetail is a queue and a page of its partitions by name. The counts of the queue
+// cover all its partitions.
+type QueueDetail struct {
+	Queue
+	Page []Partition
+	// More: there are partitions after the page.
+	More bool
+	// Partial: the queue has more partitions than the counts cover.
+	Partial bool
+	// Swept counts the messages that sweeps handled.
+	Swept SweepTotals
+}
+
+// Queue returns a queue by name with limit partitions after the partition named after
+// (nil: from the first one). The cost is O(partitions). Errors: CodeNotFound,
+// CodeUnavailable.
+func (r *Reader) Queue(ctx context.Context, name string, after *string, limit int) (QueueDetail, error) {
+	return r.QueueUpTo(ctx, name, after, limit, nil)
+}
+
+// QueueUpTo is Queue whose counts cover the first *counted partitions by name. Nil: all of
+// them. With *counted the cost is O(limit + *counted).
+func (r *Reader) QueueUpTo(ctx context.Context, name string, after *string, limit int, counted *int) (QueueDetail, error) {
+	detail, err := r.queueDetail(ctx, name, after, limit, counted)
+	return detail, postgres.Wrapf(err, "reading queue %q", name)
+}
+
+func (r *Reader) queueDetail(ctx context.Context, name string, after *string, limit int, counted *int) (QueueDetail, error) {
+	q, err := r.queue(ctx, name)
+	if err != nil {
+		return QueueDetail{}, err
+	}
+	detail := QueueDetail{Queue: q}
+	if detail.Swept, err = r.swept(ctx, q.key); err != nil {
+		return detail, err
+	}
+	whole := after == nil && counted == nil
+	for len(detail.Page) < limit {
+		if err := ctx.Err(); err != nil {
+			return detail, err
+		}
+		want := min(limit-len(detail.Page), partitionPage)
+		page, err := postgres.Collect(ctx, r.pool, sqlPartitions, scanPartition, q.key, after, int64(want))
+		if err != nil {
+			return detail, err
+		}
+		detail.Page = append(detail.Page, page...)
+		if detail.More = len(page) == want; !detail.More {
+			break
+		}
+		after = &page[len(page)-1].Name
+	}
+	if whole && !detail.More {
+		// Sums of the listed partitions belong to the same instant as the list.
+		for i := range detail.Page {
+			detail.Partitions++
+			detail.Counts.add(detail.Page[i].Counts)
+		}
+		return detail, nil
+	}
+	one := []Queue{q}
+	if counted != nil {
+		detail.Partial, err = r.countSome(ctx, &one[0], *counted)
+	} else {
+		err = r.count(ctx, one, nil)
+	}
+	detail.Queue = one[0]
+	return detail, err
+}
+
+// countSome counts the first partitions of a queue by name, n at most. partial: there are more.
+func (r *Reader) countSome(ctx context.Context, q *Queue, n int) (partial bool, err error) {
+	for left := n; left > 0; {
+		if err := ctx.Err(); err != nil {
+			return true, err
+		}
+		size := min(left, partitionPage)
+		more, err := r.countPages(ctx, []*Queue{q}, nil, size)
+		if err != nil || len(more) == 0 {
+			return false, err
+		}
+		left -= size
+	}
+	var found, stored int64
+	err = r.pool.ScanRow(ctx, []any{&found, &stored}, sqlQueueSize, q.key, int64(n+1))
+	return found > int64(n), err
+}
+
+// Exists returns nil when there is a queue of that name. Errors: CodeNotFound,
+// CodeUnavailable.
+func (r *Reader) Exists(ctx context.Context, name string) error {
+	_, err := r.queue(ctx, name)
+	return postgres.Wrapf(err, "looking for queue %q", name)
+}
+
+// queue returns a queue without its counts.
+func (r *Reader) queue(ctx context.Context, name string) (Queue, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlQueue, scanQueue, name)
+	if err != nil {
+		return Queue{}, err
+	}
+	if len(found) == 0 {
+		return Queue{}, &queue.Error{Code: queue.CodeNotFound, Message: "Queue not found"}
+	}
+	return found[0], nil
+}
+
+func scanPartition(row pgx.CollectableRow) (Partition, error) {
+	var p Partition
+	c := &p.Counts
+	err := row.Scan(&p.ID, &p.Name, &p.CreatedAt, &c.Total, &c.Pending, &c.Processing, &c.Completed, &c.DeadLetter,
+		(*zeronull.Timestamptz)(&p.Oldest), (*zeronull.Timestamptz)(&p.Newest), &p.Consumed,
+		(*zeronull.Timestamptz)(&p.ActiveAt), &p.Expired, &p.Paused)
+	return p, err
+}
+
+// SweepTotals counts the messages of a queue that sweeps handled since its creation.
+type SweepTotals struct {
+	// Retention, Completed and Evicted count deleted messages, by rule.
+	Retention, Completed, Evicted int64
+	// Unread counts the deleted messages that some group had not consumed, or that no
+	// group read.
+	Unread int64
+	// Expired counts, once for each group, messages that a sweep found expired.
+	// Partition.Expired counts the messages that a pop found expired.
+	Expired int64
+	// Skipped counts, once for each group, messages that a sweep skipped for the group
+	// unread and kept for a lease or a dead letter of another group.
+	Skipped int64
+}
+
+// swept returns the totals of a queue; zero when no sweep has changed it.
+func (r *Reader) swept(ctx context.Context, key int64) (SweepTotals, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlSwept, pgx.RowToStructByPos[SweepTotals], key)
+	if err != nil || len(found) == 0 {
+		return SweepTotals{}, err
+	}
+	return found[0], nil
+}
+
+// Sweep is the state of one kind of sweep, over all instances.
+type Sweep struct {
+	Job string
+	// Running: an instance runs the sweep now.
+	Running bool
+	// NextAt is the instant at which the next run is due.
+	NextAt time.Time
+}
+
+// Sweeps returns the sweeps that have run, by job. Errors: CodeUnavailable.
+func (r *Reader) Sweeps(ctx context.Context) ([]Sweep, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlSweeps, pgx.RowToStructByPos[Sweep])
+	return found, postgres.Wrapf(err, "reading the state of the sweeps")
+}

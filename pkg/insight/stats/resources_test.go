@@ -1,0 +1,195 @@
+package stats_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+func TestAnEmptyServerHasNothing(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	queues, err := r.Queues(t.Context(), stats.QueueFilter{})
+	require.NoError(t, err)
+	require.Empty(t, queues)
+	tags, err := r.Namespaces(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, tags)
+	o, err := r.Overview(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, stats.Overview{}, o)
+	_, err = r.Queue(t.Context(), "q", nil, 10)
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(r.Exists(t.Context(), "q")))
+	require.Empty(t, r.list(stats.MessageFilter{}))
+}
+
+// Messages pass through every state, one step after the other.
+func TestCountsFollowTheCursors(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	requireCounts := func(want stats.Counts, why string) {
+		t.Helper()
+		require.Equal(t, want, r.only().Counts, why)
+		require.Equal(t, want.Total, want.Pending+want.Processing+want.Completed+want.DeadLetter)
+	}
+	r.push("q", "p", "1", "2", "3", "4", "5", "6")
+	requireCounts(stats.Counts{Total: 6, Pending: 6}, "there is no reader")
+	d := r.pop("q", "p", queue.DefaultGroup, 4)
+	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 4}, "four messages are leased")
+	r.ack(d, queue.AckCompleted, 0)
+	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 3, Completed: 1}, "one message is done")
+	r.ack(d, queue.AckDead, 2)
+	requireCounts(stats.Counts{Total: 6, Pending: 2, Processing: 2, Completed: 1, DeadLetter: 1}, "one message is dead-lettered before an earlier one is done")
+	r.exec(`UPDATE belfry.cursor SET lease_until = clock_timestamp() - interval '1 s'`)
+	requireCounts(stats.Counts{Total: 6, Pending: 4, Completed: 1, DeadLetter: 1}, "the lease has expired")
+
+	r.pop("q", "p", "g", 6)
+	requireCounts(stats.Counts{Total: 6, Pending: 4, Processing: 1, DeadLetter: 1}, "a group leases all messages, the other reader waits")
+	r.exec(`UPDATE belfry.cursor SET committed = 6, skip = NULL, lease_until = NULL, lease_end = NULL
+		WHERE group_id = (SELECT id FROM belfry.consumer_group WHERE name <> 'g')`)
+	requireCounts(stats.Counts{Total: 6, Processing: 5, DeadLetter: 1}, "the group leases every message that is not dead-lettered")
+	r.exec(`UPDATE belfry.cursor SET committed = 6`)
+	requireCounts(stats.Counts{Total: 6, Completed: 5, DeadLetter: 1}, "every reader is done")
+
+	r.exec(`DELETE FROM belfry.message WHERE seq IN (1, 2, 5)`)
+	r.exec(`UPDATE belfry.partition SET trimmed = 2, holes = 1 WHERE name = 'p'`)
+	requireCounts(stats.Counts{Total: 3, Completed: 2, DeadLetter: 1}, "two messages were trimmed and one was deleted")
+	r.exec(`UPDATE belfry.cursor SET committed = 0, skip = '{[5,5]}'`)
+	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor at the beginning has the hole in its skip list")
+	r.exec(`UPDATE belfry.cursor SET skip = NULL`)
+	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor without the hole in its skip list: the sum still holds")
+}
+
+func TestDelayedMessagesArePending(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.configure("q", func(s *catalog.Settings) { s.Options.DelayedProcessing = 3600 })
+	r.push("q", "p", "1", "2")
+	require.Empty(t, r.pop("q", "p", "g", 9).Messages)
+	require.Equal(t, stats.Counts{Total: 2, Pending: 2}, r.only().Counts)
+	require.EqualValues(t, 2, r.only().Partitions, "p and the Default of a configured queue")
+}
+
+func TestQueuesAreListedNewestFirst(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	names := []string{"orders.new", "orders.paid", "mails", "50% off ☂/ü", "gone"}
+	for _, name := range names {
+		r.push(name, "p", "1", "2")
+	}
+	r.configure("empty", func(s *catalog.Settings) { s.Namespace, s.Task = "orders", "new" })
+	_, err := r.catalog.Delete(t.Context(), "gone")
+	require.NoError(t, err)
+	listed := func(filter stats.QueueFilter) (names []string) {
+		queues, err := r.Queues(t.Context(), filter)
+		require.NoError(t, err)
+		for _, q := range queues {
+			names = append(names, q.Name)
+		}
+		return names
+	}
+	require.Equal(t, []string{"empty", "50% off ☂/ü", "mails", "orders.paid", "orders.new"}, listed(stats.QueueFilter{}))
+	require.Equal(t, []string{"empty", "orders.paid", "orders.new"}, listed(stats.QueueFilter{Namespace: "orders"}))
+	require.Equal(t, []string{"empty", "orders.new"}, listed(stats.QueueFilter{Namespace: "orders", Task: "new"}))
+	require.Equal(t, []string{"orders.paid", "orders.new"}, listed(stats.QueueFilter{Namespace: "orders", Limit: 2, Offset: 1}))
+	require.Empty(t, listed(stats.QueueFilter{Task: "ne"}))
+
+	namespaces, err := r.Namespaces(t.Context(), nil)
+	require.NoError(t, err)
+	two := stats.Counts{Total: 2, Pending: 2}
+	require.Equal(t, []stats.Tag{
+		{Name: "50% off ☂/ü", Queues: 1, Partitions: 1, Counts: two},
+		{Name: "mails", Queues: 1, Partitions: 1, Counts: two},
+		{Name: "orders", Queues: 3, Partitions: 3, Counts: stats.Counts{Total: 4, Pending: 4}},
+	}, namespaces)
+	tasks, err := r.Tasks(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, []stats.Tag{
+		{Name: "new", Queues: 2, Partitions: 2, Counts: two},
+		{Name: "paid", Queues: 1, Partitions: 1, Counts: two},
+	}, tasks, "a queue without a task is not listed")
+}
+
+func TestQueueDetailPagesItsPartitions(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	for _, partition := range []string{"c", "a", "b ☂", "%"} {
+		r.push("q", partition, "1", "2")
+	}
+	r.exec(`INSERT INTO belfry.partition (queue_id, name, closed) SELECT id, 'closing', true FROM belfry.queue`)
+	r.ack(r.pop("q", "a", "g", 1), queue.AckCompleted)
+	whole, err := r.Queue(t.Context(), "q", nil, 100)
+	require.NoError(t, err)
+	require.False(t, whole.More)
+	require.Len(t, whole.Page, 4)
+	require.EqualValues(t, 4, whole.Partitions)
+	require.Equal(t, stats.Counts{Total: 8, Pending: 7, Completed: 1}, whole.Counts)
+
+	var names []string
+	var after *string
+	for range 2 {
+		page, err := r.Queue(t.Context(), "q", after, 2)
+		require.NoError(t, err)
+		require.Equal(t, whole.Counts, page.Counts, "the sums cover all partitions")
+		require.Equal(t, whole.Partitions, page.Partitions)
+		require.Len(t, page.Page, 2)
+		for i := range page.Page {
+			names = append(names, page.Page[i].Name)
+			require.Equal(t, whole.Page[len(names)-1], page.Page[i])
+		}
+		after = &names[len(names)-1]
+	}
+	require.ElementsMatch(t, []string{"c", "a", "b ☂", "%"}, names)
+	for _, p := range whole.Page {
+		require.NotZero(t, p.Oldest)
+		require.Equal(t, p.Oldest, p.Newest, "one push has one instant")
+		if p.Name == "a" {
+			require.EqualValues(t, 1, p.Consumed)
+			require.True(t, p.ActiveAt.After(p.Newest), "the ack came later")
+		} else {
+			require.Zero(t, p.Consumed)
+			require.Equal(t, p.Newest, p.ActiveAt)
+		}
+	}
+	for counted, want := range map[int]int64{0: 0, 1: 2, 3: 6, 4: 8, 2000: 8} {
+		some, err := r.QueueUpTo(t.Context(), "q", nil, 1, &counted)
+		require.NoError(t, err)
+		require.Equal(t, want, some.Counts.Total)
+		require.Equal(t, counted < 4, some.Partial)
+		require.Len(t, some.Page, 1)
+	}
+	r.exec(`DELETE FROM belfry.message`)
+	r.exec(`UPDATE belfry.partition SET trimmed = last_seq`)
+	empty, err := r.Queue(t.Context(), "q", nil, 100)
+	require.NoError(t, err)
+	require.Equal(t, stats.Counts{}, empty.Counts)
+	require.Zero(t, empty.Page[0].Oldest)
+	require.Zero(t, empty.Page[0].Newest)
+}
+
+func TestOverviewSumsUp(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.push("a.x", "1", "1", "2", "3")
+	r.push("a.y", "1", "1")
+	r.push("a.y", "2", "1", "2")
+	r.ack(r.pop("a.y", "1", "g", 1), queue.AckCompleted)
+	r.ack(r.pop("a.x", "1", "g", 1), queue.AckCompleted)
+	r.exec(`UPDATE belfry.message SET created_at = statement_timestamp() - CASE WHEN seq = 1 THEN interval '1 h' ELSE interval '100 s' END`)
+	o, err := r.Overview(t.Context(), nil)
+	require.NoError(t, err)
+	require.InDelta(t, 100, o.TimeLag.Min, testTimeout.Seconds())
+	require.InDelta(t, 3600, o.TimeLag.Max, testTimeout.Seconds())
+	require.InDelta(t, 1850, o.TimeLag.Median, testTimeout.Seconds())
+	require.InDelta(t, 1850, o.TimeLag.Avg, testTimeout.Seconds())
+	o.TimeLag = stats.Distribution{}
+	require.Equal(t, stats.Overview{
+		Queues: 2, Partitions: 3, Namespaces: 1, Tasks: 2, Counts: stats.Counts{Total: 6, Pending: 4, Completed: 2},
+		OffsetLag: stats.Distribution{Avg: 2, Median: 2, Min: 2, Max: 2},
+	}, o)
+}

@@ -1,0 +1,179 @@
+package listen
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// State says how far the listener can be trusted.
+type State string
+
+// The states of a listener. Only in StateProven does silence mean that nothing happened.
+// In every other state, look at the tables.
+const (
+	StateStarting State = "starting" // no connection has been proven yet, and none has failed
+	StateProven   State = "proven"   // the latest canary was heard in time
+	// StateReconnecting: there is no connection, or it is not proven yet, or canaries
+	// cannot be sent.
+	StateReconnecting State = "reconnecting"
+	// StateDeaf: LISTEN succeeds and no notification arrives, as behind a pooler in
+	// transaction mode. The listener tries again slowly.
+	StateDeaf    State = "deaf"
+	StateStopped State = "stopped" // Run has returned
+)
+
+const (
+	minReconnectDelay = 100 * time.Millisecond
+	maxReconnectDelay = time.Second
+	// maxDeafIntervals is the longest delay between the attempts of a deaf listener, in
+	// canary intervals. The first delay is one canary interval.
+	maxDeafIntervals = 6
+)
+
+// Listener receives the notifications of other instances. It is safe for concurrent use.
+type Listener struct {
+	cfg       Config
+	log       *zap.Logger
+	config    *pgx.ConnConfig
+	sender    *Sender
+	callbacks Callbacks
+	peers     *peers
+
+	reconnect, deafRetry backoff.Policy
+	reader               reader
+	listening            chan *session // read loop to watch loop: LISTEN has taken effect
+	heard                chan uint64   // read loop to watch loop: the latest own canary
+	created, look        *pacedCall    // OnCreated and OnLook
+	lastCanary           atomic.Uint64 // number of the latest canary; only the watch loop writes it
+	decided              chan struct{} // see Decided
+
+	mu         sync.Mutex
+	state      State
+	started    time.Time // start of Run
+	lastProof  time.Time
+	proven     atomic.Bool // state is StateProven; written under mu
+	reconnects atomic.Int64
+	garbage    atomic.Int64
+}
+
+// NewListener returns a Listener for the database at url. url must lead directly to
+// Postgres, because LISTEN does not work through a pooler in transaction mode. sender
+// sends the canaries over its own connection: the listener is proven only while
+// Sender.Run runs. An error means that url is invalid.
+func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, log *zap.Logger) (*Listener, error) {
+	config, err := parse(url, "belfry-listen")
+	if err != nil {
+		return nil, fmt.Errorf("reading database.listen_url: %w", err)
+	}
+	l := &Listener{
+		cfg: cfg, log: log, config: config, sender: sender, callbacks: callbacks, peers: newPeers(cfg.PeerTimeout),
+		reconnect: backoff.Policy{Initial: minReconnectDelay, Max: maxReconnectDelay, Threshold: 1, Multiplier: 2},
+		deafRetry: backoff.Policy{
+			Initial: cfg.CanaryInterval, Max: maxDeafIntervals * cfg.CanaryInterval, Threshold: 1, Multiplier: 2,
+		},
+		listening: make(chan *session), heard: make(chan uint64, 1),
+		created: newPacedCall(createdInterval, createdBurst, func(string) { callbacks.OnCreated() }),
+		look:    newPacedCall(lookInterval, lookBurst, func(reason string) { callbacks.OnLook(reason) }),
+		state:   StateStarting, decided: make(chan struct{}),
+	}
+	l.reader = reader{Listener: l, numbers: map[queue.ID]uint64{}}
+	sender.alone, sender.newKey = l.peers.alone, callbacks.OnListening
+	return l, nil
+}
+
+// State returns the state and the time since the last proof. Before the first proof it
+// returns the time since the start of Run.
+func (l *Listener) State() (state State, sinceLastProof time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since := cmp.Or(l.lastProof, l.started)
+	if since.IsZero() {
+		return l.state, 0
+	}
+	return l.state, time.Since(since)
+}
+
+// Decided returns a channel that is closed when the state is no longer StateStarting: the first
+// connection is proven, or it failed, or Run has returned.
+func (l *Listener) Decided() <-chan struct{} { return l.decided }
+
+// Proven reports whether the state is StateProven. It costs one atomic read.
+func (l *Listener) Proven() bool { return l.proven.Load() }
+
+// Reconnects returns how often LISTEN has taken effect after the first time.
+func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
+
+// Garbage returns how many notifications could not be read. Every role that can connect can send them.
+func (l *Listener) Garbage() int64 { return l.garbage.Load() }
+
+// Peers returns the number of other live instances.
+func (l *Listener) Peers() int { return l.peers.count() }
+
+// PeerIDs returns the ids of the other live instances, in order.
+func (l *Listener) PeerIDs() []queue.ID { return l.peers.ids() }
+
+// Run listens until ctx ends and then returns nil. It replaces broken connections, so
+// every error is a mistake in the program. It must be called only once. Sender.Run sends
+// the goodbye to the other instances.
+func (l *Listener) Run(ctx context.Context) error {
+	l.mu.Lock()
+	l.started = time.Now()
+	l.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var watching sync.WaitGroup
+	watching.Go(func() { l.watch(ctx) })
+	err := l.library().Listen(ctx)
+	l.reader.discard(ctx)
+	stopping := ctx.Err() != nil
+	cancel()
+	watching.Wait()
+	l.change(func(State) State { return StateStopped })
+	if stopping {
+		return nil
+	}
+	return fmt.Errorf("listening on channel %s: %w", Channel, err)
+}
+
+// change sets the state to the result of next and calls OnState if the state differs.
+// next runs with mu held.
+func (l *Listener) change(next func(now State) State) {
+	l.mu.Lock()
+	before := l.state
+	l.state = next(before)
+	now := l.state
+	if before == StateStarting && now != StateStarting {
+		close(l.decided)
+	}
+	l.proven.Store(now == StateProven)
+	if (now == StateProven) != (before == StateProven) {
+		l.peers.trust(now == StateProven, time.Now())
+	}
+	l.mu.Unlock()
+	if now != before {
+		if before == StateProven {
+			l.sender.sendWithheld() // from now on an instance can be there unheard
+		}
+		l.callbacks.OnState(now)
+	}
+}
+
+// prove records a proof. It returns the previous state and the time since the previous proof.
+func (l *Listener) prove() (before State, gap time.Duration) {
+	before, gap = l.State()
+	l.mu.Lock()
+	l.lastProof = time.Now()
+	l.mu.Unlock()
+	l.change(func(State) State { return StateProven })
+	return before, gap
+}

@@ -1,0 +1,149 @@
+package listen
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Channel is the NOTIFY channel between instances. Channels belong to a database, so two
+// installations on one Postgres server do not hear each other.
+const Channel = "belfry"
+
+// InboxChannel is the NOTIFY channel of the trigger of belfry.inbox: rows were committed.
+// Its payload has no meaning.
+const InboxChannel = "belfry_inbox"
+
+// TokensChannel is the NOTIFY channel of `belfry token revoke`. Its payload has no meaning.
+const TokensChannel = "belfry_tokens"
+
+// SettingsChannel is the NOTIFY channel of changes of belfry.setting. Its payload has no meaning.
+const SettingsChannel = "belfry_settings"
+
+// LiveChannel is the NOTIFY channel on which instances tell each other what happens, while somebody watches.
+// Its payloads are of pkg/insight/live.
+const LiveChannel = "belfry_live"
+
+// Notification carries hints for the other instances, and signs of life.
+type Notification struct {
+	// Instance is the sender. It is zero if the sender is not an instance: a trigger, or
+	// a person with psql.
+	Instance queue.ID
+	// CatalogChanged: queues, groups or partitions were created, changed or deleted. Cached
+	// descriptions of them must be read again. The notification names none of them.
+	CatalogChanged bool
+	// Resync: everything may have changed. It includes CatalogChanged.
+	Resync bool
+	// Ready are partitions that are poppable for a group. In is not sent. At is sent in
+	// microseconds. A zero At says: look now.
+	Ready []queue.Ready
+	// Partitions are partitions that became poppable for several groups of their queue.
+	Partitions []ReadyPartition
+	// Canary is the number of the sender's canary. Zero: none.
+	Canary uint64
+	// Goodbye: the sender stops and sends no further notification.
+	Goodbye bool
+}
+
+// ReadyPartition is a partition that became poppable for groups of its queue. The receiver works out which
+// of its own groups that may be. At is as in Notification.Ready: the earliest instant.
+type ReadyPartition struct {
+	Queue, Partition int64
+	At               time.Time
+}
+
+// hints returns how many hints m has.
+func (m *Notification) hints() int {
+	n := len(m.Ready) + len(m.Partitions)
+	for _, hint := range []bool{m.CatalogChanged, m.Resync} {
+		if hint {
+			n++
+		}
+	}
+	return n
+}
+
+const (
+	// version is the first part of every payload. Decode rejects other versions.
+	version = "1"
+	// maxPayload is the most bytes of a payload. Postgres refuses 8000.
+	maxPayload = 7899
+	// maxEntry is more bytes than one ready entry needs.
+	maxEntry = 64
+)
+
+// maxAt is the latest instant that is sent. A later instant is sent as maxAt.
+var maxAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// Encode returns m as payloads, each short enough for one notification. It returns none
+// if m is empty. The text is
+//
+//	1;i=<instance>;c=<canary>;bye;born;all;r=<group>/<partition>@<at>,...;p=<queue>/<partition>@<at>,...
+//
+// with the parts that apply, in this order. "born" is CatalogChanged, "all" is Resync, "r" is Ready and
+// "p" is Partitions. at is
+// in microseconds since 1970 by the clock of the database, rounded up so that no instance
+// looks too early. 0: unknown. Encode omits partitions that are not encodable.
+func Encode(m Notification) []string {
+	head := []byte(version + ";i=" + m.Instance.String())
+	buf := append(make([]byte, 0, 256), head...)
+	if m.Canary > 0 {
+		buf = strconv.AppendUint(append(buf, ";c="...), m.Canary, 10)
+	}
+	if m.Goodbye {
+		buf = append(buf, ";bye"...)
+	}
+	if m.CatalogChanged {
+		buf = append(buf, ";born"...)
+	}
+	if m.Resync {
+		buf = append(buf, ";all"...)
+	}
+	var payloads []string
+	separator := ""
+	add := func(part string, owner, partition int64, at time.Time) {
+		if len(buf) > maxPayload-maxEntry {
+			payloads = append(payloads, string(buf))
+			buf, separator = append(buf[:0], head...), part
+		}
+		buf = strconv.AppendInt(append(buf, separator...), owner, 10)
+		buf = strconv.AppendInt(append(buf, '/'), partition, 10)
+		buf = strconv.AppendInt(append(buf, '@'), micros(at), 10)
+		separator = ","
+	}
+	separator = ";r="
+	for _, r := range m.Ready {
+		if encodable(r) {
+			add(";r=", r.Group, r.Partition, r.At)
+		}
+	}
+	separator = ";p="
+	for _, p := range m.Partitions {
+		if p.encodable() {
+			add(";p=", p.Queue, p.Partition, p.At)
+		}
+	}
+	if len(buf) > len(head) {
+		payloads = append(payloads, string(buf))
+	}
+	return payloads
+}
+
+// encodable reports whether a decoder accepts the partition: a group above 0, and a
+// partition that is not negative.
+func encodable(r queue.Ready) bool { return r.Group > 0 && r.Partition >= 0 }
+
+// encodable reports whether a decoder accepts the partition: a queue and a partition above 0.
+func (p ReadyPartition) encodable() bool { return p.Queue > 0 && p.Partition > 0 }
+
+// micros returns an instant as it is sent. The zero time and times before 1970 are 0.
+func micros(at time.Time) int64 {
+	switch {
+	case at.IsZero() || at.Unix() < 0:
+		return 0
+	case at.After(maxAt):
+		return maxAt.UnixMicro()
+	}
+	return at.Add(time.Microsecond - 1).UnixMicro()
+}

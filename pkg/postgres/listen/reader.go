@@ -1,0 +1,215 @@
+package listen
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// maxNumbers is how many instances of the past are remembered, so that nobody sends their payloads again.
+const maxNumbers = 2 * maxPeers
+
+var (
+	errNoListen = errors.New("LISTEN did not answer in time")
+	errSilent   = errors.New("the canary was not heard in time, so the connection is frozen")
+	errDeaf     = errors.New("LISTEN succeeded, but the canary was not heard")
+)
+
+// session is one connection of the listener.
+type session struct {
+	*cancelableConn
+	listenTimer *time.Timer // cuts the session unless LISTEN takes effect in time
+	proven      atomic.Bool // a canary was heard
+}
+
+// reader is the part of the listener that the loop of pgxlisten calls. Only that loop
+// uses its fields.
+type reader struct {
+	*Listener
+	current      *session // nil before the first connection and after a failed attempt
+	failed       int      // consecutive connections that failed or were lost before a proof
+	deaf         int      // consecutive sessions without a notification
+	outageLogged bool     // the current outage was logged
+	// numbers are the latest numbers of the payloads of each instance.
+	numbers map[queue.ID]uint64
+	// garbageLogged is when garbage was logged last.
+	garbageLogged time.Time
+}
+
+// connect waits for the delay that the previous attempts require, and connects.
+func (r *reader) connect(ctx context.Context) (*pgx.Conn, error) {
+	r.discard(ctx)
+	var delay time.Duration
+	switch {
+	case r.deaf > 0:
+		delay = r.deafRetry.Delay(r.deaf, rand.Float64())
+	case r.failed > 0:
+		delay = r.reconnect.Delay(r.failed, rand.Float64())
+	}
+	if err := backoff.Sleep(ctx, delay); err != nil {
+		return nil, err
+	}
+	conn, err := openConn(ctx, r.config)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{cancelableConn: conn}
+	s.listenTimer = time.AfterFunc(r.config.ConnectTimeout, func() { s.cut(errNoListen) })
+	r.current = s
+	if err := r.sender.key.load(ctx, conn.Conn); err != nil {
+		return nil, err
+	}
+	return conn.Conn, nil
+}
+
+// discard drops the previous session and waits until its resources are released.
+func (r *reader) discard(ctx context.Context) {
+	if r.current == nil {
+		return
+	}
+	r.current.listenTimer.Stop()
+	r.current.drop(ctx)
+	r.current = nil
+}
+
+// ended is called with the reason when an attempt to connect failed or a session ended.
+func (r *reader) ended(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return // Run is stopping: this is not an outage
+	}
+	state := StateReconnecting
+	s := r.current
+	if s != nil && s.isCut() {
+		err = s.cause() // the read failed because the session was cut
+	}
+	switch {
+	case errors.Is(err, errDeaf):
+		state, r.deaf, r.failed = StateDeaf, r.deaf+1, 0
+	case s != nil && s.proven.Load():
+		r.deaf, r.failed = 0, 1
+	default:
+		r.deaf, r.failed = 0, r.failed+1
+	}
+	if s != nil {
+		s.cut(err) // for the watch loop
+	}
+	before, _ := r.State()
+	r.report(before, state, err)
+	r.change(func(State) State { return state })
+}
+
+// report logs an outage once when it begins and once when the listener becomes deaf.
+// Everything else is logged at debug level.
+func (r *reader) report(before, state State, err error) {
+	switch {
+	case state == StateDeaf && before != StateDeaf:
+		r.log.Error("LISTEN succeeded but no notification arrived, as behind a pooler in transaction mode. "+
+			"Set database.listen_url to a URL that leads directly to Postgres. Until then waiting requests poll the database",
+			zap.String("host", r.config.Host), zap.Uint16("port", r.config.Port))
+	case state != StateDeaf && !r.outageLogged:
+		r.log.Warn("the listener lost its connection and reconnects; until then waiting requests poll the database", zap.Error(err))
+	default:
+		r.log.Debug("the listener still has no proven connection", zap.Error(err))
+	}
+	r.outageLogged = true
+}
+
+// listenStarted is called when LISTEN has taken effect, before the first notification.
+func (r *reader) listenStarted(ctx context.Context) {
+	r.current.listenTimer.Stop()
+	r.peers.extendAll(time.Now())
+	reason := "the listener connected"
+	if r.reconnects.Add(1) > 1 {
+		reason = "the listener reconnected"
+	}
+	r.callbacks.OnResync(reason)
+	select {
+	case r.listening <- r.current:
+	case <-ctx.Done():
+	}
+}
+
+// handle is called with each notification on Channel.
+func (r *reader) handle(signed string) {
+	payload, number := r.sender.key.verify(signed)
+	m, err := Decode(payload)
+	if err == nil && !m.Instance.IsZero() && !r.isNew(m.Instance, number) {
+		err = errForged
+	}
+	switch {
+	case err != nil:
+		r.handleGarbage(err)
+	case m.Instance != r.sender.instance:
+		r.handleOther(m)
+	case m.Canary > 0:
+		r.handleOwnCanary(m.Canary)
+	default: // this process has handled its own entries already
+	}
+}
+
+func (r *reader) handleOther(m Notification) {
+	switch {
+	case m.Instance.IsZero(): // a SQL session
+	case m.Goodbye:
+		r.peers.remove(m.Instance, time.Now())
+		r.callbacks.OnPeerLeft(m.Instance)
+	default:
+		r.peers.heard(m.Instance, m.Canary > 0, time.Now())
+		r.sender.sendWithheld()
+	}
+	if m.CatalogChanged {
+		r.created.ask("another instance created something")
+	}
+	if m.Resync {
+		r.look.ask("another instance asked for it")
+	}
+	if len(m.Ready)+len(m.Partitions) > 0 {
+		r.callbacks.OnReady(m)
+	}
+}
+
+// handleLive is called with each notification on LiveChannel.
+func (r *reader) handleLive(sealed string) {
+	payload, instance, number, err := r.sender.key.open(sealed)
+	if err != nil || !r.isNew(instance, number) {
+		r.garbage.Add(1)
+		return
+	}
+	r.callbacks.OnLive(payload)
+}
+
+// isNew reports whether no payload with this number or a later one of the instance was heard. Every role can
+// send again what it has heard. 0 is never new.
+func (r *reader) isNew(instance queue.ID, number uint64) bool {
+	if number <= r.numbers[instance] {
+		return false
+	}
+	if len(r.numbers) >= maxNumbers {
+		maps.DeleteFunc(r.numbers, func(id queue.ID, _ uint64) bool { return id != r.sender.instance && !r.peers.knows(id) })
+	}
+	r.numbers[instance] = number
+	return true
+}
+
+// handleOwnCanary handles an own canary, which proves the session.
+func (r *reader) handleOwnCanary(number uint64) {
+	if r.current.isCut() {
+		return // the session was cut, and its next read fails
+	}
+	r.current.proven.Store(true)
+	r.failed, r.deaf, r.outageLogged = 0, 0, false
+	before, gap := r.prove()
+	if before != StateProven {
+		r.log.Info("the listener is proven", zap.String("was", string(before)), zap.Duration("after", gap.Round(time.Millisecond)))
+	}
+	replace(r.heard, number)
+}

@@ -1,0 +1,268 @@
+package listen
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/process/backoff"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// maxLive is how many payloads of SendLive wait to be sent.
+const maxLive = 8
+
+// maxSendDelay is the longest delay between flushes that fail.
+const maxSendDelay = time.Second
+
+// SenderStats are counters since the start.
+type SenderStats struct {
+	// Flushes is the number of notifying commits. Failures is the number of attempts that failed.
+	Flushes, Failures atomic.Int64
+	// EntriesIn is the number of hints that were queued. EntriesOut is the number of hints
+	// sent in their place. EntriesIn / EntriesOut is the coalescing ratio. Withheld is the number of hints
+	// that were not queued because no other instance could be listening.
+	EntriesIn, EntriesOut, Withheld atomic.Int64
+}
+
+// Sender notifies other instances of the changes that this one commits. Subscribe it to the
+// bus. It is safe for concurrent use.
+type Sender struct {
+	events.Nop
+	instance queue.ID
+	cfg      Config
+	log      *zap.Logger
+	retry    backoff.Policy
+	// notify sends payloads in one commit. After an error it is unknown whether they were sent.
+	notify func(ctx context.Context, payloads []string) error
+	// notifyLive is notify for payloads on LiveChannel.
+	notifyLive func(ctx context.Context, payloads []string) error
+	// readOnly is called if Postgres is read only. Only Run calls it.
+	readOnly func()
+	// QueueOf returns the queue of a partition, if it is known. nil: none is. Set it before the first event.
+	QueueOf func(partition int64) (queueKey int64, ok bool)
+
+	// alone reports whether no other instance can be listening. nil: nobody knows.
+	alone func(now time.Time) bool
+	// newKey is called when the database has another key than before. nil: nobody wants to know.
+	newKey func()
+
+	config *pgx.ConnConfig
+	conn   *cancelableConn // nil: not connected; used only by Run
+	key    channelKey
+	number uint64 // of the latest payload; used only by Run
+
+	mu      sync.Mutex
+	pending pendingNotifications
+	// withheld: hints were not queued because no other instance was there.
+	withheld bool
+	live     []string      // payloads of SendLive, the latest last
+	wake     chan struct{} // holds a value if pending may have changed since Run read it
+
+	// sentCanaries holds the number of the latest canary that was sent, until the
+	// listener takes it.
+	sentCanaries chan uint64
+	// announced: a canary was sent, so other instances know this one. Used only by Run.
+	announced bool
+
+	Stats SenderStats
+}
+
+// NewSender returns a Sender for the database at url, which should lead directly to
+// Postgres. instance identifies this process to the other instances. NewSender does not
+// connect. An error means that url is invalid.
+//
+// readOnly is called when the Postgres of the sender has become read only. Another one
+// may be the primary then. The sender connects again. readOnly must not block.
+func NewSender(url string, instance queue.ID, cfg Config, readOnly func(), log *zap.Logger) (*Sender, error) {
+	config, err := parse(url, "belfry-notify")
+	if err != nil {
+		return nil, fmt.Errorf("reading the URL for notifications: %w", err)
+	}
+	s := newSender(instance, cfg, log)
+	s.config, s.readOnly = config, readOnly
+	s.notify = func(ctx context.Context, payloads []string) error { return s.exec(ctx, Channel, payloads) }
+	s.notifyLive = func(ctx context.Context, payloads []string) error { return s.exec(ctx, LiveChannel, payloads) }
+	return s, nil
+}
+
+func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
+	return &Sender{
+		instance: instance, cfg: cfg, log: log, wake: make(chan struct{}, 1), sentCanaries: make(chan uint64, 1),
+		retry: backoff.Policy{Initial: cfg.NotifyInterval, Max: max(maxSendDelay, cfg.NotifyInterval), Threshold: 1, Multiplier: 2},
+	}
+}
+
+// OnReady queues partitions that this instance made ready, and returns at once. For a
+// partition that is poppable now it also sends since when. For the others the receiver
+// probes, and learns the instant from the database. A partition that became ready for several groups is
+// one entry. A call before Run is not lost. What is
+// queued after Run has returned is not sent.
+func (s *Sender) OnReady(ready []queue.Ready, from events.Origin) {
+	if from != events.Here {
+		return
+	}
+	shared := s.queuesOfShared(ready)
+	s.queueHints(len(ready), from, func(n *pendingNotifications) {
+		for _, r := range ready {
+			if r.In > 0 {
+				r.At = time.Time{}
+			}
+			if queueKey, ok := shared[r.Partition]; ok {
+				n.addPartition(ReadyPartition{Queue: queueKey, Partition: r.Partition, At: r.At})
+			} else {
+				n.add(r)
+			}
+		}
+	})
+}
+
+// queuesOfShared returns the queues of the partitions that became ready for more than one group.
+func (s *Sender) queuesOfShared(ready []queue.Ready) map[int64]int64 {
+	if len(ready) < 2 || s.QueueOf == nil {
+		return nil
+	}
+	groups := make(map[int64]int, len(ready))
+	for _, r := range ready {
+		groups[r.Partition]++
+	}
+	shared := map[int64]int64{}
+	for partition, n := range groups {
+		if n < 2 {
+			continue
+		}
+		if queueKey, ok := s.QueueOf(partition); ok {
+			shared[partition] = queueKey
+		}
+	}
+	return shared
+}
+
+// OnCreated queues that this instance created something, without its name.
+func (s *Sender) OnCreated(_, _ string, from events.Origin) {
+	s.queueHints(1, from, (*pendingNotifications).addCreated)
+}
+
+// OnResync queues a resync of the other instances.
+func (s *Sender) OnResync(_ string, from events.Origin) {
+	s.queueHints(1, from, (*pendingNotifications).resyncOnly)
+}
+
+// SendLive queues a payload on LiveChannel, and returns at once. At most maxLive payloads are queued: a
+// further one replaces the oldest.
+func (s *Sender) SendLive(payload string) {
+	s.updatePending(func(*pendingNotifications) { s.live = append(s.live[max(0, len(s.live)-maxLive+1):], payload) })
+}
+
+func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingNotifications)) {
+	if from != events.Here {
+		return
+	}
+	s.mu.Lock()
+	if s.alone != nil && s.alone(time.Now()) {
+		s.withheld = true
+		s.mu.Unlock()
+		s.Stats.Withheld.Add(int64(count))
+		return
+	}
+	change(&s.pending)
+	s.mu.Unlock()
+	s.Stats.EntriesIn.Add(int64(count))
+	s.wakeRun()
+}
+
+// sendWithheld queues a resync in place of the hints that were withheld, if there are any. It is called
+// when this instance is no longer alone, or no longer knows.
+func (s *Sender) sendWithheld() {
+	s.mu.Lock()
+	due := s.withheld
+	if due {
+		s.withheld = false
+		s.pending.resyncOnly()
+	}
+	s.mu.Unlock()
+	if due {
+		s.wakeRun()
+	}
+}
+
+// sendCanary queues a canary. After its commit, sentCanaries receives its number or a later one.
+func (s *Sender) sendCanary(number uint64) {
+	s.updatePending(func(n *pendingNotifications) { n.canary = max(n.canary, number) })
+}
+
+func (s *Sender) updatePending(change func(*pendingNotifications)) {
+	s.mu.Lock()
+	change(&s.pending)
+	s.mu.Unlock()
+	s.wakeRun()
+}
+
+// wakeRun makes Run look at what is pending.
+func (s *Sender) wakeRun() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // the value in the channel covers this change
+	}
+}
+
+// Run sends queued entries until ctx ends. It sends the first entry at once, and the
+// entries that arrive within notify_interval after it together. A flush that fails, or
+// has an unknown outcome, is sent again.
+//
+// When ctx ends, Run sends the queued entries together with a goodbye, within
+// stop_timeout. If that fails, it logs a warning, and the other instances notice the
+// silence. Run always returns nil. It must be called only once.
+func (s *Sender) Run(ctx context.Context) error {
+	// ctx ends the acceptance of work. work ends the last flush.
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(s.cfg.StopTimeout, stop) })()
+	defer func() {
+		if s.conn != nil {
+			s.conn.close(work)
+		}
+	}()
+	var started time.Time
+	failed := 0
+	for {
+		select {
+		case <-ctx.Done():
+			s.flushLast(work)
+			return nil
+		case <-s.wake:
+		}
+		gap := s.cfg.NotifyInterval - time.Since(started)
+		if failed > 0 {
+			gap = s.retry.Delay(failed, rand.Float64())
+		}
+		if backoff.Sleep(ctx, gap) != nil {
+			s.flushLast(work)
+			return nil
+		}
+		started = time.Now()
+		failed = s.countFailures(failed, s.flush(work))
+	}
+}
+
+// countFailures returns how many flushes in a row have failed, given the outcome of the
+// latest. It logs the first failure and the recovery.
+func (s *Sender) countFailures(failed int, err error) int {
+	switch {
+	case err != nil && failed == 0:
+		s.log.Warn("sending notifications to other instances failed; they are kept and sent again", zap.Error(err))
+		return 1
+	case err != nil:
+		return failed + 1
+	case failed > 0:
+		s.log.Info("sending notifications to other instances works again", zap.Int("failed_flushes", failed))
+	}
+	return 0
+}

@@ -1,0 +1,110 @@
+package migrate_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
+	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/schema"
+)
+
+// Each down migration undoes its up migration, and the way up is open again.
+func TestEveryEmbeddedMigrationIsUndone(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
+	require.NoError(t, m.Up(t.Context()))
+	whole, err := schema.Describe(t.Context(), conn)
+	require.NoError(t, err)
+	status, err := m.Status(t.Context())
+	require.NoError(t, err)
+	for range status.Latest {
+		require.NoError(t, m.Down(t.Context(), 1))
+	}
+	empty, err := schema.Describe(t.Context(), conn)
+	require.NoError(t, err)
+	require.Len(t, empty, 1, "only the schema itself is left: %v", empty)
+	require.NoError(t, m.Up(t.Context()))
+	again, err := schema.Describe(t.Context(), conn)
+	require.NoError(t, err)
+	require.Empty(t, schema.Differences(whole, again))
+}
+
+// unreleased is what every version before the baseline has: the record and a
+// table, and no marker.
+const unreleased = `CREATE SCHEMA belfry;
+	CREATE TABLE belfry.schema_migrations (version bigint NOT NULL PRIMARY KEY, dirty boolean NOT NULL, previous bigint);
+	CREATE TABLE belfry.queue (id bigint)`
+
+func TestASchemaOfAnUnreleasedVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
+	exec(t, conn, unreleased)
+	for _, c := range []struct {
+		record string
+		made   uint
+	}{
+		{"(38, false, NULL)", 38},
+		{"(1, false, NULL)", 1},
+		{"(38, true, 37)", 37},
+		{"(37, true, 38)", 38},
+	} {
+		exec(t, conn, "DELETE FROM belfry.schema_migrations")
+		exec(t, conn, "INSERT INTO belfry.schema_migrations VALUES "+c.record)
+		_, plan := m.Plan(t.Context())
+		for name, err := range map[string]error{
+			"up": m.Up(t.Context()), "down": m.Down(t.Context(), 1), "force": m.Force(t.Context(), 1),
+			"check": m.Check(t.Context()), "plan": plan,
+		} {
+			var refused *migrate.UnreleasedError
+			require.ErrorAs(t, err, &refused, "%s of %s", name, c.record)
+			require.Equal(t, c.made, refused.Version)
+			require.ErrorContains(t, err, "DROP SCHEMA belfry CASCADE")
+		}
+		require.Equal(t, []string{"queue"}, tables(t, conn), "nothing was changed")
+	}
+	exec(t, conn, "DROP SCHEMA belfry CASCADE")
+	require.NoError(t, m.Up(t.Context()), "after what the error says")
+}
+
+// Before the first release, the baseline changes without a new number.
+func TestASchemaOfAnotherBaselineIsRefused(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
+	require.NoError(t, m.Up(t.Context()))
+	exec(t, conn, "COMMENT ON FUNCTION belfry.baseline() IS 'an earlier one'")
+	var refused *migrate.UnreleasedError
+	require.ErrorAs(t, m.Check(t.Context()), &refused)
+	require.ErrorAs(t, m.Up(t.Context()), &refused)
+}
+
+// The number alone says nothing: later releases reach the old numbers again.
+func TestASchemaWithTheMarkerIsOfARelease(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
+	require.NoError(t, m.Up(t.Context()))
+	require.NoError(t, m.Check(t.Context()))
+	exec(t, conn, "UPDATE belfry.schema_migrations SET version = 38")
+	var newer *migrate.NewerError
+	require.ErrorAs(t, m.Check(t.Context()), &newer)
+	require.Equal(t, uint(38), newer.Schema)
+}
+
+// An old binary that went down to nothing left an empty schema with a record.
+func TestAnEmptySchemaNeedsNoMarker(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
+	exec(t, conn, unreleased)
+	exec(t, conn, "DROP TABLE belfry.queue")
+	exec(t, conn, "INSERT INTO belfry.schema_migrations VALUES (1, true, 0)")
+	var dirty *migrate.DirtyError
+	require.ErrorAs(t, m.Up(t.Context()), &dirty, "the baseline itself failed")
+	require.NoError(t, m.Force(t.Context(), 0))
+	require.NoError(t, m.Up(t.Context()))
+}

@@ -1,0 +1,160 @@
+package inflight_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
+)
+
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	const body = 1 << 20
+	b := inflight.NewBudget(4*body*inflight.BodyCopies, 1<<20)
+	first, second := b.Reservation(), b.Reservation()
+	one, two := bodyOf(first, "anna"), bodyOf(second, "bert")
+	require.True(t, one.Take(body))
+	require.True(t, two.Take(body/2))
+	require.True(t, two.Take(body/2), "a body takes memory as it arrives")
+	three := bodyOf(b.Reservation(), "carl")
+	require.True(t, one.Arrived())
+	require.True(t, two.Arrived())
+	require.False(t, three.Take(1), "a body beyond its half of the budget is refused")
+	require.False(t, three.Arrived())
+	require.EqualValues(t, 2*body*inflight.BodyCopies, b.Used(), "and reserves nothing")
+	require.True(t, second.TakeAnswer(1), "bodies take nothing from answers")
+
+	first.End()
+	require.True(t, bodyOf(second, "carl").Take(body))
+	second.End()
+	require.False(t, two.Take(0), "a request that has ended takes nothing more")
+	require.False(t, bodyOf(second, "bert").Take(1))
+	require.Zero(t, b.Used())
+}
+
+// bodyOf begins a body that does not lose its place.
+func bodyOf(r *inflight.Reservation, caller string) *inflight.Body {
+	return r.Body(caller, func() { panic("it lost its place") })
+}
+
+// A body that arrives slowly loses its place to any other one, whatever part of it came fast. A body that arrives
+// fast, or has arrived, keeps it.
+func TestSlowBodiesLoseTheirPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const body = 4 << 20
+		b := inflight.NewBudget(2*4*body*inflight.BodyCopies, 2*4*body*inflight.BodyCopies)
+		lost := 0
+		slow := b.Reservation().Body("anna", func() { lost++ })
+		arrived, fast := bodyOf(b.Reservation(), "anna"), bodyOf(b.Reservation(), "bert")
+		require.True(t, slow.Take(body-8000))
+		require.True(t, arrived.Take(body))
+		require.True(t, arrived.Arrived())
+		require.True(t, fast.Take(body))
+		for range 8 { // 4 s
+			time.Sleep(time.Second / 2)
+			require.True(t, slow.Take(1000))
+			require.True(t, fast.Take(body/8))
+		}
+		require.Zero(t, lost, "there was room")
+		same := bodyOf(b.Reservation(), "anna")
+		require.True(t, same.Take(body/8), "also a body of the same caller")
+		require.Equal(t, 1, lost)
+		require.True(t, slow.Lost())
+		require.False(t, slow.Take(1))
+		require.False(t, slow.Arrived())
+		require.EqualValues(t, (3*body+body/8)*inflight.BodyCopies, b.Used())
+	})
+}
+
+// A caller uses nearly all of the memory while it is alone. It loses what is above its share to callers that are below
+// theirs, and they lose nothing to it.
+func TestCallersHaveShares(t *testing.T) {
+	t.Parallel()
+	const part = 1 << 20
+	b := inflight.NewBudget(2*8*part*inflight.BodyCopies, 2*8*part*inflight.BodyCopies)
+	requests, lost := map[*inflight.Body]*inflight.Reservation{}, map[string]int{}
+	begin := func(caller string) *inflight.Body {
+		r := b.Reservation()
+		body := r.Body(caller, func() { lost[caller]++ })
+		requests[body] = r
+		return body
+	}
+	alone := begin("anna")
+	require.True(t, alone.Take(8*part), "a body has all of it if its caller has no other one")
+	requests[alone].End()
+	for range 7 {
+		require.True(t, begin("anna").Take(part))
+	}
+	require.False(t, begin("anna").Take(part), "an eighth is left to other callers")
+
+	for range 4 {
+		require.True(t, begin("bert").Take(part))
+	}
+	require.Equal(t, map[string]int{"anna": 3}, lost, "bert has a share, and takes it from anna")
+	require.False(t, begin("bert").Take(1))
+	require.False(t, begin("anna").Take(1), "what lost its place finds its caller at the share")
+	require.True(t, begin("carl").Take(2*part))
+	require.Equal(t, 5, lost["anna"]+lost["bert"])
+	require.EqualValues(t, 8*part*inflight.BodyCopies, b.Used())
+	for _, r := range requests {
+		r.End()
+	}
+	require.Zero(t, b.Used())
+	require.True(t, begin("dora").Take(8*part), "nobody has anything any more")
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	const answer = 1 << 20
+	b := inflight.NewBudget(4*answer*inflight.AnswerCopies, 1<<20)
+	first, second := b.Reservation(), b.Reservation()
+	require.EqualValues(t, answer, first.AnswerBytesLeft(), "half of what is left: another answer has room")
+	require.True(t, first.TakeAnswer(3*answer), "a larger answer has room if it is the only one")
+	require.Zero(t, second.AnswerBytesLeft())
+	require.False(t, second.TakeAnswer(1))
+	require.True(t, bodyOf(second, "").Take(1), "answers take nothing from bodies")
+
+	first.ReturnAnswer(2 * answer)
+	require.False(t, second.TakeAnswer(answer+1))
+	require.True(t, second.TakeAnswer(answer))
+	first.End()
+	first.ReturnAnswer(answer)
+	second.End()
+	require.Zero(t, b.Used())
+}
+
+// Reads reserve as they arrive, after a small answer that needs no memory. A page reserves before it reads, and leaves room
+// for other answers.
+func TestReads(t *testing.T) {
+	t.Parallel()
+	const answer = 1 << 20
+	b := inflight.NewBudget(4*answer*inflight.AnswerCopies, answer)
+	first, second := b.Reservation(), b.Reservation()
+	require.True(t, first.Read(inflight.FreeAnswer))
+	require.Zero(t, b.Used(), "a small answer needs no memory")
+	require.True(t, first.Read(1))
+	require.EqualValues(t, (inflight.FreeAnswer+1)*inflight.AnswerCopies, b.Used(), "all of a larger one does")
+
+	require.True(t, first.StartPage())
+	require.Greater(t, b.Used(), int64(answer/2*inflight.AnswerCopies), "a page reserves before it is read")
+	first.Trim()
+	require.EqualValues(t, (inflight.FreeAnswer+1)*inflight.AnswerCopies, b.Used(), "and returns what it does not need")
+	require.True(t, first.Read(answer))
+	require.Negative(t, first.PageBytesLeft(), "a page is bounded")
+	require.Positive(t, second.PageBytesLeft())
+	require.False(t, second.Read(answer))
+	require.True(t, b.Reservation().Read(100), "a small answer is given when the memory is used up")
+
+	second.Cover(2 * answer)
+	require.Greater(t, b.Used(), int64(2*answer*inflight.AnswerCopies), "what exists counts, also beyond the budget")
+	require.False(t, b.Reservation().StartPage())
+	first.End()
+	second.End()
+	require.False(t, first.Read(answer))
+	first.Cover(answer)
+	require.Zero(t, b.Used())
+}
