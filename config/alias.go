@@ -68,9 +68,9 @@ var aliases = []alias{
 
 // fromAliases reads the variables of Queen MQ. It skips every key that an upper layer sets,
 // also if its variables have mistakes: they may belong to another program.
-func (l *loader) fromAliases(upper map[string]setting) map[string]setting {
-	layer := map[string]setting{}
-	read := func(key string, compose func() (setting, bool)) {
+func (l *loader) fromAliases(upper map[string]entry) map[string]entry {
+	layer := map[string]entry{}
+	read := func(key string, compose func() (entry, bool)) {
 		if _, set := upper[key]; set {
 			return
 		}
@@ -79,14 +79,14 @@ func (l *loader) fromAliases(upper map[string]setting) map[string]setting {
 		}
 	}
 	for _, a := range aliases {
-		read(a.key, func() (setting, bool) { return l.fromAlias(a) })
+		read(a.key, func() (entry, bool) { return l.fromAlias(a) })
 	}
 	read("database.url", l.databaseURL)
 	read("http.addr", l.httpAddr)
 	return layer
 }
 
-func (l *loader) fromAlias(a alias) (setting, bool) {
+func (l *loader) fromAlias(a alias) (entry, bool) {
 	for _, name := range a.names {
 		text, used, ok := l.variable(keyNamed(a.key), name)
 		if !ok {
@@ -96,15 +96,15 @@ func (l *loader) fromAlias(a alias) (setting, bool) {
 			n, err := strconv.ParseInt(text, 10, 32)
 			if err != nil {
 				l.fail(fmt.Errorf("%s is %q (env %s): it must be a whole number of %s", a.key, text, name, unitNames[a.unit]))
-				return setting{}, false
+				return entry{}, false
 			}
 			if text += a.unit; a.unit == "d" {
 				text = strconv.FormatInt(24*n, 10) + "h"
 			}
 		}
-		return setting{text: text, source: "env " + used}, true
+		return entry{text: text, source: "env " + used}, true
 	}
-	return setting{}, false
+	return entry{}, false
 }
 
 // part returns the value of a variable, or fallback if it is not set. It appends the name
@@ -119,7 +119,7 @@ func (l *loader) part(set *[]string, name, fallback string) string {
 
 // databaseURL composes a DSN if one of the PG_ variables is set. The other parts have the
 // defaults of Queen MQ.
-func (l *loader) databaseURL() (setting, bool) {
+func (l *loader) databaseURL() (entry, bool) {
 	var set []string
 	host, port := l.part(&set, "PG_HOST", "localhost"), l.part(&set, "PG_PORT", "5432")
 	database := l.part(&set, "PG_DB", "postgres")
@@ -128,7 +128,7 @@ func (l *loader) databaseURL() (setting, bool) {
 		password, set = text, append(set, used)
 	}
 	if len(set) == 0 {
-		return setting{}, false
+		return entry{}, false
 	}
 	ok := l.checkPort("database.url", "PG_PORT", port)
 	query := url.Values{}
@@ -148,11 +148,11 @@ func (l *loader) databaseURL() (setting, bool) {
 		query.Set("port", port)
 	}
 	u.RawQuery = query.Encode()
-	return setting{text: u.String(), source: "env " + strings.Join(set, ", ")}, ok
+	return entry{text: u.String(), source: "env " + strings.Join(set, ", ")}, ok
 }
 
 // httpAddr applies HOST and PORT to the address of the lower layers. Each replaces its half.
-func (l *loader) httpAddr() (setting, bool) {
+func (l *loader) httpAddr() (entry, bool) {
 	host, port, err := net.SplitHostPort(l.v.GetString("http.addr"))
 	if err != nil {
 		_, port, _ = net.SplitHostPort(Default().HTTP.Addr)
@@ -160,10 +160,10 @@ func (l *loader) httpAddr() (setting, bool) {
 	var set []string
 	host, port = l.part(&set, "HOST", host), l.part(&set, "PORT", port)
 	if len(set) == 0 {
-		return setting{}, false
+		return entry{}, false
 	}
 	ok := l.env["PORT"] == "" || l.checkPort("http.addr", "PORT", port)
-	return setting{text: joinAddr(host, port), source: "env " + strings.Join(set, ", ")}, ok
+	return entry{text: joinAddr(host, port), source: "env " + strings.Join(set, ", ")}, ok
 }
 
 // joinAddr accepts an IPv6 host with and without brackets.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
@@ -32,7 +32,7 @@ type Config struct {
 	Defaults   queue.Defaults        `mapstructure:"defaults"`
 	Sweep      sweep.Config          `mapstructure:"sweep"`
 	Retention  sweep.Retention       `mapstructure:"retention"`
-	Audit      auditlog.Config       `mapstructure:"audit"`
+	Audit      audit.Config          `mapstructure:"audit"`
 	Spool      spool.Config          `mapstructure:"spool"`
 	History    history.Config        `mapstructure:"history"`
 	Live       live.Config           `mapstructure:"live"`
@@ -91,7 +91,7 @@ func Default() Config {
 		Sweep:     sweep.DefaultConfig(),
 		Retention: sweep.DefaultRetention(),
 		Auth:      token.DefaultConfig(),
-		Audit:     auditlog.DefaultConfig(),
+		Audit:     audit.DefaultConfig(),
 		Spool:     spool.DefaultConfig(),
 		History:   history.DefaultConfig(),
 		Live:      live.DefaultConfig(),

@@ -12,14 +12,14 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // fileReader reads the nodes of a YAML file. It does not decode into maps, because only a
 // node has the line, and whether a value was written as text or as a number.
 type fileReader struct {
 	path   string
-	layer  map[string]setting
+	layer  map[string]entry
 	errs   []error
 	lineOf map[string]int
 }
@@ -29,8 +29,8 @@ var quoted = regexp.MustCompile(`(?s)'.*'`)
 
 // parseFile returns the settings of a YAML file. The error joins one error for each unknown
 // key, repeated key and value of a wrong kind, each with its line.
-func parseFile(path string, data []byte) (map[string]setting, error) {
-	r := &fileReader{path: path, layer: map[string]setting{}, lineOf: map[string]int{}}
+func parseFile(path string, data []byte) (map[string]entry, error) {
+	r := &fileReader{path: path, layer: map[string]entry{}, lineOf: map[string]int{}}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	if err := dec.Decode(&doc); err != nil {
@@ -38,7 +38,7 @@ func parseFile(path string, data []byte) (map[string]setting, error) {
 			return nil, nil
 		}
 		// A value without quotes that begins with * is read as the name of an anchor, and the error quotes it.
-		return nil, fmt.Errorf("parsing %s as YAML: %s", path, quoted.ReplaceAllString(err.Error(), "'"+secret.Hidden+"'"))
+		return nil, fmt.Errorf("parsing %s as YAML: %s", path, quoted.ReplaceAllString(err.Error(), "'"+setting.Hidden+"'"))
 	}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("parsing %s: it must hold one YAML document: remove everything after the line ---", path)
@@ -117,7 +117,7 @@ func (r *fileReader) value(k key, value *yaml.Node) {
 		r.fail(value, "%s is %s: it must be text, put it in quotes", k.name, k.redact(value.Value))
 		return
 	}
-	r.layer[k.name] = setting{text: value.Value, source: r.at(value)}
+	r.layer[k.name] = entry{text: value.Value, source: r.at(value)}
 }
 
 // list reads a list of texts.
@@ -130,7 +130,7 @@ func (r *fileReader) list(k key, value *yaml.Node) {
 		}
 		texts[i] = element.Value
 	}
-	r.layer[k.name] = setting{text: strings.Join(texts, ","), source: r.at(value)}
+	r.layer[k.name] = entry{text: strings.Join(texts, ","), source: r.at(value)}
 }
 
 // children returns the names directly in a section; "" is the whole file.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // FuzzLoad checks three promises for any file and environment. Load does not panic. Its error
@@ -89,7 +89,7 @@ func requireLoadsBack(t *testing.T, cfg Config, path string) {
 	t.Helper()
 	require.NoError(t, cfg.Validate())
 	cfg.Encryption.Key, cfg.Encryption.Keys = "", ""
-	for _, url := range []*secret.Secret{&cfg.Database.URL, &cfg.Database.ListenURL} {
+	for _, url := range []*setting.Secret{&cfg.Database.URL, &cfg.Database.ListenURL} {
 		if hideSecrets(url.Reveal()) != url.Reveal() {
 			*url = ""
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/agnivade/levenshtein"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 const envPrefix = "BELFRY_"
@@ -69,12 +69,12 @@ func (k key) redact(text string) string {
 	case strings.HasSuffix(k.name, "url"):
 		return hideSecrets(text)
 	default:
-		return secret.Hidden
+		return setting.Hidden
 	}
 }
 
 // isSecret reports whether the value must not be printed. Its variables may name a file instead.
-func (k key) isSecret() bool { return k.typ == reflect.TypeFor[secret.Secret]() }
+func (k key) isSecret() bool { return k.typ == reflect.TypeFor[setting.Secret]() }
 
 // isSize reports whether the value is a number of bytes, which can be written as 16MiB.
 func (k key) isSize() bool { return strings.HasSuffix(k.name, "_bytes") }

@@ -41,8 +41,8 @@ func (e *Error) Error() string {
 // Unwrap returns the problems.
 func (e *Error) Unwrap() []error { return e.Problems }
 
-// setting is the text of a value and its source.
-type setting struct {
+// entry is the text of a value and its source.
+type entry struct {
 	text   string
 	source string
 }
@@ -125,7 +125,7 @@ func (l *loader) withSource(problem error) error {
 
 // apply parses a layer and puts it over the lower layers. If a value has the wrong type, the
 // value of the lower layer stays, so that Validate sees only parsed values.
-func (l *loader) apply(layer map[string]setting) {
+func (l *loader) apply(layer map[string]entry) {
 	for _, k := range allKeys() {
 		s, found := layer[k.name]
 		if !found {
@@ -141,22 +141,22 @@ func (l *loader) apply(layer map[string]setting) {
 	}
 }
 
-func (l *loader) fromFlags(flags map[string]string) map[string]setting {
-	layer := map[string]setting{}
+func (l *loader) fromFlags(flags map[string]string) map[string]entry {
+	layer := map[string]entry{}
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		if !slices.Contains(keyNames(), name) {
 			l.fail(fmt.Errorf("flag --%s sets no setting: the nearest is %s", FlagName(name), nearest(name, keyNames())))
 			continue
 		}
-		layer[name] = setting{text: flags[name], source: "flag --" + FlagName(name)}
+		layer[name] = entry{text: flags[name], source: "flag --" + FlagName(name)}
 	}
 	return layer
 }
 
 // fromEnv reads the BELFRY_ variables.
-func (l *loader) fromEnv() map[string]setting {
+func (l *loader) fromEnv() map[string]entry {
 	known := []string{"BELFRY_CONFIG"}
-	layer := map[string]setting{}
+	layer := map[string]entry{}
 	for _, k := range allKeys() {
 		name := EnvName(k.name)
 		known = append(known, name)
@@ -164,7 +164,7 @@ func (l *loader) fromEnv() map[string]setting {
 			known = append(known, name+fileSuffix)
 		}
 		if text, used, ok := l.variable(k, name); ok {
-			layer[k.name] = setting{text: text, source: "env " + used}
+			layer[k.name] = entry{text: text, source: "env " + used}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.env)) {
@@ -247,7 +247,7 @@ func withoutServiceVariables(env map[string]string) map[string]string {
 }
 
 // fromFile reads the YAML file at path.
-func (l *loader) fromFile(path string) map[string]setting {
+func (l *loader) fromFile(path string) map[string]entry {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		l.fail(fmt.Errorf("reading the configuration file (from --config or BELFRY_CONFIG): %w", err))

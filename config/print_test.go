@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 func printed(t *testing.T, cfg Config) string {
@@ -135,7 +135,7 @@ func TestEncryptionKeyIsNeverShown(t *testing.T) {
 	require.NoError(t, cfg.Print(&out))
 	require.NotContains(t, out.String(), key)
 	require.Contains(t, out.String(), "key: '***' # env QUEEN_ENCRYPTION_KEY")
-	cfg.Encryption.Keys = secret.Secret("a:" + key)
+	cfg.Encryption.Keys = setting.Secret("a:" + key)
 	out.Reset()
 	require.NoError(t, cfg.Print(&out))
 	require.NotContains(t, out.String(), key)

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 const keywordValue = `'(?:\\.|[^'\\])*'|(?:\\.|[^\s\v\\'])(?:\\.|[^\s\v\\])*|`
@@ -30,12 +30,12 @@ func hideSecrets(dsn string) string {
 		return keywordPair.ReplaceAllStringFunc(dsn, func(pair string) string {
 			m := keywordPair.FindStringSubmatch(pair)
 			if isSecretName(m[1]) {
-				return m[1] + m[2] + secret.Hidden
+				return m[1] + m[2] + setting.Hidden
 			}
 			return pair
 		})
 	default:
-		return secret.Hidden
+		return setting.Hidden
 	}
 }
 
@@ -48,11 +48,11 @@ func hideInURL(rest string) string {
 		authority, tail = rest[:end], rest[end:]
 	}
 	if strings.Contains(tail, "@") {
-		return secret.Hidden
+		return setting.Hidden
 	}
 	if at := strings.LastIndex(authority, "@"); at >= 0 {
 		if user, _, found := strings.Cut(authority[:at], ":"); found {
-			authority = user + ":" + secret.Hidden + authority[at:]
+			authority = user + ":" + setting.Hidden + authority[at:]
 		}
 	}
 	return authority + hideInQuery(tail)
@@ -68,7 +68,7 @@ func hideInQuery(tail string) string {
 		name, _, _ := strings.Cut(pair, "=")
 		plain, err := url.QueryUnescape(name)
 		if err != nil || isSecretName(plain) {
-			pairs[i] = name + "=" + secret.Hidden
+			pairs[i] = name + "=" + setting.Hidden
 		}
 	}
 	return before + "?" + strings.Join(pairs, "&")

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // Every secret has a variable that names a file, and so have the names of Queen MQ.
@@ -30,7 +30,7 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	} {
 		cfg, err := Load(Options{Environ: []string{variable + "=" + write(t, c.content)}})
 		require.NoError(t, err, variable)
-		require.Equal(t, secret.Secret(c.want), keyNamed(c.key).valueIn(cfg), variable)
+		require.Equal(t, setting.Secret(c.want), keyNamed(c.key).valueIn(cfg), variable)
 		require.Equal(t, "env "+variable, cfg.sources[c.key])
 	}
 	for _, k := range allKeys() {
@@ -78,11 +78,11 @@ func TestSecretFileOfAnAliasIsNotReadInVain(t *testing.T) {
 func marked(t *testing.T, mark string) Config {
 	t.Helper()
 	cfg := Default()
-	v := map[string]secret.Secret{
-		"database.url":        secret.Secret("postgres://u:" + mark + "@h/d?sslpassword=" + mark),
-		"database.listen_url": secret.Secret("host=h password='" + mark + "'"),
-		"encryption.key":      secret.Secret(mark), "encryption.keys": secret.Secret("a:" + mark),
-		"auth.secret": secret.Secret(mark), "auth.previous_secret": secret.Secret(mark),
+	v := map[string]setting.Secret{
+		"database.url":        setting.Secret("postgres://u:" + mark + "@h/d?sslpassword=" + mark),
+		"database.listen_url": setting.Secret("host=h password='" + mark + "'"),
+		"encryption.key":      setting.Secret(mark), "encryption.keys": setting.Secret("a:" + mark),
+		"auth.secret": setting.Secret(mark), "auth.previous_secret": setting.Secret(mark),
 	}
 	for _, k := range allKeys() {
 		if k.isSecret() {

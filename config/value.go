@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 var durationType = reflect.TypeFor[time.Duration]()
@@ -119,7 +119,7 @@ func (k key) format(value any) string {
 		return formatDuration(v)
 	case []string:
 		return strings.Join(v, ",")
-	case secret.Secret:
+	case setting.Secret:
 		return v.Reveal()
 	case int64:
 		if k.isSize() {

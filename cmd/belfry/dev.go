@@ -16,12 +16,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 const (
@@ -122,7 +122,7 @@ func (d *devServer) runOnCluster(ctx context.Context, cluster *devdb.Cluster) er
 		return unlessStopped(ctx, err)
 	}
 	cfg := d.cfg
-	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(cluster.URL(devDatabase)), ""
+	cfg.Database.URL, cfg.Database.ListenURL = setting.Secret(cluster.URL(devDatabase)), ""
 	if cfg.Spool.Dir == spool.DefaultConfig().Dir {
 		cfg.Spool.Dir = filepath.Join(cluster.Dir(), "spool")
 	}

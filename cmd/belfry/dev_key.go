@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // devKeyName is the file with the key of `belfry dev`, in the folder of its Postgres.
@@ -18,7 +18,7 @@ const devKeyName = "encryption.key"
 
 // devKey returns the encryption key of a data folder. A folder without a key gets one. The
 // key is kept with --fresh.
-func devKey(dir string) (secret.Secret, error) {
+func devKey(dir string) (setting.Secret, error) {
 	path := filepath.Join(dir, devKeyName)
 	content, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -30,7 +30,7 @@ func devKey(dir string) (secret.Secret, error) {
 	if err != nil {
 		return "", fmt.Errorf("making an encryption key in %s: %w", path, err)
 	}
-	key := secret.Secret(strings.TrimSpace(string(content)))
+	key := setting.Secret(strings.TrimSpace(string(content)))
 	if err := (seal.Config{Key: key}).Validate(); err != nil || key == "" {
 		return "", fmt.Errorf("the file %s does not hold %d hexadecimal digits: restore it, or remove it and run"+
 			" \"belfry dev --fresh\"", path, 2*seal.KeyBytes)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/queenimport"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 func newImportCmd() *cobra.Command {
@@ -91,7 +91,7 @@ func sourceKey(file string) (*seal.Sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the key of the source: %w", err)
 	}
-	key, err := seal.New(seal.Config{Key: secret.Secret(strings.TrimSpace(string(text)))})
+	key, err := seal.New(seal.Config{Key: setting.Secret(strings.TrimSpace(string(text)))})
 	if err != nil {
 		return nil, fmt.Errorf("the key of the source: %w", err)
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/reseal"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -58,7 +58,7 @@ func TestResealMovesAQueue(t *testing.T) {
 // storeSealed stores one message of queue q, encrypted with a key, and returns its id.
 func storeSealed(t *testing.T, dsn, key string) queue.ID {
 	t.Helper()
-	sealer, err := seal.New(seal.Config{Keys: secret.Secret(key)})
+	sealer, err := seal.New(seal.Config{Keys: setting.Secret(key)})
 	require.NoError(t, err)
 	id := queue.NewID()
 	payload, err := sealer.Seal([]byte("1"), seal.Message{Queue: "q", Partition: "p", ID: id})

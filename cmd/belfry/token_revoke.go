@@ -15,7 +15,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/access/revocation"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
@@ -47,7 +46,7 @@ is a text: one that has only digits is named in double quotes, as '"42"'.`,
 			if err != nil {
 				return err
 			}
-			err = withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn) error { return revocation.Revoke(ctx, conn, id, expiresAt) })
+			err = withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn) error { return token.Revoke(ctx, conn, id, expiresAt) })
 			if err != nil {
 				return err
 			}
@@ -64,7 +63,7 @@ func newTokenRevokedCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withDatabase(cmd, func(ctx context.Context, conn *pgx.Conn) error {
-				found, err := revocation.List(ctx, conn)
+				found, err := token.ListRevoked(ctx, conn)
 				if err != nil {
 					return err
 				}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestASessionThatEndsDoesNotEndTheStart(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
-	cfg.URL = secret.Secret(pgtest.Database(t))
+	cfg.URL = setting.Secret(pgtest.Database(t))
 	pool, err := postgres.Open(t.Context(), cfg, "belfry", warmConnections)
 	require.NoError(t, err)
 	defer pool.Close()

@@ -11,8 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
-	"github.com/belfry-mq/belfry/pkg/access/revocation"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
@@ -24,7 +23,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
-	"github.com/belfry-mq/belfry/pkg/engine/owner"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -168,7 +166,7 @@ func (b builder) build(ctx context.Context) error {
 		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Audit: auditlog.New(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owner.New(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
+		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: catalog.NewOwners(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
@@ -189,7 +187,7 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 	if !b.cfg.Auth.Enabled {
 		return nil, nil
 	}
-	revocations := revocation.NewWatcher(b.pool, b.log)
+	revocations := token.NewWatcher(b.pool, b.log)
 	if err := retry(ctx, b.log, "reading the revoked tokens failed; it will be retried", func() error { return revocations.Load(ctx) }); err != nil {
 		return nil, err
 	}

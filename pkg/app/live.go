@@ -3,7 +3,7 @@ package app
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/engine/sweep"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -12,7 +12,7 @@ import (
 // buildHub constructs what collects the events for watchers.
 func (b builder) buildHub() {
 	b.hub = live.New(live.Deps{
-		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, auditlog.New(b.pool, b.log)), Send: b.sender.SendLive,
+		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), Send: b.sender.SendLive,
 		Listener: func() string {
 			state, _ := b.listener.State()
 			return string(state)

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -30,8 +30,8 @@ func withMarks(t *testing.T, dsn string) config.Config {
 	require.NoError(t, err)
 	at.User = url.UserPassword(at.User.Username(), mark) // the test clusters trust every password
 	cfg := config.Default()
-	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(at.String()), secret.Secret(at.String())
-	cfg.Encryption.Key = secret.Secret((strings.Repeat(mark, 6))[:64])
+	cfg.Database.URL, cfg.Database.ListenURL = setting.Secret(at.String()), setting.Secret(at.String())
+	cfg.Encryption.Key = setting.Secret((strings.Repeat(mark, 6))[:64])
 	cfg.Encryption.Keys = "ring:" + cfg.Encryption.Key
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	return cfg

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
@@ -25,7 +25,7 @@ func TestServerIsWarmBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	cfg := config.Default()
-	cfg.Database.URL, cfg.HTTP.Addr, cfg.HTTP.DrainDelay = secret.Secret(dsn), "127.0.0.1:0", 0
+	cfg.Database.URL, cfg.HTTP.Addr, cfg.HTTP.DrainDelay = setting.Secret(dsn), "127.0.0.1:0", 0
 	conn, err := pgx.Connect(t.Context(), dsn)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()

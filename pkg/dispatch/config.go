@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 )
 
@@ -70,23 +70,23 @@ func DefaultSmartPoll() SmartPoll {
 // Validate returns one error for each value that cannot work, joined.
 func (c Config) Validate() error {
 	return errors.Join(
-		check.AtLeast("dispatch.max_intentions", c.MaxIntentions, 1),
-		check.AtLeast("dispatch.poll_workers", c.PollWorkers, 1),
-		check.AtLeast("dispatch.backoff_threshold", c.BackoffThreshold, 1),
-		check.Positive("dispatch.poll_interval", c.PollInterval),
-		check.Positive("dispatch.fallback_interval", c.FallbackInterval),
-		check.Positive("dispatch.backoff_cleanup", c.BackoffCleanup),
-		check.That(c.MaxPollInterval >= c.PollInterval, "dispatch.max_poll_interval is %s: it must not be below dispatch.poll_interval (%s)",
+		setting.AtLeast("dispatch.max_intentions", c.MaxIntentions, 1),
+		setting.AtLeast("dispatch.poll_workers", c.PollWorkers, 1),
+		setting.AtLeast("dispatch.backoff_threshold", c.BackoffThreshold, 1),
+		setting.Positive("dispatch.poll_interval", c.PollInterval),
+		setting.Positive("dispatch.fallback_interval", c.FallbackInterval),
+		setting.Positive("dispatch.backoff_cleanup", c.BackoffCleanup),
+		setting.Check(c.MaxPollInterval >= c.PollInterval, "dispatch.max_poll_interval is %s: it must not be below dispatch.poll_interval (%s)",
 			c.MaxPollInterval, c.PollInterval),
-		check.That(c.BackoffMultiplier >= 1, "dispatch.backoff_multiplier is %g: it must be at least 1", c.BackoffMultiplier),
+		setting.Check(c.BackoffMultiplier >= 1, "dispatch.backoff_multiplier is %g: it must be at least 1", c.BackoffMultiplier),
 	)
 }
 
 // Validate returns one error for each value that cannot work, joined.
 func (c SmartPoll) Validate() error {
 	return errors.Join(
-		check.That(c.PreflightTimeout >= time.Millisecond, "smart_poll.preflight_timeout is %s: it must be at least 1ms", c.PreflightTimeout),
-		check.AtLeast("smart_poll.max_intentions", c.MaxIntentions, 1),
-		check.That(c.MinInterval >= 0, "smart_poll.min_interval is %s: it must not be negative", c.MinInterval),
+		setting.Check(c.PreflightTimeout >= time.Millisecond, "smart_poll.preflight_timeout is %s: it must be at least 1ms", c.PreflightTimeout),
+		setting.AtLeast("smart_poll.max_intentions", c.MaxIntentions, 1),
+		setting.Check(c.MinInterval >= 0, "smart_poll.min_interval is %s: it must not be negative", c.MinInterval),
 	)
 }

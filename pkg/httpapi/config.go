@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/check"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
@@ -114,8 +114,8 @@ func (c Config) Validate() error {
 	if c.MaxHeaderBytes < 4096 || c.MaxHeaderBytes > maxHeaderBytes {
 		errs = append(errs, fmt.Errorf("http.max_header_bytes is %d: it must be between 4096 and %d", c.MaxHeaderBytes, maxHeaderBytes))
 	}
-	errs = append(errs, check.AtLeast("http.max_items", c.MaxItems, 1), check.AtLeast("http.max_partitions", c.MaxPartitions, 1),
-		check.AtLeast("http.max_acks", c.MaxAcks, 1))
+	errs = append(errs, setting.AtLeast("http.max_items", c.MaxItems, 1), setting.AtLeast("http.max_partitions", c.MaxPartitions, 1),
+		setting.AtLeast("http.max_acks", c.MaxAcks, 1))
 	return errors.Join(errs...)
 }
 

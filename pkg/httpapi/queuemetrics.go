@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/check"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
@@ -44,7 +44,7 @@ func DefaultMetricsConfig() MetricsConfig { return MetricsConfig{MaxQueues: 100}
 
 // Validate returns an error for an invalid value.
 func (c MetricsConfig) Validate() error {
-	return check.That(c.MaxQueues >= 0 && c.MaxQueues <= maxQueueMetrics,
+	return setting.Check(c.MaxQueues >= 0 && c.MaxQueues <= maxQueueMetrics,
 		"metrics.max_queues is %d: it must be from 0 to %d", c.MaxQueues, maxQueueMetrics)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -22,7 +22,7 @@ const patience = 60 * time.Second
 
 func config(dsn string, edit ...func(*postgres.Config)) postgres.Config {
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), patience
+	cfg.URL, cfg.RequestTimeout = setting.Secret(dsn), patience
 	for _, e := range edit {
 		e(&cfg)
 	}

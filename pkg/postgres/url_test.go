@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // Every reader of a URL refuses the same ones, so a server that starts is also ready and can push.
@@ -21,7 +21,7 @@ func TestURLsThatCannotWorkAreRefused(t *testing.T) {
 		"default_query_exec_mode=nonsense":        "default_query_exec_mode",
 	} {
 		cfg := DefaultConfig()
-		cfg.URL = secret.Secret("postgres://u:hidden@localhost/d?" + option)
+		cfg.URL = setting.Secret("postgres://u:hidden@localhost/d?" + option)
 		_, pool := Open(t.Context(), cfg, "test", 0)
 		_, pinger := NewPinger(cfg, "test")
 		_, session := OpenSession(t.Context(), cfg.URL.Reveal(), "test")

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
@@ -100,11 +99,11 @@ func (f groupsFake) Lagging(_ context.Context, over time.Duration, limit int, _ 
 	return f.Fakes.Lagging, nil
 }
 
-// Audit replaces pkg/access/auditlog.
+// Audit replaces pkg/access/audit.
 type Audit struct {
-	Rows   []auditlog.Row
-	Filter auditlog.Filter
-	After  auditlog.Key
+	Rows   []audit.Row
+	Filter audit.Filter
+	After  audit.Key
 	Limit  int64
 	// Entries are the finished entries, with the result of each.
 	Entries []*audit.Entry
@@ -113,7 +112,7 @@ type Audit struct {
 
 type auditFake struct{ *Audit }
 
-func (a auditFake) List(_ context.Context, f auditlog.Filter, after auditlog.Key, limit int64) ([]auditlog.Row, error) {
+func (a auditFake) List(_ context.Context, f audit.Filter, after audit.Key, limit int64) ([]audit.Row, error) {
 	a.Filter, a.After, a.Limit = f, after, limit
 	return a.Rows, nil
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
-	"github.com/belfry-mq/belfry/pkg/engine/owner"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
@@ -51,11 +50,11 @@ type Fakes struct {
 	Audit       Audit
 	// PartitionQueues and LeaseOwners are what exists, for checks of grants.
 	PartitionQueues map[queue.ID]string
-	LeaseOwners     map[queue.ID][]owner.Owner
+	LeaseOwners     map[queue.ID][]catalog.Owner
 	// Names are the names of targets.
-	Names map[queue.Target]owner.Names
+	Names map[queue.Target]catalog.Names
 	// PositionsOf is how far the leases of a stream are.
-	PositionsOf func(leases []queue.ID) map[owner.Position]int64
+	PositionsOf func(leases []queue.ID) map[catalog.LeasePosition]int64
 
 	// Calls that the fakes received.
 	Pushed       [][]queue.PushItem
@@ -113,22 +112,22 @@ func (f *Fakes) inboxState(context.Context) (httpapi.InboxState, error) {
 	return *f.Inbox, nil
 }
 
-// ownersFake replaces pkg/engine/owner.
+// ownersFake replaces pkg/engine/catalog.
 type ownersFake struct{ *Fakes }
 
 func (f ownersFake) Partitions(context.Context, []queue.ID) (map[queue.ID]string, error) {
 	return f.PartitionQueues, nil
 }
 
-func (f ownersFake) Targets(_ context.Context, targets []queue.Target) ([]owner.Names, error) {
-	names := make([]owner.Names, len(targets))
+func (f ownersFake) Targets(_ context.Context, targets []queue.Target) ([]catalog.Names, error) {
+	names := make([]catalog.Names, len(targets))
 	for i, target := range targets {
 		names[i] = f.Names[target]
 	}
 	return names, nil
 }
 
-func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]owner.Owner, error) {
+func (f ownersFake) Leases(context.Context, []queue.ID) (map[queue.ID][]catalog.Owner, error) {
 	return f.LeaseOwners, nil
 }
 
@@ -238,7 +237,7 @@ func (f dataPlane) Status() dispatch.Status { return f.Fakes.Status }
 func (f dataPlane) WaitingFor(dispatch.WaitingGroup) int { return f.Fakes.Status.Waiting }
 
 // InFlight returns what PositionsOf returns.
-func (f ownersFake) InFlight(_ context.Context, leases []queue.ID) (map[owner.Position]int64, error) {
+func (f ownersFake) InFlight(_ context.Context, leases []queue.ID) (map[catalog.LeasePosition]int64, error) {
 	if f.PositionsOf == nil {
 		return nil, nil
 	}

@@ -21,10 +21,10 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -38,7 +38,7 @@ const patience = 30 * time.Second
 func start(t *testing.T, known databases, edit func(*config.Config)) string {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Database.URL = secret.Secret(pgtest.Database(t))
+	cfg.Database.URL = setting.Secret(pgtest.Database(t))
 	cfg.Database.PoolSize = 8
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Spool.Dir = t.TempDir()
@@ -101,7 +101,7 @@ func TestDashboard(t *testing.T) {
 	sql := httptest.NewServer(known)
 	t.Cleanup(sql.Close)
 	auth := token.DefaultConfig()
-	auth.Enabled, auth.Secret = true, secret.Secret(strings.Repeat("k", 40))
+	auth.Enabled, auth.Secret = true, setting.Secret(strings.Repeat("k", 40))
 	sign := func(subject string, role identity.Role, grants *identity.Grants) string {
 		text, err := token.Sign(auth, token.Request{Subject: subject, Role: role, Grants: grants, Lifetime: time.Hour}, token.SecretKey(auth.Secret.Reveal()))
 		require.NoError(t, err)

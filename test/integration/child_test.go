@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 const (
@@ -64,7 +64,7 @@ func startChildIn(t *testing.T, dsn, listenDSN, spoolDir string) child {
 // serveChild is the main function of the child process.
 func serveChild(dsn, listenDSN string) int {
 	cfg := config.Default()
-	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(dsn), secret.Secret(listenDSN)
+	cfg.Database.URL, cfg.Database.ListenURL = setting.Secret(dsn), setting.Secret(listenDSN)
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Spool.Dir = os.Getenv(childSpoolDir)
 	soonSilent(&cfg) // as the server that notices its silence

@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/cli"
 	"github.com/belfry-mq/belfry/pkg/cli/manifest"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // terminal runs commands against a server.
@@ -251,7 +251,7 @@ func TestCommandsOfAReadOnlyToken(t *testing.T) {
 	signing := strings.Repeat("s", 32)
 	var auth token.Config
 	s := start(t, func(cfg *config.Config) {
-		cfg.Auth.Enabled, cfg.Auth.Secret = true, secret.Secret(signing)
+		cfg.Auth.Enabled, cfg.Auth.Secret = true, setting.Secret(signing)
 		auth = cfg.Auth
 	})
 	readOnly, err := token.Sign(auth, token.Request{Subject: "eyes", Role: identity.ReadOnly, Lifetime: time.Hour}, token.SecretKey(signing))

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -48,7 +48,7 @@ func newSickroom(t *testing.T) *sickroom {
 	require.NoError(t, cluster.CreateDatabase(t.Context(), "sick"))
 	dsn := cluster.URL("sick")
 	r := &sickroom{client: startOn(t, dsn, proven).client(t), cfg: config.Default()}
-	r.cfg.Database.URL = secret.Secret(dsn)
+	r.cfg.Database.URL = setting.Secret(dsn)
 	r.admin = producer(t, dsn)
 	return r
 }
@@ -181,7 +181,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		exec(`GRANT ALL ON ALL TABLES IN SCHEMA belfry TO app`)
 		exec(`GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA belfry TO app`)
 		as := func(c *doctor.Config) {
-			c.URL = secret.Secret(strings.Replace(r.dsn, "postgres@", "app@", 1))
+			c.URL = setting.Secret(strings.Replace(r.dsn, "postgres@", "app@", 1))
 			c.PoolURL = c.URL
 		}
 		r.requireProblems(r.examine(as))
@@ -204,7 +204,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		}
 	})
 	plant("wrong encryption key", func(t *testing.T) {
-		other, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
+		other, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 		require.NoError(t, err)
 		r.requireProblems(r.examine(func(c *doctor.Config) { c.Sealer = other }), "encryption_keys")
 	})

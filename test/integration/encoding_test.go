@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -98,7 +98,7 @@ func TestTextsThatADatabaseCannotStore(t *testing.T) {
 			}
 			var auth token.Config
 			c := startOn(t, pgtest.EncodedDatabase(t, encoding), func(cfg *config.Config) {
-				cfg.Auth.Enabled, cfg.Auth.Secret = true, secret.Secret(strings.Repeat("s", 32))
+				cfg.Auth.Enabled, cfg.Auth.Secret = true, setting.Secret(strings.Repeat("s", 32))
 				auth = cfg.Auth
 			}).client(t).loose()
 			bearer, err := token.Sign(auth, token.Request{Subject: "é日本😀", Role: identity.Admin, Lifetime: time.Hour}, token.SecretKey(auth.Secret.Reveal()))

@@ -12,11 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/access/revocation"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -128,7 +127,7 @@ func probesOf(o place) map[string][]call {
 // withSecret turns tokens on, and returns what makes one.
 func withSecret(t *testing.T) (option func(*config.Config), made func(subject string, role identity.Role, grants *identity.Grants) string) {
 	auth := config.Default().Auth
-	auth.Enabled, auth.Secret = true, secret.Secret(strings.Repeat("s", 32))
+	auth.Enabled, auth.Secret = true, setting.Secret(strings.Repeat("s", 32))
 	option = func(cfg *config.Config) { cfg.Auth = auth }
 	made = func(subject string, role identity.Role, grants *identity.Grants) string {
 		text, err := token.Sign(auth, token.Request{Subject: subject, Role: role, Grants: grants, Lifetime: time.Hour}, token.SecretKey(auth.Secret.Reveal()))
@@ -359,7 +358,7 @@ func TestARevokedTokenIsRefusedEverywhere(t *testing.T) {
 		content, err := token.Read(text)
 		require.NoError(t, err)
 		id, _ := content.Claims["jti"].(string)
-		require.NoError(t, revocation.Revoke(t.Context(), conn, id, time.Time{}))
+		require.NoError(t, token.Revoke(t.Context(), conn, id, time.Time{}))
 		return id
 	}
 	for range 2 { // the second time from memory

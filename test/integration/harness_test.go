@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/contract"
 	"github.com/belfry-mq/belfry/test/httpcall"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -75,13 +75,13 @@ func startOn(t *testing.T, dsn string, options ...func(*config.Config)) *server 
 func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Database.URL = secret.Secret(dsn)
+	cfg.Database.URL = setting.Secret(dsn)
 	cfg.Database.PoolSize = 8
 	cfg.Database.RequestTimeout = patience
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Spool.Dir = t.TempDir()
 	cfg.Defaults.RetryLimit, cfg.Defaults.RetryDelay = 3, 0 // TestRetriesPause has the defaults
-	cfg.Encryption.Key = secret.Secret(strings.Repeat("5", 64))
+	cfg.Encryption.Key = setting.Secret(strings.Repeat("5", 64))
 	for _, option := range options {
 		option(&cfg)
 	}

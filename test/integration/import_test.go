@@ -15,9 +15,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/queenimport"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -127,9 +127,9 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("ab", 32)
 	from, to := fillQueen(t, key), pgtest.Database(t)
-	ours, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("5", 64))})
+	ours, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("5", 64))})
 	require.NoError(t, err)
-	theirs, err := seal.New(seal.Config{Key: secret.Secret(key)})
+	theirs, err := seal.New(seal.Config{Key: setting.Secret(key)})
 	require.NoError(t, err)
 	run := func(ctx context.Context, o queenimport.Options) ([]queenimport.Report, error) {
 		client, err := queenimport.Open(t.Context(), from, to, ours)
@@ -190,7 +190,7 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 func TestAnImportThatDiffersIsFound(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("ab", 32)
-	theirs, err := seal.New(seal.Config{Key: secret.Secret(key)})
+	theirs, err := seal.New(seal.Config{Key: setting.Secret(key)})
 	require.NoError(t, err)
 	from := fillQueen(t, key)
 	run := func(to string, o queenimport.Options) error {

@@ -15,11 +15,11 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
@@ -82,7 +82,7 @@ func TestPoolerInTransactionMode(t *testing.T) {
 	dsn := pool("transaction")
 	require.ErrorIs(t, migrate.New(migrate.Config{URL: dsn}, nil).Up(t.Context()), postgres.ErrTransactionPooled)
 
-	s := startOn(t, dsn, proven, func(cfg *config.Config) { cfg.Database.ListenURL = secret.Secret(direct) })
+	s := startOn(t, dsn, proven, func(cfg *config.Config) { cfg.Database.ListenURL = setting.Secret(direct) })
 	c := s.client(t)
 	const clients, each = 8, 20
 	pushTogether(t, clients, each, s)
@@ -141,7 +141,7 @@ func TestPoolerWithForeignSettings(t *testing.T) {
 	pool := startPooler(t, direct)
 	open := func() error {
 		cfg := postgres.DefaultConfig()
-		cfg.URL = secret.Secret(pool("transaction"))
+		cfg.URL = setting.Secret(pool("transaction"))
 		p, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 		require.NoError(t, err)
 		defer p.Close()
@@ -207,7 +207,7 @@ func TestPoolerIsFoundByTheDoctor(t *testing.T) {
 		{pool("session"), "", []string{lossy}},
 	} {
 		cfg := config.Default()
-		cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(c.url), secret.Secret(c.listen)
+		cfg.Database.URL, cfg.Database.ListenURL = setting.Secret(c.url), setting.Secret(c.listen)
 		codes, found := problems(doctor.New(app.DoctorConfig(cfg, nil)).Run(t.Context()))
 		require.ElementsMatch(t, c.want, codes, found)
 	}

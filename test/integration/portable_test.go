@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/queenimport"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -207,7 +207,7 @@ func TestABodyMayBeginWithAMark(t *testing.T) {
 func TestUnportableJSONIsNotImportedSilently(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("ab", 32)
-	theirs, err := seal.New(seal.Config{Key: secret.Secret(key)})
+	theirs, err := seal.New(seal.Config{Key: setting.Secret(key)})
 	require.NoError(t, err)
 	for _, one := range []struct{ change, where, why string }{
 		{`UPDATE queen.messages SET payload = '{"a":[1e400]}' WHERE transaction_id = 'm7'`, `queue "orders", partition "A", transaction id "m7": payload.a[0] is 1000`, "range of a double"},

@@ -15,7 +15,6 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/access/revocation"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
@@ -34,7 +33,7 @@ func revoke(t *testing.T, conn *pgx.Conn, text string) {
 	content, err := token.Read(text)
 	require.NoError(t, err)
 	id, _ := content.Claims["jti"].(string)
-	require.NoError(t, revocation.Revoke(t.Context(), conn, id, time.Time{}))
+	require.NoError(t, token.Revoke(t.Context(), conn, id, time.Time{}))
 }
 
 // When a token is revoked or expires, every request that waits under it is answered within half a second, at each

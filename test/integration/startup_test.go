@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -84,6 +84,6 @@ func TestTheStartSurvivesABrokenConnection(t *testing.T) {
 		broken <- err
 	}()
 	proxy.Retarget(breaking.Addr().String())
-	startOn(t, dsn, func(cfg *config.Config) { cfg.Database.ListenURL = secret.Secret(through) }) // the migration uses it
+	startOn(t, dsn, func(cfg *config.Config) { cfg.Database.ListenURL = setting.Secret(through) }) // the migration uses it
 	require.NoError(t, <-broken)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -21,7 +21,7 @@ func TestTokensGuardTheServer(t *testing.T) {
 	t.Parallel()
 	var auth token.Config
 	c := startOn(t, pgtest.Database(t), func(cfg *config.Config) {
-		cfg.Auth.Enabled, cfg.Auth.Secret = true, secret.Secret(strings.Repeat("s", 32))
+		cfg.Auth.Enabled, cfg.Auth.Secret = true, setting.Secret(strings.Repeat("s", 32))
 		auth = cfg.Auth
 	}).client(t)
 	made := func(key string, role identity.Role) string {

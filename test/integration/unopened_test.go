@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -20,7 +20,7 @@ func keyRing(pairs string) func(*config.Config) {
 		keys := regexp.MustCompile(`:(\w)`).ReplaceAllStringFunc(pairs, func(pair string) string {
 			return ":" + strings.Repeat(pair[1:], 64)
 		})
-		cfg.Encryption.Keys = secret.Secret(keys)
+		cfg.Encryption.Keys = setting.Secret(keys)
 	}
 }
 

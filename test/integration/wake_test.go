@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -275,7 +275,7 @@ func proven(cfg *config.Config) { cfg.Dispatch.FallbackInterval = time.Hour }
 
 // listenOn sets the connection of the listener and the notifier.
 func listenOn(dsn string) func(cfg *config.Config) {
-	return func(cfg *config.Config) { cfg.Database.ListenURL = secret.Secret(dsn) }
+	return func(cfg *config.Config) { cfg.Database.ListenURL = setting.Secret(dsn) }
 }
 
 // untilProven waits until the listener is proven and hears at least peers other instances.

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
@@ -21,7 +22,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -52,7 +52,7 @@ type service struct {
 func newService(t *testing.T) *service {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), 30*time.Second // shared machines pause
+	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), 30*time.Second // shared machines pause
 	pool, err := postgres.Open(t.Context(), cfg, "model-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/check"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // The values of auth.algorithm. Auto accepts every algorithm for which there is a key.
@@ -27,23 +26,23 @@ const minSecret = 32
 
 // Config is the section "auth". config/belfry.yaml describes its keys.
 type Config struct {
-	Enabled         bool          `mapstructure:"enabled"`
-	Algorithm       string        `mapstructure:"algorithm"`
-	Secret          secret.Secret `mapstructure:"secret"`
-	PreviousSecret  secret.Secret `mapstructure:"previous_secret"`
-	PublicKey       string        `mapstructure:"public_key"`
-	JWKSURL         string        `mapstructure:"jwks_url"`
-	RefreshInterval time.Duration `mapstructure:"jwks_refresh_interval"`
-	FetchTimeout    time.Duration `mapstructure:"jwks_timeout"`
-	Issuer          string        `mapstructure:"issuer"`
-	Audience        string        `mapstructure:"audience"`
-	ClockSkew       time.Duration `mapstructure:"clock_skew"`
-	RoleClaim       string        `mapstructure:"role_claim"`
-	RolesClaim      string        `mapstructure:"roles_claim"`
-	AdminRole       string        `mapstructure:"admin_role"`
-	ReadWriteRole   string        `mapstructure:"read_write_role"`
-	ReadOnlyRole    string        `mapstructure:"read_only_role"`
-	SkipPaths       []string      `mapstructure:"skip_paths"`
+	Enabled         bool           `mapstructure:"enabled"`
+	Algorithm       string         `mapstructure:"algorithm"`
+	Secret          setting.Secret `mapstructure:"secret"`
+	PreviousSecret  setting.Secret `mapstructure:"previous_secret"`
+	PublicKey       string         `mapstructure:"public_key"`
+	JWKSURL         string         `mapstructure:"jwks_url"`
+	RefreshInterval time.Duration  `mapstructure:"jwks_refresh_interval"`
+	FetchTimeout    time.Duration  `mapstructure:"jwks_timeout"`
+	Issuer          string         `mapstructure:"issuer"`
+	Audience        string         `mapstructure:"audience"`
+	ClockSkew       time.Duration  `mapstructure:"clock_skew"`
+	RoleClaim       string         `mapstructure:"role_claim"`
+	RolesClaim      string         `mapstructure:"roles_claim"`
+	AdminRole       string         `mapstructure:"admin_role"`
+	ReadWriteRole   string         `mapstructure:"read_write_role"`
+	ReadOnlyRole    string         `mapstructure:"read_only_role"`
+	SkipPaths       []string       `mapstructure:"skip_paths"`
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.
@@ -63,15 +62,15 @@ func (c Config) Validate() error {
 	}
 	_, err := c.publicKey()
 	return errors.Join(
-		check.That(slices.Contains([]string{HS256, RS256, ES256, EdDSA, Auto}, c.Algorithm),
+		setting.Check(slices.Contains([]string{HS256, RS256, ES256, EdDSA, Auto}, c.Algorithm),
 			"auth.algorithm is %q: it must be HS256, RS256, ES256, EdDSA or auto", c.Algorithm),
 		c.checkKeys(), err, c.checkURL(),
-		check.Positive("auth.jwks_refresh_interval", c.RefreshInterval),
-		check.Positive("auth.jwks_timeout", c.FetchTimeout),
-		check.That(c.ClockSkew >= 0 && c.ClockSkew <= time.Hour, "auth.clock_skew is %s: it must be from 0s to 1h", c.ClockSkew),
-		check.That(c.RoleClaim != "" || c.RolesClaim != "", "auth.role_claim and auth.roles_claim are empty: set one, or no token has a role"),
+		setting.Positive("auth.jwks_refresh_interval", c.RefreshInterval),
+		setting.Positive("auth.jwks_timeout", c.FetchTimeout),
+		setting.Check(c.ClockSkew >= 0 && c.ClockSkew <= time.Hour, "auth.clock_skew is %s: it must be from 0s to 1h", c.ClockSkew),
+		setting.Check(c.RoleClaim != "" || c.RolesClaim != "", "auth.role_claim and auth.roles_claim are empty: set one, or no token has a role"),
 		c.checkRoles(),
-		check.That(!slices.ContainsFunc(c.SkipPaths, func(path string) bool { return !strings.HasPrefix(path, "/") }),
+		setting.Check(!slices.ContainsFunc(c.SkipPaths, func(path string) bool { return !strings.HasPrefix(path, "/") }),
 			"auth.skip_paths has %q: each path must begin with /", c.SkipPaths),
 	)
 }
@@ -94,8 +93,8 @@ func (c Config) checkKeys() error {
 		return errors.New("auth.previous_secret is set without auth.secret")
 	}
 	return errors.Join(
-		check.That(c.Secret == "" || len(c.Secret) >= minSecret, "auth.secret has fewer than %d bytes: make one with `openssl rand -hex 32`", minSecret),
-		check.That(c.PreviousSecret == "" || len(c.PreviousSecret) >= minSecret, "auth.previous_secret has fewer than %d bytes", minSecret))
+		setting.Check(c.Secret == "" || len(c.Secret) >= minSecret, "auth.secret has fewer than %d bytes: make one with `openssl rand -hex 32`", minSecret),
+		setting.Check(c.PreviousSecret == "" || len(c.PreviousSecret) >= minSecret, "auth.previous_secret has fewer than %d bytes", minSecret))
 }
 
 func (c Config) checkURL() error {
@@ -112,7 +111,7 @@ func (c Config) checkURL() error {
 func (c Config) checkRoles() error {
 	names := []string{c.AdminRole, c.ReadWriteRole, c.ReadOnlyRole}
 	distinct := slices.Compact(slices.Sorted(slices.Values(names)))
-	return check.That(len(distinct) == len(names) && distinct[0] != "",
+	return setting.Check(len(distinct) == len(names) && distinct[0] != "",
 		"auth.admin_role, auth.read_write_role and auth.read_only_role are %q: they must be distinct and not empty", names)
 }
 

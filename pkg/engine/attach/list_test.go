@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // The pages of the server have each attachment once, with its failures. Patterns limit them to some queues.
@@ -20,7 +20,7 @@ func TestTheServerListsAttachments(t *testing.T) {
 	p.attach(attach.Request{Table: `"a b"`, Queue: "good"})
 	p.exec(`INSERT INTO t VALUES (2)`)
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.PoolSize = secret.Secret(p.conn.Config().ConnString()), 2
+	cfg.URL, cfg.PoolSize = setting.Secret(p.conn.Config().ConnString()), 2
 	pool, err := postgres.Open(t.Context(), cfg, "attach-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // Config is the section "batch". config/belfry.yaml describes its keys. The unit of all
@@ -26,11 +26,11 @@ func DefaultConfig() Config {
 // Validate returns one error that names every invalid value.
 func (c Config) Validate() error {
 	return errors.Join(
-		check.AtLeast("batch.max_size", c.MaxSize, 1),
-		check.AtLeast("batch.queue_size", c.QueueSize, 1),
-		check.AtLeast("batch.max_flushes", c.MaxFlushes, 1),
-		check.AtLeast("batch.beside_size", c.ConcurrentSize, 1),
-		check.AtLeast("batch.retries", c.Retries, 0),
-		check.That(c.MaxWait >= 0, "batch.max_wait is %s: it must not be negative", c.MaxWait),
+		setting.AtLeast("batch.max_size", c.MaxSize, 1),
+		setting.AtLeast("batch.queue_size", c.QueueSize, 1),
+		setting.AtLeast("batch.max_flushes", c.MaxFlushes, 1),
+		setting.AtLeast("batch.beside_size", c.ConcurrentSize, 1),
+		setting.AtLeast("batch.retries", c.Retries, 0),
+		setting.Check(c.MaxWait >= 0, "batch.max_wait is %s: it must not be negative", c.MaxWait),
 	)
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -39,7 +39,7 @@ func newFixture(t *testing.T) *fixture {
 	dsn := pgtest.Database(t)
 	pool := openPool(t, dsn)
 	bus := &events.Bus{}
-	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
+	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	return &fixture{Catalog: catalog.New(pool, sealer, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
 }
@@ -47,7 +47,7 @@ func newFixture(t *testing.T) *fixture {
 func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), testTimeout
+	cfg.URL, cfg.RequestTimeout = setting.Secret(dsn), testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -39,7 +39,7 @@ func (r *fixture) OnReady(ready []queue.Ready, _ events.Origin) {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), time.Minute // a loaded machine is slow
+	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute // a loaded machine is slow
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

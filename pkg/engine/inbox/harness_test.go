@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -20,7 +21,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -81,7 +81,7 @@ func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
 func openPool(t *testing.T, dsn string, size int32) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = secret.Secret(dsn), testTimeout, size
+	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = setting.Secret(dsn), testTimeout, size
 	pool, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

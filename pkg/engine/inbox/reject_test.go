@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 func (r *fixture) rejected() []string {
@@ -114,7 +114,7 @@ func TestAnErrorWithoutACausingRowRejectsNothing(t *testing.T) {
 func TestQueueOptionsApply(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("ab", 32))})
+	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("ab", 32))})
 	require.NoError(t, err)
 	r.instance = newInstance(t, r.dsn, sealer)
 	r.exec(`INSERT INTO belfry.queue (name, encryption_enabled) VALUES ('q', true)`)
@@ -152,7 +152,7 @@ func TestARowThatCannotBeSealedIsRejected(t *testing.T) {
 	require.Zero(t, r.number(`SELECT count(*) FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
 		JOIN belfry.queue q ON q.id = p.queue_id WHERE q.name = 'secret'`))
 
-	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("ab", 32))})
+	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("ab", 32))})
 	require.NoError(t, err)
 	r.resign(testContext(t))
 	r.instance = newInstance(t, r.dsn, sealer)

@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/reseal"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 var (
 	oldKey, newKey, lostKey = "old:" + strings.Repeat("a", 64), "new:" + strings.Repeat("b", 64), "lost:" + strings.Repeat("c", 64)
 	single                  = strings.Repeat("d", 64)
-	all                     = seal.Config{Keys: secret.Secret(newKey + "," + oldKey), Key: secret.Secret(single)}
+	all                     = seal.Config{Keys: setting.Secret(newKey + "," + oldKey), Key: setting.Secret(single)}
 )
 
 // fixture is a database with the queue "q", which has encryptionEnabled.
@@ -43,7 +43,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, dsn: pgtest.Database(t)}
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(f.dsn), 30*time.Second
+	cfg.URL, cfg.RequestTimeout = setting.Secret(f.dsn), 30*time.Second
 	var err error
 	f.pool, err = postgres.Open(t.Context(), cfg, "reseal-test", 0)
 	require.NoError(t, err)

@@ -13,10 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/reseal"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -51,17 +51,17 @@ const unchanged = `SELECT concat_ws('/',
 func TestAQueueMovesToTheCurrentKey(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	reader := f.store(seal.Config{Keys: secret.Secret(newKey)})
+	reader := f.store(seal.Config{Keys: setting.Secret(newKey)})
 	pop := func() queue.Delivery {
 		d, err := reader.Pop(t.Context(), &queue.PopRequest{Queue: "q", Group: "g", Batch: 1000, Partitions: 100})
 		require.NoError(t, err)
 		return d
 	}
 	require.Empty(t, pop().Messages)
-	f.push(seal.Config{Keys: secret.Secret(oldKey)}, "", numbered("old", 130)...)
-	f.push(seal.Config{Key: secret.Secret(single)}, "p", "single", "older", "clear")
-	f.push(seal.Config{Keys: secret.Secret(newKey)}, "p", "new")
-	f.push(seal.Config{Keys: secret.Secret(oldKey)}, "z/ü", numbered("z", 100)...)
+	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "", numbered("old", 130)...)
+	f.push(seal.Config{Key: setting.Secret(single)}, "p", "single", "older", "clear")
+	f.push(seal.Config{Keys: setting.Secret(newKey)}, "p", "new")
+	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "z/ü", numbered("z", 100)...)
 	f.exec(`UPDATE belfry.message SET payload = $1::text::json WHERE transaction_id = 'older'`, olderEnvelope(t, single, payloadOf("older")))
 	f.exec(`UPDATE belfry.message SET payload = $1::text::json, encrypted = false WHERE transaction_id = 'clear'`, string(payloadOf("clear")))
 	_, err := f.store(all).Push(t.Context(), []queue.PushItem{{Queue: "q2", Partition: "p", TransactionID: "q2", Payload: []byte(`{ }`)}})
@@ -83,7 +83,7 @@ func TestAQueueMovesToTheCurrentKey(t *testing.T) {
 	require.Zero(t, again.Resealed)
 	require.Equal(t, 1, again.Passes)
 
-	onlyNew := seal.Config{Keys: secret.Secret(newKey)}
+	onlyNew := seal.Config{Keys: setting.Secret(newKey)}
 	require.Zero(t, f.done(onlyNew, reseal.Options{Check: true}).Last.Failed)
 	got := map[string]string{}
 	for _, m := range pop().Messages {
@@ -99,7 +99,7 @@ func TestAQueueMovesToTheCurrentKey(t *testing.T) {
 func TestClearTextOfAQueueWithoutEncryptionStays(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.push(seal.Config{Keys: secret.Secret(oldKey)}, "p", "sealed")
+	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", "sealed")
 	f.exec(`UPDATE belfry.queue SET encryption_enabled = false`)
 	f.push(all, "p", "clear")
 	// Some clear text looks like an envelope.
@@ -113,7 +113,7 @@ func TestClearTextOfAQueueWithoutEncryptionStays(t *testing.T) {
 func TestAnInterruptedRunIsRepeated(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.push(seal.Config{Keys: secret.Secret(oldKey)}, "p", numbered("m", 250)...)
+	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", numbered("m", 250)...)
 	ctx, stop := context.WithCancel(t.Context())
 	report, err := f.run(ctx, all, reseal.Options{Progress: func(reseal.Progress) { stop() }})
 	require.ErrorIs(t, err, reseal.ErrStopped)
@@ -140,12 +140,12 @@ func TestMessagesThatCannotBeOpenedAreReported(t *testing.T) {
 	_, _ = rand.Read(noise)
 	payload, err := json.Marshal(noise)
 	require.NoError(t, err)
-	_, err = f.store(seal.Config{Keys: secret.Secret(oldKey)}).Push(t.Context(), []queue.PushItem{{Queue: "q", Partition: "a", TransactionID: "damaged", Payload: payload}})
+	_, err = f.store(seal.Config{Keys: setting.Secret(oldKey)}).Push(t.Context(), []queue.PushItem{{Queue: "q", Partition: "a", TransactionID: "damaged", Payload: payload}})
 	require.NoError(t, err)
 	pgtest.DamagePayloads(t, f.dsn)
-	f.push(seal.Config{Keys: secret.Secret(oldKey)}, "a", numbered("a", 20)...)
-	f.push(seal.Config{Keys: secret.Secret(lostKey)}, "b", numbered("lost", 11)...)
-	f.push(seal.Config{Keys: secret.Secret(oldKey)}, "b", numbered("b", 20)...)
+	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "a", numbered("a", 20)...)
+	f.push(seal.Config{Keys: setting.Secret(lostKey)}, "b", numbered("lost", 11)...)
+	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "b", numbered("b", 20)...)
 	f.exec(`UPDATE belfry.message SET payload = (SELECT payload FROM belfry.message WHERE transaction_id = 'b1') WHERE transaction_id = 'b2'`)
 
 	for _, check := range []bool{true, false, true} {
@@ -179,7 +179,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 			Queue: "q", Partition: "p", TransactionID: fmt.Sprint(i), Payload: []byte(`"` + hex.EncodeToString(noise) + `"`),
 		})
 	}
-	_, err := f.store(seal.Config{Keys: secret.Secret(oldKey)}).Push(t.Context(), items)
+	_, err := f.store(seal.Config{Keys: setting.Secret(oldKey)}).Push(t.Context(), items)
 	require.NoError(t, err)
 	var pages []int
 	f.done(all, reseal.Options{Progress: func(p reseal.Progress) { pages = append(pages, p.Read) }})
@@ -190,7 +190,7 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 func TestALockedMessageIsLeftOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.push(seal.Config{Keys: secret.Secret(oldKey)}, "p", "a", "b", "c")
+	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", "a", "b", "c")
 	f.exec(`BEGIN`)
 	f.exec(`DELETE FROM belfry.message WHERE transaction_id = 'b'`)
 	report := f.done(all, reseal.Options{})
@@ -222,7 +222,7 @@ func TestConsumersNoticeNothingOfARun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const partitions, each = 4, 60
-	producers := []seal.Config{all, {Keys: secret.Secret(oldKey + "," + newKey), Key: secret.Secret(single)}}
+	producers := []seal.Config{all, {Keys: setting.Secret(oldKey + "," + newKey), Key: setting.Secret(single)}}
 	pushed, consumed := make(chan error, 1), make(chan error, 1)
 	got := map[string][]string{}
 	stores := []interface {

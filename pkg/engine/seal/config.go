@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // KeyBytes is the length of a key.
@@ -20,10 +20,10 @@ const KeyBytes = 32
 type Config struct {
 	// Key is 64 hexadecimal digits. Without Key and Keys, pushes to queues with encryptionEnabled
 	// are refused.
-	Key secret.Secret `mapstructure:"key"`
+	Key setting.Secret `mapstructure:"key"`
 	// Keys are pairs id:key, separated by commas. The first one is current. The other ones and Key
 	// open older payloads.
-	Keys secret.Secret `mapstructure:"keys"`
+	Keys setting.Secret `mapstructure:"keys"`
 	// AllowPlaintext: without a key, those pushes are stored in the clear.
 	AllowPlaintext bool `mapstructure:"allow_plaintext"`
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // FuzzConfig reads any keys. The error contains no key. With valid keys, an envelope can be opened, also
@@ -22,7 +22,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("zz", digits("a"))
 	f.Add("", "one:"+digits("a")[1:])
 	f.Fuzz(func(t *testing.T, key, keys string) {
-		cfg := seal.Config{Key: secret.Secret(key), Keys: secret.Secret(keys)}
+		cfg := seal.Config{Key: setting.Secret(key), Keys: setting.Secret(keys)}
 		if err := cfg.Validate(); err != nil {
 			for _, secret := range secrets(key, keys) {
 				require.NotContains(t, err.Error(), secret)
@@ -37,7 +37,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		sealed, err := s.Seal([]byte("1"), first)
 		require.NoError(t, err)
-		cfg.Keys = secret.Secret(strings.TrimSuffix("a-new-key:"+digits("d")+","+keys, ","))
+		cfg.Keys = setting.Secret(strings.TrimSuffix("a-new-key:"+digits("d")+","+keys, ","))
 		if cfg.Validate() != nil {
 			return // the ring already has this id
 		}
@@ -64,7 +64,7 @@ func secrets(key, keys string) (all []string) {
 // FuzzOpen opens any envelope, and a sealed one with any change of one byte. A changed envelope has the
 // same payload or is refused, and no other message has it.
 func FuzzOpen(f *testing.F) {
-	s, err := seal.New(seal.Config{Key: secret.Secret(digits("a")), Keys: secret.Secret("one:" + digits("b"))})
+	s, err := seal.New(seal.Config{Key: setting.Secret(digits("a")), Keys: setting.Secret("one:" + digits("b"))})
 	require.NoError(f, err)
 	valid, err := s.Seal([]byte(`{"a":1}`), first)
 	require.NoError(f, err)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // first is the message of most envelopes.
@@ -20,7 +20,7 @@ var first = seal.Message{Queue: "q", Partition: "p", ID: [16]byte{1}}
 
 func sealer(t *testing.T, digit string) *seal.Sealer {
 	t.Helper()
-	s, err := seal.New(seal.Config{Key: secret.Secret(digits(digit))})
+	s, err := seal.New(seal.Config{Key: setting.Secret(digits(digit))})
 	require.NoError(t, err)
 	return s
 }
@@ -72,7 +72,7 @@ func TestOpenRejectsOtherKeysAndChangedEnvelopes(t *testing.T) {
 func TestValidateChecksTheKeyAndDoesNotShowIt(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, seal.Config{}.Validate())
-	require.NoError(t, seal.Config{Keys: secret.Secret("2026-11:" + digits("a") + ", old:" + digits("b")), Key: secret.Secret(digits("c"))}.Validate())
+	require.NoError(t, seal.Config{Keys: setting.Secret("2026-11:" + digits("a") + ", old:" + digits("b")), Key: setting.Secret(digits("c"))}.Validate())
 	for keys, want := range map[string]string{
 		digits("a"):                              "no valid id in its pair 1",
 		"a:" + digits("a") + ",":                 "no valid id in its pair 2",
@@ -80,12 +80,12 @@ func TestValidateChecksTheKeyAndDoesNotShowIt(t *testing.T) {
 		"a:" + digits("a") + ",a:" + digits("b"): "the id a twice",
 		"ü:" + digits("a"):                       "no valid id in its pair 1",
 	} {
-		err := seal.Config{Keys: secret.Secret(keys)}.Validate()
+		err := seal.Config{Keys: setting.Secret(keys)}.Validate()
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), strings.Repeat("a", 60))
 	}
 	for _, key := range []string{"feedbeef", strings.Repeat("g", 64), strings.Repeat("a", 63)} {
-		err := seal.Config{Key: secret.Secret(key)}.Validate()
+		err := seal.Config{Key: setting.Secret(key)}.Validate()
 		require.ErrorContains(t, err, "64 hexadecimal digits")
 		require.NotContains(t, err.Error(), key)
 	}
@@ -123,10 +123,10 @@ func TestKeysAreReplaced(t *testing.T) {
 		return s
 	}
 	a, b := digits("a"), digits("b")
-	single, old := sealer(t, "a"), ring(seal.Config{Keys: secret.Secret("old:" + a)})
-	both := ring(seal.Config{Keys: secret.Secret("new:" + b), Key: secret.Secret(a)})
-	rotated := ring(seal.Config{Keys: secret.Secret("new:" + b + ", old:" + a)})
-	next := ring(seal.Config{Keys: secret.Secret("new:" + b)})
+	single, old := sealer(t, "a"), ring(seal.Config{Keys: setting.Secret("old:" + a)})
+	both := ring(seal.Config{Keys: setting.Secret("new:" + b), Key: setting.Secret(a)})
+	rotated := ring(seal.Config{Keys: setting.Secret("new:" + b + ", old:" + a)})
+	next := ring(seal.Config{Keys: setting.Secret("new:" + b)})
 	envelope := func(s *seal.Sealer) []byte {
 		sealed, err := s.Seal([]byte("1"), first)
 		require.NoError(t, err)

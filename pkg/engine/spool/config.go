@@ -3,7 +3,7 @@ package spool
 import (
 	"errors"
 
-	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // Config is the section "spool" of the configuration.
@@ -20,7 +20,7 @@ func DefaultConfig() Config { return Config{Dir: "/var/lib/belfry/spool", MaxByt
 // Validate returns one error that names every invalid value.
 func (c Config) Validate() error {
 	return errors.Join(
-		check.That(c.Dir != "", "spool.dir is empty: it must name a directory"),
-		check.That(c.MaxBytes > 0, "spool.max_bytes is %d: it must be positive", c.MaxBytes),
+		setting.Check(c.Dir != "", "spool.dir is empty: it must name a directory"),
+		setting.Check(c.MaxBytes > 0, "spool.max_bytes is %d: it must be positive", c.MaxBytes),
 	)
 }

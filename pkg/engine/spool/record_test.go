@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // A message leaves the file as it was pushed, byte for byte. A delay counts from the push.
 func TestRecordsKeepMessages(t *testing.T) {
 	t.Parallel()
-	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
+	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	now := time.Now().UTC().Truncate(0)
 	pushed := []queue.PushItem{

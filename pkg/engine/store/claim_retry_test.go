@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
@@ -44,7 +44,7 @@ func TestARetriedClaimReleasesTheLeasesOfEarlierTries(t *testing.T) {
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.PoolSize = secret.Secret(through), 1
+	cfg.URL, cfg.PoolSize = setting.Secret(through), 1
 	pool, err := postgres.Open(t.Context(), cfg, "store-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

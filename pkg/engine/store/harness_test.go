@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -42,7 +42,7 @@ func newBench(t testing.TB) *bench {
 func newPool(t testing.TB, dsn string, timeout time.Duration) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), timeout
+	cfg.URL, cfg.RequestTimeout = setting.Secret(dsn), timeout
 	pool, err := postgres.Open(t.Context(), cfg, "store-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

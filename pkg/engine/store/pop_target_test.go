@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/sql"
 )
 
@@ -91,7 +91,7 @@ func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.PoolSize = secret.Secret(b.pool.Config().ConnString()), 1
+	cfg.URL, cfg.PoolSize = setting.Secret(b.pool.Config().ConnString()), 1
 	one, err := postgres.Open(t.Context(), cfg, "one", 0)
 	require.NoError(t, err)
 	t.Cleanup(one.Close)

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // redriven pushes messages, dead-letters and redrives them for group g. The queue has the given
@@ -107,7 +107,7 @@ func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
 func TestTakingBackARedeliveryKeepsItsCounts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
+	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	keyless := b.Store
 	heard := &receiver{}
@@ -141,7 +141,7 @@ func TestARedrivenMessageThatCannotBeOpenedWaitsForItsRetry(t *testing.T) {
 		t.Run(fmt.Sprint("autoAck ", autoAck), func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
+			sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 			require.NoError(t, err)
 			keyless := b.Store
 			b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)

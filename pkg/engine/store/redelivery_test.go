@@ -7,9 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // deadLetter pops all messages of group g. It dead-letters the named messages and completes the others.
@@ -188,7 +188,7 @@ func TestRedrivenMessagesDoNotWaitForDelayedProcessing(t *testing.T) {
 func TestAnAutoAckPopSettlesARedelivery(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
+	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	keyless := b.Store
 	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)

@@ -8,10 +8,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // A store that caches a queue as unsealed does not store clear text after encryptionEnabled was
@@ -19,7 +19,7 @@ import (
 func TestASealedQueueStoresNoClearText(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
+	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	keyless := b.Store
 	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
@@ -99,11 +99,11 @@ func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
 	b := newBench(t)
 	b.register("g")
 	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
-	earlier, err := seal.New(seal.Config{Keys: secret.Secret("old:" + strings.Repeat("7", 64))})
+	earlier, err := seal.New(seal.Config{Keys: setting.Secret("old:" + strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), earlier)
 	pushed := b.push("p", "one", "two")
-	ring, err := seal.New(seal.Config{Keys: secret.Secret("new:" + strings.Repeat("8", 64) + ",old:" + strings.Repeat("7", 64))})
+	ring, err := seal.New(seal.Config{Keys: setting.Secret("new:" + strings.Repeat("8", 64) + ",old:" + strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), ring)
 	b.push("p", "three")
@@ -139,7 +139,7 @@ func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
 			b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
 			var pushed []queue.PushResult
 			for id, key := range []string{"lost:" + strings.Repeat("7", 64), "new:" + strings.Repeat("8", 64)} {
-				sealer, err := seal.New(seal.Config{Keys: secret.Secret(key)})
+				sealer, err := seal.New(seal.Config{Keys: setting.Secret(key)})
 				require.NoError(t, err)
 				b.reg = prometheus.NewRegistry()
 				b.Store = newStore(t, b.pool, b.reg, sealer)

@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // tagged is a pop from the queues of namespace "ns".
@@ -26,7 +26,7 @@ func TestAPopByTagsSkipsAQueueItCannotDecrypt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			sealer, err := seal.New(seal.Config{Key: secret.Secret(strings.Repeat("7", 64))})
+			sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 			require.NoError(t, err)
 			withKey := newStore(t, b.pool, prometheus.NewRegistry(), sealer)
 			pushTo := func(name, id string) {

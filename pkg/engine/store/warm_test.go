@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -45,7 +45,7 @@ func prepared(t *testing.T, pool *pgxpool.Pool) map[uint32][]string {
 func TestWarm(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = secret.Secret(pgtest.Database(t)), 30*time.Second, 3
+	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = setting.Secret(pgtest.Database(t)), 30*time.Second, 3
 	pool, err := postgres.Open(t.Context(), cfg, "store-test", 3)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -5,9 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func TestStateIsFoundByIndexes(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
-	cfg.URL = secret.Secret(pgtest.Database(t))
+	cfg.URL = setting.Secret(pgtest.Database(t))
 	pool, err := postgres.Open(t.Context(), cfg, "stream-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

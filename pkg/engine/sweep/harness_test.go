@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -86,7 +86,7 @@ func newSweeper(pool *postgres.Pool, counts Counter, edits ...func(*Config)) (*S
 func openPool(t *testing.T, dsn string) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(dsn), testTimeout
+	cfg.URL, cfg.RequestTimeout = setting.Secret(dsn), testTimeout
 	pool, err := postgres.Open(t.Context(), cfg, "sweep-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -1,7 +1,7 @@
 package adminplane
 
 import (
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -9,7 +9,7 @@ import (
 
 // ListAudit serves GET /api/v1/audit. Queen MQ does not have it.
 func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
-	filter := auditlog.Filter{
+	filter := audit.Filter{
 		Action: p.Name("action"), Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Subject: p.Name("subject"),
 		From: p.Instant("from"), To: p.Instant("to"),
 	}
@@ -19,7 +19,7 @@ func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
 	}
 	p.Check(wire.CheckSpan(filter.From, filter.To))
 	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxLimit)
-	after := auditlog.Key{}
+	after := audit.Key{}
 	after.At, after.ID = readCursor(p, queue.ParseID)
 	if p.Err != nil {
 		return nil, p.Err
@@ -32,7 +32,7 @@ func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
 	return wire.Fields{"entries", each(rows, auditRow), "pagination", wire.Fields{"limit", limit, "next", next}}, err
 }
 
-func auditRow(r *auditlog.Row) wire.Fields {
+func auditRow(r *audit.Row) wire.Fields {
 	return wire.Fields{
 		"id", r.ID, "at", r.At, "subject", orNull(r.Subject), "tokenId", orNull(r.TokenID), "address", r.Address,
 		"requestId", r.RequestID, "action", r.Action, "queue", orNull(r.Queue), "partition", orNull(r.Partition),

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
-	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -147,7 +147,7 @@ func (h *Handlers) targets(ctx context.Context, status *dispatch.Status) map[que
 	targets := slices.Collect(maps.Keys(found))
 	names, err := h.Owners.Targets(ctx, targets)
 	if err != nil {
-		names = make([]owner.Names, len(targets))
+		names = make([]catalog.Names, len(targets))
 	}
 	for i, target := range targets {
 		found[target] = targetJSON{target.Group, target.Partition, names[i].Queue, names[i].Group, names[i].Partition}

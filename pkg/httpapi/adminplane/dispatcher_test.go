@@ -9,7 +9,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
-	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -21,7 +21,7 @@ func TestDispatcherStatusListsTheWaitingRequests(t *testing.T) {
 	f := &apitest.Fakes{
 		Listener: adminplane.ListenerState{State: "degraded", Proof: 2 * time.Second, Reconnects: 3, Peers: 4},
 		Inbox:    &adminplane.InboxState{Waiting: 5, Rejected: 6, Oldest: 1500 * time.Millisecond, Leading: true, Holder: &adminplane.InboxHolder{PID: 7, User: "u", Application: "a"}},
-		Names:    map[queue.Target]owner.Names{{Group: 8, Partition: 9}: {Queue: "orders", Group: "g", Partition: "eu"}},
+		Names:    map[queue.Target]catalog.Names{{Group: 8, Partition: 9}: {Queue: "orders", Group: "g", Partition: "eu"}},
 		Flushes:  []store.Flushes{{Op: "push", Status: batch.Status{Waiting: 1, Blocked: 2, InFlight: 3}, Flushes: 4, Calls: 5, Size: 6, Duration: 7 * time.Second, Splits: 8, Retries: 9, Failures: 10}},
 		Status: dispatch.Status{
 			Waiting: 6,

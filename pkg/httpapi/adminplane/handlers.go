@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
@@ -80,7 +79,7 @@ type Transactor interface {
 
 // Audit lists the audit, and completes the row of a request.
 type Audit interface {
-	List(ctx context.Context, f auditlog.Filter, after auditlog.Key, limit int64) ([]auditlog.Row, error)
+	List(ctx context.Context, f audit.Filter, after audit.Key, limit int64) ([]audit.Row, error)
 	Finish(ctx context.Context, e *audit.Entry, result string)
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -71,7 +71,7 @@ func (h *Handlers) hideLeases(ctx context.Context, leases []string) (hidden []st
 	hidden = slices.Clone(leases)
 	var replacements []string
 	for i, id := range ids {
-		if slices.ContainsFunc(owners[id], func(o owner.Owner) bool { return !grants.MayConsume(o.Queue, o.Group) }) {
+		if slices.ContainsFunc(owners[id], func(o catalog.Owner) bool { return !grants.MayConsume(o.Queue, o.Group) }) {
 			hidden[i] = queue.NewID().String()
 			replacements = append(replacements, hidden[i], id.String())
 		}

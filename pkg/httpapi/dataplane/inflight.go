@@ -3,7 +3,7 @@ package dataplane
 import (
 	"sync"
 
-	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -26,7 +26,7 @@ type flightKey struct {
 // flight are the messages of one partition, in their order.
 type flight struct {
 	stream   *flightStream
-	position owner.Position
+	position catalog.LeasePosition
 	messages []flightMessage
 }
 
@@ -63,7 +63,7 @@ func (s *flightStream) add(d *queue.Delivery) {
 		one := f.partitions[key]
 		if one == nil || one.stream != s || one.position.Lease != d.LeaseID {
 			f.dropLocked(key, len(messagesOf(one)))
-			one = &flight{stream: s, position: owner.Position{Lease: d.LeaseID, Partition: m.Partition.Key}}
+			one = &flight{stream: s, position: catalog.LeasePosition{Lease: d.LeaseID, Partition: m.Partition.Key}}
 			f.partitions[key] = one
 			if s.keys == nil {
 				s.keys, s.freed = map[flightKey]struct{}{}, make(chan struct{}, 1)
@@ -124,7 +124,7 @@ func (s *flightStream) leases() (ids []queue.ID) {
 }
 
 // update ends the messages that are done, according to the database. positions has all live leases of the stream.
-func (s *flightStream) update(positions map[owner.Position]int64) {
+func (s *flightStream) update(positions map[catalog.LeasePosition]int64) {
 	f := s.all
 	f.mu.Lock()
 	defer f.mu.Unlock()

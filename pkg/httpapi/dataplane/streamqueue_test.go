@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -239,15 +239,15 @@ func TestAFullStreamLooksForAcknowledgmentsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openStream("consumerGroup=g&batch=9&max_in_flight=3")
 		var checks, done atomic.Int64
-		s.fakes.PositionsOf = func(leases []queue.ID) map[owner.Position]int64 {
+		s.fakes.PositionsOf = func(leases []queue.ID) map[catalog.LeasePosition]int64 {
 			checks.Add(1)
 			if done.Load() < 0 {
 				return nil // they have ended
 			}
-			found := map[owner.Position]int64{}
+			found := map[catalog.LeasePosition]int64{}
 			for _, lease := range leases {
 				for _, p := range "123" {
-					found[owner.Position{Lease: lease, Partition: int64(p)}] = done.Load()
+					found[catalog.LeasePosition{Lease: lease, Partition: int64(p)}] = done.Load()
 				}
 			}
 			return found

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
@@ -33,10 +33,10 @@ func (database) Groups(context.Context, time.Duration, int) (live.Groups, error)
 	return live.Groups{Now: time.Now()}, nil
 }
 
-func (database) Audit(context.Context, time.Time, int64) ([]auditlog.Row, error) {
-	row := auditlog.Row{Key: auditlog.Key{At: time.Now(), ID: apitest.IDOne}, Action: "queue.configure", Result: "ok"}
+func (database) Audit(context.Context, time.Time, int64) ([]audit.Row, error) {
+	row := audit.Row{Key: audit.Key{At: time.Now(), ID: apitest.IDOne}, Action: "queue.configure", Result: "ok"}
 	row.Queue = "a.1"
-	return []auditlog.Row{row}, nil
+	return []audit.Row{row}, nil
 }
 
 // answer is a response that a test reads while it is written.

@@ -3,7 +3,7 @@ package wire
 import (
 	"context"
 
-	"github.com/belfry-mq/belfry/pkg/engine/owner"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -13,10 +13,10 @@ import (
 type Owners interface {
 	// Partitions returns the queue of each partition that exists.
 	Partitions(ctx context.Context, ids []queue.ID) (map[queue.ID]string, error)
-	// InFlight returns what live leases cover; see owner.Owners.
-	InFlight(ctx context.Context, leases []queue.ID) (map[owner.Position]int64, error)
+	// InFlight returns what live leases cover; see catalog.Owners.
+	InFlight(ctx context.Context, leases []queue.ID) (map[catalog.LeasePosition]int64, error)
 	// Targets returns the names of groups and partitions, one element for each target.
-	Targets(ctx context.Context, targets []queue.Target) ([]owner.Names, error)
+	Targets(ctx context.Context, targets []queue.Target) ([]catalog.Names, error)
 	// Leases returns the queues and groups of each lease that exists. The lease may have expired.
-	Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]owner.Owner, error)
+	Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]catalog.Owner, error)
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
-	"github.com/belfry-mq/belfry/pkg/secret"
 )
 
 // runTimeout bounds all checks together, checkTimeout one of them.
@@ -36,7 +36,7 @@ func DefaultLimits() Limits {
 // Config says what is examined.
 type Config struct {
 	// URL leads directly to Postgres. PoolURL is database.url, which may lead through a pooler.
-	URL, PoolURL secret.Secret
+	URL, PoolURL setting.Secret
 	// PerInstance is how many connections an instance may take.
 	PerInstance int64
 	// Sealer has the encryption keys of the program.

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func examine(t *testing.T, url string) doctor.Report {
 	t.Helper()
-	return doctor.New(doctor.Config{URL: secret.Secret(url), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits()}).Run(t.Context())
+	return doctor.New(doctor.Config{URL: setting.Secret(url), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits()}).Run(t.Context())
 }
 
 // Without a database each check still has a finding, and only the connection is wrong.
@@ -69,7 +69,7 @@ func TestRowsThatEveryGroupHasPassed(t *testing.T) {
 		require.NoError(t, err, statement)
 	}
 	finding := func(retention time.Duration) doctor.Finding {
-		cfg := doctor.Config{URL: secret.Secret(dsn), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits(), Retention: retention}
+		cfg := doctor.Config{URL: setting.Secret(dsn), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits(), Retention: retention}
 		cfg.Limits.CompletedRows = 2
 		for _, f := range doctor.New(cfg).Run(t.Context()).Checks {
 			if f.Code == "completed_rows" {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // maxThreshold keeps the sum of an instant and a threshold in the range of timestamptz.
@@ -26,9 +26,9 @@ func DefaultConfig() Config {
 // Validate returns one error for each value that cannot work, joined.
 func (c Config) Validate() error {
 	return errors.Join(
-		check.AtLeast("live.max_watchers", c.MaxWatchers, 0),
-		check.That(c.LagThreshold >= 0 && c.LagThreshold <= maxThreshold, "live.lag_threshold is %s: it must be from 0 to %s", c.LagThreshold, maxThreshold),
-		check.That(c.DeadLettersThreshold >= 0 && c.DeadLettersThreshold <= 10_000, "live.dead_letters_threshold is %d: it must be from 0 to 10000", c.DeadLettersThreshold),
-		check.That(c.ReadInterval >= time.Second, "live.read_interval is %s: it must be at least 1s", c.ReadInterval),
+		setting.AtLeast("live.max_watchers", c.MaxWatchers, 0),
+		setting.Check(c.LagThreshold >= 0 && c.LagThreshold <= maxThreshold, "live.lag_threshold is %s: it must be from 0 to %s", c.LagThreshold, maxThreshold),
+		setting.Check(c.DeadLettersThreshold >= 0 && c.DeadLettersThreshold <= 10_000, "live.dead_letters_threshold is %d: it must be from 0 to 10000", c.DeadLettersThreshold),
+		setting.Check(c.ReadInterval >= time.Second, "live.read_interval is %s: it must be at least 1s", c.ReadInterval),
 	)
 }

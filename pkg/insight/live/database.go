@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -18,11 +18,11 @@ var sqlGroups = sql.Query("insight/live/groups")
 // Database is the Reader of a database.
 type Database struct {
 	pool  *postgres.Pool
-	audit *auditlog.Log
+	audit *audit.Log
 }
 
 // NewDatabase returns a Database on pool.
-func NewDatabase(pool *postgres.Pool, audit *auditlog.Log) *Database { return &Database{pool, audit} }
+func NewDatabase(pool *postgres.Pool, audit *audit.Log) *Database { return &Database{pool, audit} }
 
 // Groups implements Reader.
 func (d *Database) Groups(ctx context.Context, lag time.Duration, deadLetters int) (found Groups, err error) {
@@ -50,6 +50,6 @@ func (b *boolOrFalse) ScanBool(v pgtype.Bool) error {
 }
 
 // Audit implements Reader.
-func (d *Database) Audit(ctx context.Context, since time.Time, limit int64) ([]auditlog.Row, error) {
-	return d.audit.List(ctx, auditlog.Filter{From: since}, auditlog.Key{}, limit)
+func (d *Database) Audit(ctx context.Context, since time.Time, limit int64) ([]audit.Row, error) {
+	return d.audit.List(ctx, audit.Filter{From: since}, audit.Key{}, limit)
 }

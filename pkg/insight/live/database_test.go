@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/config/setting"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -25,7 +25,7 @@ import (
 func TestTheDatabaseFindsGroupsBeyondAThreshold(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), time.Minute
+	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -72,7 +72,7 @@ func TestTheDatabaseFindsGroupsBeyondAThreshold(t *testing.T) {
 	ack(&done, queue.AckCompleted)
 	push("young", "y", 10*time.Second)
 
-	database := live.NewDatabase(pool, auditlog.New(pool, zap.NewNop()))
+	database := live.NewDatabase(pool, audit.NewLog(pool, zap.NewNop()))
 	shown := func(lag time.Duration, dead int) (list []string) {
 		t.Helper()
 		found, err := database.Groups(t.Context(), lag, dead)

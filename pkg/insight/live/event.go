@@ -162,7 +162,7 @@ type Maintenance struct {
 	Pop  bool `json:"pop"`
 }
 
-// Audit is a row of the audit; see pkg/access/auditlog.
+// Audit is a row of the audit; see pkg/access/audit.
 type Audit struct {
 	ID            queue.ID        `json:"id"`
 	Subject       string          `json:"subject"`

@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 type database struct {
 	mu            sync.Mutex
 	groups        live.Groups
-	rows          []auditlog.Row
+	rows          []audit.Row
 	err           error
 	groupReads    int
 	auditReads    int
@@ -41,7 +41,7 @@ func (d *database) Groups(context.Context, time.Duration, int) (live.Groups, err
 	return found, d.err
 }
 
-func (d *database) Audit(_ context.Context, since time.Time, _ int64) ([]auditlog.Row, error) {
+func (d *database) Audit(_ context.Context, since time.Time, _ int64) ([]audit.Row, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.auditReads++

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/process/events"
@@ -145,8 +144,8 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 		i.MaintenanceChanged(true, false)
 		i.db.set(func(d *database) {
 			for _, name := range []string{"", "a.1", "b.1", "c"} {
-				d.rows = append(d.rows, auditlog.Row{
-					Key: auditlog.Key{At: time.Now(), ID: queue.NewID()}, Action: audit.ConfigureQueue, Target: audit.Target{Queue: name}, Result: audit.OK,
+				d.rows = append(d.rows, audit.Row{
+					Key: audit.Key{At: time.Now(), ID: queue.NewID()}, Action: audit.ConfigureQueue, Target: audit.Target{Queue: name}, Result: audit.OK,
 				})
 			}
 		})
@@ -182,11 +181,11 @@ func TestChangesAreReadFromTheAudit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := start(t, newNetwork(), "a")
 		w := i.watch(t)
-		row := func(action, result string, target audit.Target) auditlog.Row {
-			return auditlog.Row{Key: auditlog.Key{At: time.Now(), ID: queue.NewID()}, Action: action, Target: target, Result: result}
+		row := func(action, result string, target audit.Target) audit.Row {
+			return audit.Row{Key: audit.Key{At: time.Now(), ID: queue.NewID()}, Action: action, Target: target, Result: result}
 		}
 		i.db.set(func(d *database) {
-			d.rows = []auditlog.Row{
+			d.rows = []audit.Row{
 				row(audit.PauseDelivery, audit.OK, audit.Target{Queue: "q", Group: "g"}), row(audit.DeleteQueue, "unavailable", audit.Target{Queue: "q"}),
 				row(audit.PauseDelivery, audit.OK, audit.Target{Queue: "q", Partition: "p"}),
 			}

@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -25,7 +24,7 @@ type Reader interface {
 	// Groups returns the groups beyond a threshold.
 	Groups(ctx context.Context, lag time.Duration, deadLetters int) (Groups, error)
 	// Audit returns up to limit rows of the audit since an instant, the latest first.
-	Audit(ctx context.Context, since time.Time, limit int64) ([]auditlog.Row, error)
+	Audit(ctx context.Context, since time.Time, limit int64) ([]audit.Row, error)
 }
 
 // GroupState is a consumer group that is beyond a threshold.
@@ -257,7 +256,7 @@ func (h *Hub) readAudit(ctx context.Context, now time.Time) {
 }
 
 // changeLocked publishes the change that a row records.
-func (h *Hub) changeLocked(r *auditlog.Row) {
+func (h *Hub) changeLocked(r *audit.Row) {
 	kind, ok := changes[r.Action]
 	if !ok || r.Result != audit.OK {
 		return
@@ -274,7 +273,7 @@ func (h *Hub) changeLocked(r *auditlog.Row) {
 	h.publishLocked(Event{Type: kind, At: r.At, Queue: r.Queue, Partition: r.Partition, Group: r.Group})
 }
 
-func (h *Hub) auditLocked(r *auditlog.Row) {
+func (h *Hub) auditLocked(r *audit.Row) {
 	h.publishLocked(Event{Type: TypeAudit, At: r.At, Queue: r.Queue, Partition: r.Partition, Group: r.Group, Data: Audit{
 		ID: r.ID, Subject: r.Subject, TokenID: r.TokenID, Address: r.Address, RequestID: r.RequestID, Action: r.Action,
 		TransactionID: r.TransactionID, Parameters: r.Parameters, Counts: r.Counts, Result: r.Result,

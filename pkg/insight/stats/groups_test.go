@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -25,7 +25,7 @@ type groupsFixture struct {
 func newGroupsFixture(t *testing.T) *groupsFixture {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), time.Minute
+	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

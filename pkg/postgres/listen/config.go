@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/check"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 // Config is the section "listen". config/belfry.yaml describes its keys.
@@ -27,11 +27,11 @@ func DefaultConfig() Config {
 // Validate returns one error that names every invalid value.
 func (c Config) Validate() error {
 	return errors.Join(
-		check.Positive("listen.canary_interval", c.CanaryInterval),
-		check.Positive("listen.canary_timeout", c.CanaryTimeout),
-		check.Positive("listen.notify_interval", c.NotifyInterval),
-		check.Positive("listen.stop_timeout", c.StopTimeout),
-		check.That(c.PeerTimeout > c.CanaryInterval, "listen.peer_timeout is %s: it must be above listen.canary_interval (%s), "+
+		setting.Positive("listen.canary_interval", c.CanaryInterval),
+		setting.Positive("listen.canary_timeout", c.CanaryTimeout),
+		setting.Positive("listen.notify_interval", c.NotifyInterval),
+		setting.Positive("listen.stop_timeout", c.StopTimeout),
+		setting.Check(c.PeerTimeout > c.CanaryInterval, "listen.peer_timeout is %s: it must be above listen.canary_interval (%s), "+
 			"or healthy instances count as silent", c.PeerTimeout, c.CanaryInterval),
 	)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -41,7 +41,7 @@ type live struct {
 func TestTheStoreKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), time.Minute
+	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
 	pool, err := postgres.Open(t.Context(), cfg, "check-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/chaos/principals"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
@@ -87,7 +87,7 @@ func serve(dsn, listenDSN string) error {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}()
 	cfg := config.Default()
-	cfg.Database.URL, cfg.Database.ListenURL = secret.Secret(dsn), secret.Secret(listenDSN)
+	cfg.Database.URL, cfg.Database.ListenURL = setting.Secret(dsn), setting.Secret(listenDSN)
 	cfg.HTTP.DrainDelay = 0
 	cfg.Database.PoolSize, cfg.Database.RequestTimeout = poolSize, requestTimeout
 	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout
@@ -95,7 +95,7 @@ func serve(dsn, listenDSN string) error {
 	cfg.Sweep.PartitionCleanupDays = cleanupDays
 	cfg.Defaults.LeaseTime, cfg.Defaults.RetryLimit, cfg.Defaults.RetryDelay = leaseTime, retryLimit, 0
 	cfg.HTTP.Addr = "127.0.0.1:0"
-	cfg.Auth.Enabled, cfg.Auth.Secret = true, secret.Secret(principals.Secret)
+	cfg.Auth.Enabled, cfg.Auth.Secret = true, setting.Secret(principals.Secret)
 	cfg.HTTP.BodyTimeout, cfg.HTTP.WriteTimeout = bodyTimeout, writeTimeout
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("configuring the server: %w", err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/claim"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/delivered"
@@ -21,7 +22,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func newPusher(b *testing.B) *Pusher {
 	b.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL = secret.Secret(pgtest.Database(b))
+	cfg.URL = setting.Secret(pgtest.Database(b))
 	pool, err := postgres.Open(b.Context(), cfg, "push-test", 0)
 	require.NoError(b, err)
 	b.Cleanup(pool.Close)

@@ -1,14 +1,4 @@
-// Package secret holds texts that must not be printed: passwords, keys and tokens.
-//
-// A Secret prints as *** with fmt, in JSON, in text encodings and in logs. Only Reveal returns its
-// text. The package is on floor 0.
-//
-// Three gaps are left, because the printers call no methods there:
-//
-//   - fmt, for unexported fields. Do not print a struct whole that has a Secret in one.
-//   - fmt, for the verbs %p, and %w without Errorf. `go vet` refuses both.
-//   - encoding/json, for the keys of a map. Do not use a Secret as a key.
-package secret
+package setting
 
 import (
 	"fmt"

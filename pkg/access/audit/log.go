@@ -1,9 +1,4 @@
-// Package auditlog lists the rows of belfry.audit, and completes the rows that the rooms did not write.
-// See pkg/access/audit for how a row is written.
-//
-// A list starts at an index for each filter. Its cost does not depend on how many rows the table has,
-// except that the other filters are compared row by row. It may be imported from floor 3 upwards.
-package auditlog
+package audit
 
 import (
 	"context"
@@ -15,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -52,8 +46,8 @@ type Log struct {
 	log  *zap.Logger
 }
 
-// New returns a Log on pool.
-func New(pool *postgres.Pool, log *zap.Logger) *Log { return &Log{pool: pool, log: log} }
+// NewLog returns a Log on pool.
+func NewLog(pool *postgres.Pool, log *zap.Logger) *Log { return &Log{pool: pool, log: log} }
 
 // Filter selects rows. A field that is nil or zero selects all.
 type Filter struct {
@@ -77,7 +71,7 @@ type Row struct {
 	Subject, TokenID   string
 	Address, RequestID string
 	Action             string
-	audit.Target
+	Target
 	// Parameters and Counts are JSON objects.
 	Parameters, Counts json.RawMessage
 	Result             string
@@ -99,7 +93,7 @@ func readRow(row pgx.CollectableRow) (r Row, err error) {
 
 // Finish writes the row of a request that ended with result, unless the change wrote it. It waits at
 // most two seconds. If it fails, it logs the row.
-func (l *Log) Finish(ctx context.Context, e *audit.Entry, result string) {
+func (l *Log) Finish(ctx context.Context, e *Entry, result string) {
 	if !e.Unfinished(result) {
 		return
 	}

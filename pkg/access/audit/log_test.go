@@ -1,4 +1,4 @@
-package auditlog_test
+package audit_test
 
 import (
 	"encoding/json"
@@ -12,11 +12,10 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/audit"
-	"github.com/belfry-mq/belfry/pkg/access/auditlog"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/secret"
 	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -26,7 +25,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 func openPool(t *testing.T) *postgres.Pool {
 	t.Helper()
 	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = secret.Secret(pgtest.Database(t)), time.Minute
+	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
 	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -38,7 +37,7 @@ func TestFinishKeepsTheCommittedCounts(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	core, logs := observer.New(zap.DebugLevel)
-	log := auditlog.New(pool, zap.New(core))
+	log := audit.NewLog(pool, zap.New(core))
 	ctx := identity.With(t.Context(), &identity.Principal{Subject: "anna", TokenID: "t1"})
 	begin := func() *audit.Entry { return audit.New(ctx, pool, audit.SeekGroup, "10.1.2.3", "r1") }
 
@@ -46,7 +45,7 @@ func TestFinishKeepsTheCommittedCounts(t *testing.T) {
 	invalid := begin()
 	audit.Begin(audit.With(ctx, invalid), audit.Target{Queue: "q"}, nil)
 	log.Finish(ctx, invalid, "invalid")
-	rows, err := log.List(ctx, auditlog.Filter{}, auditlog.Key{}, 10)
+	rows, err := log.List(ctx, audit.Filter{}, audit.Key{}, 10)
 	require.NoError(t, err)
 	require.Empty(t, rows)
 
@@ -58,15 +57,15 @@ func TestFinishKeepsTheCommittedCounts(t *testing.T) {
 	}
 	log.Finish(with, paged, "unavailable")
 	anna, nobody := "anna", "nobody"
-	rows, err = log.List(ctx, auditlog.Filter{Subject: &anna}, auditlog.Key{}, 10)
+	rows, err = log.List(ctx, audit.Filter{Subject: &anna}, audit.Key{}, 10)
 	require.NoError(t, err)
 	require.Len(t, rows, 1)
-	require.Equal(t, auditlog.Row{
-		Key: auditlog.Key{At: rows[0].At, ID: paged.ID}, Subject: "anna", TokenID: "t1", Address: "10.1.2.3", RequestID: "r1",
+	require.Equal(t, audit.Row{
+		Key: audit.Key{At: rows[0].At, ID: paged.ID}, Subject: "anna", TokenID: "t1", Address: "10.1.2.3", RequestID: "r1",
 		Action: "group.seek", Target: audit.Target{Queue: "q", Group: "g"}, Parameters: json.RawMessage(`{"toEnd":true}`),
 		Counts: json.RawMessage(`{"cursors":2000}`), Result: "unavailable",
 	}, rows[0])
-	rows, err = log.List(ctx, auditlog.Filter{Subject: &nobody}, auditlog.Key{}, 10)
+	rows, err = log.List(ctx, audit.Filter{Subject: &nobody}, audit.Key{}, 10)
 	require.NoError(t, err)
 	require.Empty(t, rows)
 
@@ -139,6 +138,6 @@ func TestRetentionIsValidated(t *testing.T) {
 	for retention, valid := range map[time.Duration]bool{
 		0: true, time.Second: true, 36500 * 24 * time.Hour: true, -time.Hour: false, time.Millisecond: false, 36501 * 24 * time.Hour: false,
 	} {
-		require.Equal(t, valid, auditlog.Config{Retention: retention}.Validate() == nil, "%s", retention)
+		require.Equal(t, valid, audit.Config{Retention: retention}.Validate() == nil, "%s", retention)
 	}
 }

@@ -1,4 +1,4 @@
-package secret_test
+package setting_test
 
 import (
 	"bytes"
@@ -15,28 +15,28 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/belfry-mq/belfry/pkg/secret"
+	"github.com/belfry-mq/belfry/config/setting"
 )
 
 const mark = "S3cr3t"
 
 // holder has secrets in the places that printers look at.
 type holder struct {
-	Plain   secret.Secret
-	Pointer *secret.Secret
-	List    []secret.Secret
-	Map     map[string]secret.Secret
+	Plain   setting.Secret
+	Pointer *setting.Secret
+	List    []setting.Secret
+	Map     map[string]setting.Secret
 	Any     any
 }
 
 func newHolder() holder {
-	s := secret.Secret(mark)
-	return holder{s, &s, []secret.Secret{s}, map[string]secret.Secret{"a": s}, s}
+	s := setting.Secret(mark)
+	return holder{s, &s, []setting.Secret{s}, map[string]setting.Secret{"a": s}, s}
 }
 
 func TestSecretIsNeverPrinted(t *testing.T) {
 	t.Parallel()
-	s, h := secret.Secret(mark), newHolder()
+	s, h := setting.Secret(mark), newHolder()
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T %v", "%10v", "%-3s", "%!", "%t"} {
 		for _, value := range []any{s, &s, h, &h, []any{h}} {
@@ -76,7 +76,7 @@ func TestPanicPrintsNoSecret(t *testing.T) {
 	defer func() {
 		shown, ok := recover().(fmt.Stringer)
 		require.True(t, ok)
-		require.Equal(t, secret.Hidden, shown.String())
+		require.Equal(t, setting.Hidden, shown.String())
 	}()
-	panic(secret.Secret(mark))
+	panic(setting.Secret(mark))
 }

@@ -1,14 +1,4 @@
-// Package revocation keeps the set of tokens that are refused before they end, by their id (jti).
-//
-// Revoke writes a row and a notification in one transaction. Each instance has the whole set in memory.
-// A Watcher reads it again on each notification, and each time its LISTEN takes effect, because
-// notifications before that were not heard. So an instance with a working LISTEN connection refuses a
-// token as soon as it has read the set, and another one after its reconnect. Nothing is read without a
-// notification. Requests that wait under a token are woken when the set has grown.
-//
-// Every role of the database can notify. So the set is read at most once in each reloadInterval. While
-// it cannot be read, the last one is in force. Importable from floor 3 upwards.
-package revocation
+package token
 
 import (
 	"context"
@@ -30,18 +20,18 @@ import (
 )
 
 var (
-	sqlRevoke = sql.Query("access/revocation/revoke")
-	sqlList   = sql.Query("access/revocation/list")
+	sqlRevoke = sql.Query("access/token/revoke")
+	sqlListRevoked   = sql.Query("access/token/list")
 )
 
 // reloadInterval is the least time between two reads of the set.
 const reloadInterval = 100 * time.Millisecond
 
-// retryBackoff is the delay until a read that failed is tried again.
-var retryBackoff = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Threshold: 1, Multiplier: 2}
+// reloadBackoff is the delay until a read that failed is tried again.
+var reloadBackoff = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Threshold: 1, Multiplier: 2}
 
-// Token is a revoked token.
-type Token struct {
+// Revoked is a revoked token.
+type Revoked struct {
 	ID string
 	// ExpiresAt is when the token ends. Zero: never, or it is not known.
 	ExpiresAt time.Time
@@ -75,9 +65,9 @@ func Revoke(ctx context.Context, conn *pgx.Conn, id string, expiresAt time.Time)
 	return nil
 }
 
-// List returns the revoked tokens, the latest first.
-func List(ctx context.Context, conn *pgx.Conn) ([]Token, error) {
-	rows, _ := conn.Query(ctx, sqlList) // CollectRows returns its error
+// ListRevoked returns the revoked tokens, the latest first.
+func ListRevoked(ctx context.Context, conn *pgx.Conn) ([]Revoked, error) {
+	rows, _ := conn.Query(ctx, sqlListRevoked) // CollectRows returns its error
 	found, err := pgx.CollectRows(rows, readToken)
 	if err != nil {
 		return nil, fmt.Errorf("listing the revoked tokens: %w", err)
@@ -85,7 +75,7 @@ func List(ctx context.Context, conn *pgx.Conn) ([]Token, error) {
 	return found, nil
 }
 
-func readToken(row pgx.CollectableRow) (t Token, err error) {
+func readToken(row pgx.CollectableRow) (t Revoked, err error) {
 	err = row.Scan(&t.ID, (*zeronull.Timestamptz)(&t.ExpiresAt), &t.RevokedBy, &t.RevokedAt)
 	return t, err
 }
@@ -146,7 +136,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		if err := w.Load(ctx); err != nil && ctx.Err() == nil {
 			w.log.Warn("the revoked tokens could not be read; the ones that are known stay revoked", zap.Error(err))
 			failed++
-			pause = retryBackoff.Delay(failed, rand.Float64())
+			pause = reloadBackoff.Delay(failed, rand.Float64())
 			w.OnRevocation()
 		} else {
 			failed = 0
@@ -157,7 +147,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Load reads the set. Errors: CodeUnavailable.
 func (w *Watcher) Load(ctx context.Context) error {
-	found, err := postgres.Collect(ctx, w.pool, sqlList, readToken)
+	found, err := postgres.Collect(ctx, w.pool, sqlListRevoked, readToken)
 	if err != nil {
 		return postgres.Wrapf(err, "reading the revoked tokens")
 	}

@@ -1,8 +1,4 @@
-// Package owner finds the queues of partitions and leases, for the check of grants of requests that name
-// them by an id. It also finds how far leases are, and the names of groups and partitions. Both lookups use an index, and cost the same for what exists and for what does not.
-//
-// Importable from floor 3 upwards.
-package owner
+package catalog
 
 import (
 	"context"
@@ -17,17 +13,17 @@ import (
 )
 
 var (
-	sqlPartitions = sql.Query("engine/owner/partitions")
-	sqlLeases     = sql.Query("engine/owner/leases")
-	sqlInFlight   = sql.Query("engine/owner/in_flight")
-	sqlTargets    = sql.Query("engine/owner/targets")
+	sqlPartitions = sql.Query("engine/catalog/owner_partitions")
+	sqlLeases     = sql.Query("engine/catalog/owner_leases")
+	sqlInFlight   = sql.Query("engine/catalog/owner_in_flight")
+	sqlTargets    = sql.Query("engine/catalog/owner_targets")
 )
 
 // Owners reads owners. It is safe for concurrent use.
 type Owners struct{ pool *postgres.Pool }
 
-// New returns Owners on pool.
-func New(pool *postgres.Pool) *Owners { return &Owners{pool: pool} }
+// NewOwners returns Owners on pool.
+func NewOwners(pool *postgres.Pool) *Owners { return &Owners{pool: pool} }
 
 // Owner is a queue, and a consumer group of it.
 type Owner struct{ Queue, Group string }
@@ -59,18 +55,18 @@ func (o *Owners) Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]Own
 	return found, postgres.Wrapf(err, "looking up the queues of leases")
 }
 
-// Position is a partition that a lease covers.
-type Position struct {
+// LeasePosition is a partition that a lease covers.
+type LeasePosition struct {
 	Lease     queue.ID
 	Partition int64
 }
 
 // InFlight returns for each partition of the leases that are live the seq up to which everything is done; -1: it
 // is unknown. A lease that has ended has no partition. Errors: CodeUnavailable.
-func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[Position]int64, error) {
-	found := make(map[Position]int64, len(leases))
+func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[LeasePosition]int64, error) {
+	found := make(map[LeasePosition]int64, len(leases))
 	_, err := postgres.Collect(ctx, o.pool, sqlInFlight, func(row pgx.CollectableRow) (none struct{}, err error) {
-		var p Position
+		var p LeasePosition
 		var done pgtype.Int8
 		err = row.Scan((*[16]byte)(&p.Lease), &p.Partition, &done)
 		if found[p] = -1; done.Valid {

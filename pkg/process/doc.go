@@ -1,0 +1,7 @@
+// Package process holds what one process keeps in memory beside its database.
+//
+//   - events carries what happened from one package to others.
+//   - backoff computes pauses that grow.
+//   - inflight bounds the memory of requests and answers.
+//   - logbuffer keeps lines of the log until the log can be written.
+package process

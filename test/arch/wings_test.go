@@ -1,0 +1,250 @@
+package arch_test
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// wing is a folder of packages that serve one purpose.
+type wing struct {
+	folder string
+	// imports are the wings that its packages may import. Tests may import every wing on a later line too.
+	imports string
+	// rooms are the folders of its packages, "." being the wing's own. Those before a > may import those behind it, and
+	// those between two > do not import each other.
+	rooms string
+}
+
+// wings are the packages of the repository, from the command down to the SQL text. A new package needs its place here.
+var wings = []wing{
+	{"cmd", "pkg/app config pkg/cli pkg/client pkg/httpapi pkg/insight pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "belfry"},
+	{"pkg/app", "config pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/process pkg/queue", "."},
+	{"config", "pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/queue config/setting", "."},
+	{"pkg/dashboard", "pkg/access pkg/process pkg/queue", ". > pages > page > chart source"},
+	{"pkg/cli", "pkg/client pkg/access", `. >
+		answer bench manifest pusher top >
+		bench/load contexts demo instant names outage output payload progress`},
+	{"pkg/client", "", "."},
+	{"pkg/httpapi", "pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
+		adminplane dataplane deadplane historyplane listplane liveplane producerplane progressplane >
+		openapi wire`},
+	{"pkg/insight", "pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain history live problem stats trace"},
+	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
+	{"pkg/engine", "pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", `
+		store >
+		store/internal/transaction >
+		store/internal/push store/internal/warm >
+		store/internal/ack store/internal/claim >
+		store/internal/names >
+		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal spool >
+		store/internal/contention store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
+		attach batch maintenance portable seal stream sweep`},
+	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "token > audit > certificate identity"},
+	{"pkg/postgres", "pkg/process pkg/queue config/setting sql", "listen migrate > . devdb"},
+	{"pkg/process", "pkg/queue", "backoff events inflight logbuffer"},
+	{"pkg/queue", "", "."},
+	{"config/setting", "", "."},
+	{"sql", "", "."},
+}
+
+// maxEntries is the limit for the folders in pkg.
+const maxEntries = 12
+
+// room is the place of a package in the table.
+type room struct {
+	wing  int // the line of its wing
+	layer int // within the wing, from the top
+}
+
+// rooms returns the place of each package.
+func rooms() map[string]room {
+	found := map[string]room{}
+	for line, w := range wings {
+		for layer, names := range strings.Split(w.rooms, ">") {
+			for _, name := range strings.Fields(names) {
+				found[path.Join(w.folder, name)] = room{line, layer}
+			}
+		}
+	}
+	return found
+}
+
+// vague are names that do not describe the content.
+var vague = []string{
+	"util", "utils", "common", "helper", "helpers", "types", "models", "base", "core", "manager",
+}
+
+// beside reports whether a folder has tests, scripts or examples. It may import every package, and no package may import it.
+func beside(dir string) bool {
+	return strings.HasPrefix(dir, "test/") || strings.HasPrefix(dir, "scripts/") || strings.HasPrefix(dir, "examples/")
+}
+
+// wingBreaches reports packages without a place in the table, and imports that the table does not allow.
+func wingBreaches(files []source) []string {
+	var complaints []string
+	places, homeless := rooms(), map[string]bool{}
+	for _, file := range files {
+		if _, ok := places[file.dir]; !ok && !beside(file.dir) && !isDoc(file) {
+			if !homeless[file.dir] {
+				complaints = append(complaints, file.dir+" has no place: decide what it may import and add it to the table in test/arch/wings_test.go")
+			}
+			homeless[file.dir] = true
+			continue
+		}
+		for _, imported := range file.imports {
+			dir, ours := strings.CutPrefix(imported, module+"/")
+			if !ours || beside(file.dir) {
+				continue
+			}
+			if reason := refuse(places, file, dir); reason != "" {
+				complaints = append(complaints, fmt.Sprintf("%s imports %s: %s", file.path, dir, reason))
+			}
+		}
+	}
+	return complaints
+}
+
+// isDoc reports whether a file only says what its wing is.
+func isDoc(file source) bool {
+	return path.Base(file.path) == "doc.go" && len(file.syntax.Decls) == 0 &&
+		slices.ContainsFunc(wings, func(w wing) bool { return w.folder == file.dir })
+}
+
+// refuse returns why file may not import the package dir, or "".
+func refuse(places map[string]room, file source, dir string) string {
+	from, to := places[file.dir], places[dir]
+	if beside(dir) {
+		if file.test {
+			return ""
+		}
+		return "code of the server imports no test helpers or scripts"
+	}
+	if _, ok := places[dir]; !ok {
+		return "it has no place in the table in test/arch/wings_test.go"
+	}
+	switch w := wings[from.wing]; {
+	case file.test && (dir == file.dir || to.wing > from.wing):
+		return ""
+	case to.wing != from.wing && !slices.Contains(strings.Fields(w.imports), wings[to.wing].folder):
+		return fmt.Sprintf("%s imports only %s: declare the interface where it is used", w.folder, orNothing(w.imports))
+	case to.wing == from.wing && to.layer <= from.layer && (!file.test || to.layer < from.layer):
+		return fmt.Sprintf("in %s it is not below: move what they share down, or let a package above join them", w.folder)
+	}
+	return ""
+}
+
+func orNothing(imports string) string {
+	if imports == "" {
+		return "packages outside of Belfry"
+	}
+	return strings.Join(strings.Fields(imports), ", ")
+}
+
+// nameBreaches reports packages with a vague name.
+func nameBreaches(files []source) []string {
+	var complaints []string
+	for _, file := range files {
+		for _, name := range append(strings.Split(file.dir, "/"), strings.TrimSuffix(file.pkg, "_test")) {
+			if slices.Contains(vague, name) {
+				complaints = append(complaints, fmt.Sprintf(
+					"%s: the name %q does not say what is inside: name it after what it does", file.path, name))
+				break
+			}
+		}
+	}
+	return complaints
+}
+
+func TestPackagesImportWhatTheirWingMay(t *testing.T) {
+	t.Parallel()
+	holds(t, wingBreaches(repository(t)))
+}
+
+// Whoever opens pkg for the first time sees few names.
+func TestPkgHasFewEntries(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(filepath.Join(root, "pkg"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(entries), maxEntries)
+	for _, entry := range entries {
+		require.True(t, slices.ContainsFunc(wings, func(w wing) bool { return w.folder == "pkg/"+entry.Name() }), entry.Name())
+		text, err := os.ReadFile(filepath.Join(root, "pkg", entry.Name(), "doc.go"))
+		require.NoError(t, err)
+		require.Contains(t, string(text), "// Package "+entry.Name()+" ")
+	}
+}
+
+func TestNoPackageHasAVagueName(t *testing.T) {
+	t.Parallel()
+	holds(t, nameBreaches(repository(t)))
+}
+
+func TestWingBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		file, imports string
+		want          string // "" for an import that is fine
+	}{
+		{"pkg/engine/store/push.go", "pkg/queue", ""},
+		{"pkg/engine/store/push.go", "pkg/postgres", ""},
+		{"pkg/engine/store/push.go", "pkg/engine/seal", ""},
+		{"pkg/engine/store/push.go", "pkg/dispatch", "imports only pkg/access"},
+		{"pkg/engine/store/push.go", "pkg/engine/store", "not below"},
+		{"pkg/engine/store/push.go", "test/pgtest", "no test helpers"},
+		{"pkg/engine/store/push.go", "scripts/load", "no test helpers"},
+		{"pkg/engine/store/push.go", "pkg/client", "imports only"},
+		{"pkg/engine/store/internal/claim/call.go", "pkg/engine/store/internal/push", "not below"},
+		{"pkg/engine/store/internal/claim/call.go", "pkg/engine/store/internal/ack", "not below"},
+		{"pkg/engine/store/internal/push/call.go", "pkg/engine/store/internal/claim", ""},
+		{"pkg/engine/store/internal/gate/gate.go", "pkg/queue", "has no place"},
+		{"pkg/engine/sweep/trim.go", "pkg/engine/attach", "not below"},
+		{"pkg/engine/doc.go", "pkg/queue", ""},
+		{"pkg/engine/other.go", "pkg/queue", "pkg/engine has no place"},
+		{"pkg/engine/store/push_test.go", "pkg/engine/store", ""},
+		{"pkg/engine/store/push_test.go", "test/pgtest", ""},
+		{"pkg/engine/store/push_test.go", "pkg/httpapi", "imports only"},
+		{"pkg/engine/sweep/trim_test.go", "pkg/engine/attach", ""},
+		{"pkg/httpapi/routes_test.go", "pkg/postgres", ""},
+		{"pkg/queue/id.go", "sql", "packages outside of Belfry"},
+		{"pkg/httpapi/routes.go", "pkg/httpapi/dataplane", ""},
+		{"pkg/httpapi/dataplane/push.go", "pkg/httpapi", "not below"},
+		{"pkg/client/client.go", "pkg/queue", "packages outside of Belfry"},
+		{"cmd/belfry/serve.go", "pkg/client", ""},
+		{"pkg/cli/push.go", "pkg/cli/output", ""},
+		{"pkg/cli/push.go", "pkg/queue", "imports only pkg/client"},
+		{"pkg/app/app.go", "pkg/cli", "imports only config"},
+		{"test/integration/pop.go", "pkg/app", ""},
+		{"scripts/load/main.go", "pkg/client", ""},
+		{"pkg/gate/gate.go", "pkg/queue", "pkg/gate has no place"},
+		{"pkg/queue/id.go", "pkg/gate", "no place"},
+	} {
+		text := fmt.Sprintf("package %s\n\nimport _ %q\n", path.Base(path.Dir(c.file)), module+"/"+c.imports)
+		complaints := wingBreaches([]source{sample(t, c.file, text)})
+		if c.want == "" {
+			require.Empty(t, complaints, "%s importing %s", c.file, c.imports)
+			continue
+		}
+		require.Len(t, complaints, 1, "%s importing %s", c.file, c.imports)
+		require.Contains(t, complaints[0], c.want)
+	}
+}
+
+func TestVagueNamesAreFound(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, nameBreaches([]source{sample(t, "pkg/queue/types.go", "package queue\n")}), "a file may have such a name")
+	for name, text := range map[string]string{
+		"pkg/util/a.go":                "package util\n",
+		"pkg/engine/store/common/a.go": "package common\n",
+		"pkg/core/push/a.go":           "package push\n",
+		"pkg/push/a_test.go":           "package helpers_test\n",
+	} {
+		require.Len(t, nameBreaches([]source{sample(t, name, text)}), 1, name)
+	}
+}
