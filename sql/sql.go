@@ -6,7 +6,7 @@
 //     baseline, 000001, is generated from schema and functions. A released
 //     migration never changes. A later migration has whole new texts of functions.
 //     test/schema proves that the migrations make what schema and functions say.
-//   - queries has one statement in each file, in a folder for each room in pkg. A
+//   - queries has one statement in each file, in the same folders as pkg. A
 //     file starts with a comment about the statement and its parameters. Go code
 //     names the file and never repeats the statement.
 //
@@ -25,13 +25,13 @@ import (
 //go:embed migrations/*.sql
 var Migrations embed.FS
 
-// Queries holds queries/room/name.sql. The folder is the room in pkg that owns the
-// statement.
+// Queries holds queries/wing/package/name.sql. The folder is the package in pkg that
+// has the statement.
 //
 //go:embed queries
 var Queries embed.FS
 
-// Query returns the text of queries/room/name.sql; name is "room/name". It panics
+// Query returns the text of queries/NAME.sql, such as "engine/store/claim". It panics
 // on an unknown name, which is a mistake in the program. Callers keep the result in
 // a package variable, so the panic comes at start.
 func Query(name string) string {

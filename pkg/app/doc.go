@@ -7,6 +7,4 @@
 // Stop: /readyz and /health answer 503, http.drain_delay passes, waiting pops are answered, requests in
 // flight finish, background work ends, the listener and the sender end, the pools close. Each step has a
 // time limit.
-//
-// It is floor 6 and may be imported by cmd/belfry and by tests.
 package app

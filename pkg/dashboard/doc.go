@@ -10,6 +10,4 @@
 //     if the server needs tokens;
 //   - the token is in a cookie that no script can read, and no other site can use;
 //   - an open dashboard costs the database nothing while nothing happens.
-//
-// Importable from floor 5 upwards.
 package dashboard

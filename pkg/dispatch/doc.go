@@ -90,5 +90,5 @@
 //   - While the listener is proven, a request for a target that is known to be empty waits without a
 //     query. So clients that poll again every few seconds cost nothing. wait=false always probes.
 //
-// The package declares the Store it needs. It is floor 3 and may be imported by floors 4 and above.
+// The package declares the Store it needs.
 package dispatch

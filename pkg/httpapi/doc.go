@@ -15,6 +15,4 @@
 //
 // The package openapi describes what each route accepts and answers. GET
 // /openapi.json serves that document, and docs/http-reference.md and docs/http are made from it.
-//
-// Importable from floor 5 upwards.
 package httpapi

@@ -21,6 +21,4 @@
 //  2. statement_timeout and idle_in_transaction_session_timeout are not set. The role may set them.
 //  3. Migrations fail with ErrTransactionPooled, and every instance checks them first at start.
 //     Running without the session locks of the sequencer would be worse.
-//
-// The package is on floor 1 and importable from floor 2 upwards.
 package postgres

@@ -4371,4 +4371,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '5662e6a2da27cff7ea77bd5f3dbfde035b331a7dd21ffee24db0fa80b77aa800';
+COMMENT ON FUNCTION belfry.baseline() IS 'f765d057ce9dcd9bf1a5832693ff5892488fcbaf063eea5096857b91e9f6e295';

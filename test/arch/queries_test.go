@@ -3,6 +3,7 @@ package arch_test
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,18 +32,24 @@ var (
 	star = regexp.MustCompile(`(?i)(?:\b(?:select|returning|distinct|all)\b|,|\.)\s*\*`)
 )
 
-// queryFiles reads sql/queries as "room/name.sql" to text.
+// queryFiles reads sql/queries as "wing/room/name.sql" to text.
 func queryFiles(t *testing.T) map[string]string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, "sql", "queries", "*", "*"))
-	require.NoError(t, err)
-	require.NotEmpty(t, paths)
-	queries := map[string]string{}
-	for _, name := range paths {
+	folder, queries := filepath.Join(root, "sql", "queries"), map[string]string{}
+	err := filepath.WalkDir(folder, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
 		text, err := os.ReadFile(name)
-		require.NoError(t, err)
-		queries[filepath.Base(filepath.Dir(name))+"/"+filepath.Base(name)] = string(text)
-	}
+		if err != nil {
+			return err
+		}
+		name, err = filepath.Rel(folder, name)
+		queries[filepath.ToSlash(name)] = string(text)
+		return err
+	})
+	require.NoError(t, err)
+	require.NotEmpty(t, queries)
 	return queries
 }
 
@@ -53,8 +60,8 @@ func queryBreaches(name, text string) []string {
 	complain := func(format string, args ...any) {
 		complaints = append(complaints, "sql/queries/"+name+": "+fmt.Sprintf(format, args...))
 	}
-	if !regexp.MustCompile(`^[a-z]+/[a-z0-9]+(_[a-z0-9]+)*\.sql$`).MatchString(name) {
-		complain("call it room/some_name.sql")
+	if !regexp.MustCompile(`^[a-z]+(/[a-z]+)?/[a-z0-9]+(_[a-z0-9]+)*\.sql$`).MatchString(name) {
+		complain("call it wing/room/some_name.sql")
 	}
 	opening, _, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(opening, "-- ") || len(opening) < minOpening {

@@ -13,6 +13,5 @@
 // server is a private one of pkg/postgres/devdb, tuned for speed and in memory if there is room, or the one named by BELFRY_TEST_DATABASE_URL. Without
 // Postgres, tests fail. No test is skipped.
 //
-// pkg/postgres/migrate and every package above floor 2 may import it, in tests only. The packages that pgtest imports (devdb,
-// migrate) may use it only in their external test packages.
+// The packages that pgtest imports (devdb, migrate) may use it only in their external test packages.
 package pgtest

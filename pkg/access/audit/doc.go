@@ -28,6 +28,5 @@
 //
 // # What a row never has
 //
-// A row has no payload, no secret and no text of an error. The package is on floor 1. Rooms of floor 2
-// and above import it.
+// A row has no payload, no secret and no text of an error.
 package audit

@@ -2,7 +2,7 @@
 // files. It reads the files again when they change.
 //
 // It promises that a handshake uses a pair that fits. Files that cannot be used are logged once, and
-// the files before stay in use. The package is on floor 0.
+// the files before stay in use.
 package certificate
 
 import (

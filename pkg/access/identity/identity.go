@@ -2,7 +2,6 @@
 //
 // A request has a principal when it was authenticated: by a token or by a client certificate. Without
 // authentication (auth.enabled is false) no request has one, and every request may do everything.
-// The package is on floor 0.
 package identity
 
 import (

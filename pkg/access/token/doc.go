@@ -17,6 +17,4 @@
 // A verified token is remembered by its SHA-256 for at most a minute, half of auth.jwks_refresh_interval,
 // and its own validity. So a key that the provider withdraws is refused within that interval, and a
 // signature is not verified for each request.
-//
-// The package is on floor 1.
 package token

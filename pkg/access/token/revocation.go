@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	sqlRevoke = sql.Query("access/token/revoke")
-	sqlListRevoked   = sql.Query("access/token/list")
+	sqlRevoke      = sql.Query("access/token/revoke")
+	sqlListRevoked = sql.Query("access/token/list")
 )
 
 // reloadInterval is the least time between two reads of the set.

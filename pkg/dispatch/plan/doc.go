@@ -20,6 +20,5 @@
 //
 // All instants of a call are of one clock. The caller converts instants of other clocks.
 //
-// The package imports no other package of Belfry. It is on floor 1 and importable from floor 2
-// upwards.
+// The package imports no other package of Belfry.
 package plan

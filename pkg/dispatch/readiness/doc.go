@@ -45,6 +45,5 @@
 // wakes at once, or 500 a second, all notifications of 2 ms wake together. What this instance commits
 // itself always wakes at once.
 //
-// The package is pure memory and never blocks, except in WaitUntil. It is floor 1 and may be
-// imported by floors 2 and above.
+// The package is pure memory and never blocks, except in WaitUntil.
 package readiness

@@ -29,5 +29,5 @@
 // into force (events.OnListening), all waiters are asked to announce themselves again. The same
 // happens after the number of channels has exceeded its bound.
 //
-// The package declares the Store it needs. It is floor 3 and may be imported by floors 4 and above.
+// The package declares the Store it needs.
 package sqlwait

@@ -36,5 +36,5 @@
 // as a push does by its message ids. Otherwise the flush reports to its callers that the outcome is
 // unknown.
 //
-// The package knows nothing of Postgres. It is on floor 1 and importable from floor 2 upwards.
+// The package knows nothing of Postgres.
 package batch

@@ -2,7 +2,7 @@
 // consumer group, move the stored subscription of a group, and move its cursors (seek).
 //
 // The verbs are rare and may touch every partition of a queue. They work in small transactions, so
-// that no other queue waits for them. The package may be imported from floor 3 upwards.
+// that no other queue waits for them.
 //
 // # Promises
 //

@@ -1,5 +1,5 @@
 // Package deadletter runs the verbs for dead letters and for single messages: list, redrive and
-// purge dead letters; show, retry and delete one message. It may be imported from floor 3 upwards.
+// purge dead letters; show, retry and delete one message.
 //
 // # Promises
 //

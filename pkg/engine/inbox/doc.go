@@ -1,7 +1,6 @@
 // Package inbox makes a committed row of belfry.inbox a message. A program that speaks only SQL
 // pushes by inserting such a row in a transaction of its own. One instance is the sequencer: it moves
-// the rows into their partitions. Run is called by pkg/app. The package may be imported from floor 3
-// upwards.
+// the rows into their partitions. Run is called by pkg/app.
 //
 // # Promises
 //

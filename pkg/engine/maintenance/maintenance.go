@@ -6,7 +6,7 @@
 // notifications before that were not heard. Nothing is read without a notification.
 //
 // Every role of the database can notify. So the Watcher reads at most once in each reloadInterval. While
-// the switches cannot be read, the last ones are in force. Importable from floor 3 upwards.
+// the switches cannot be read, the last ones are in force.
 package maintenance
 
 import (

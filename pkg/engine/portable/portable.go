@@ -7,7 +7,6 @@
 // flaw. It says nothing about the syntax: JSON that is malformed may have no flaw.
 //
 // Find reads the bytes once and makes no garbage. Only JSON that may have a flaw is read again, for the path.
-// Every package of a higher floor may import it.
 package portable
 
 import (

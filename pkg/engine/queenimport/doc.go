@@ -25,6 +25,4 @@
 // an earlier instant than the last copied one is not found any more; Verify finds it missing.
 //
 // A lease of the source is not kept: its messages are delivered again.
-//
-// Importable from floor 3 upwards.
 package queenimport

@@ -22,5 +22,5 @@
 //     other messages of its page are resealed.
 //   - It waits for no lock, and it holds the locks of one page. A deletion waits for that page.
 //
-// The package is on floor 2. It is imported by cmd/belfry.
+// It is imported by cmd/belfry.
 package reseal

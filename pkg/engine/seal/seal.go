@@ -8,7 +8,7 @@
 // one is older and not bound.
 //
 // Open returns exactly the bytes that were passed to Seal, or an error. The package
-// has no I/O. It is on floor 0 and importable by every package.
+// has no I/O.
 package seal
 
 import (

@@ -27,6 +27,4 @@
 // transaction of the file (pkg/engine/batch), which is two fsyncs. The file exists only as long as it holds
 // something or maintenance is on. One process at a time can use a directory. Each instance writes to
 // belfry.spool what its spool holds, after a change and at most once a second.
-//
-// The package is on floor 2. pkg/app wires it between the handler of a push and the store.
 package spool

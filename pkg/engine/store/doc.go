@@ -13,8 +13,6 @@
 //	pipeline                        several statements in one round trip
 //	warm                            the first use of the statements on a connection
 //
-// Importable from floor 3 upwards.
-//
 // docs/design.md describes the design: what a row means, the invariants I1 to I11 with their proofs, the
 // locks, and what happens when the answer of a COMMIT is lost. This page holds what it leaves out.
 //

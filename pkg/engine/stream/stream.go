@@ -5,8 +5,6 @@
 // partition together with pushes and the acknowledgment; package store applies it. The state belongs to
 // the query and the partition, and is deleted with either of them. It is stored in clear text, also if
 // the source has encryptionEnabled.
-//
-// Importable from floor 3 upwards.
 package stream
 
 import (

@@ -1,6 +1,5 @@
-// Package sweep deletes messages that their queue no longer keeps and partitions that are no longer
-// used, and old rows of the audit and of the history. It may be imported from floor 3 upwards. It runs five
-// jobs:
+// Package sweep deletes messages that their queue no longer keeps and partitions that are no longer used,
+// and old rows of the audit and of the history. It runs five jobs:
 //
 //   - retention deletes messages that are too old (retentionSeconds), or that every group consumed
 //     long enough ago (completedRetentionSeconds). Queues without retentionEnabled are subject to the section retention

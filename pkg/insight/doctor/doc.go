@@ -11,6 +11,4 @@
 //     sends one notification, on a channel that only doctors use. The check of the schema opens a second
 //     connection for a moment.
 //   - Without a server (Config.Process is nil) the checks of the process are unknown.
-//
-// Importable from floor 4 upwards.
 package doctor

@@ -8,6 +8,4 @@
 // The code is "deliverable" or "no_waiter" if and only if a pop of the group from this partition would
 // receive a message at that moment (test/model compares them). The exception: no other session
 // sees that a SQL consumer holds the cursor in an open transaction.
-//
-// Importable from floor 3 upwards.
 package explain

@@ -37,6 +37,4 @@
 //
 // The job history of pkg/engine/sweep adds up old rows, so that one stands for more minutes, and deletes older ones. A row names
 // its queue, so the history of a queue stays after its deletion.
-//
-// It may be imported from floor 3 upwards.
 package history

@@ -55,6 +55,4 @@
 //
 // A watcher has a buffer of 1,024 events. When it is full, the watcher loses its oldest event, and the next
 // Take says how many were lost. Nobody waits for a watcher.
-//
-// The package is on floor 3. Floors 4 and above import it.
 package live

@@ -12,6 +12,4 @@
 // first message in the five partitions that are due longest. The instant at which a partition became due is not the age of its
 // first message, so an older message can be in another partition while all of them are consumed. A group that nobody consumes has
 // its oldest message among them.
-//
-// Importable from floor 3 upwards.
 package problem

@@ -78,6 +78,4 @@
 // first message of each. A sum says if there may be more. A cursor of a paused partition has no instant.
 // Such cursors are found by the index of paused partitions. A group whose subscription starts later has no
 // lag until then.
-//
-// Importable from floor 3 upwards.
 package stats

@@ -6,8 +6,6 @@
 // traces page by page. Storing a trace takes a share lock on the row of the message and
 // wakes no consumer. Lists continue after a position, so the cost of a page does not
 // depend on the number of traces before it.
-//
-// Importable from floor 3 upwards.
 package trace
 
 import (

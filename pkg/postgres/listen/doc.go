@@ -59,5 +59,5 @@
 // Listener and Sender have connections of their own, never of a pool, and open no transactions.
 // Encode describes the text of a notification.
 //
-// Only this package knows pgxlisten. It is on floor 2 and importable from floor 3 upwards.
+// Only this package knows pgxlisten.
 package listen

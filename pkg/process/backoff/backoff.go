@@ -4,8 +4,6 @@
 // them, up to a maximum. Jitter keeps many waiters from retrying at the same time. Randomness is an
 // argument, so Delay is pure. Counters apply a Policy to each of many keys. Sleep is the only function of
 // the package that reads a clock.
-//
-// It is on floor 0 and importable by every package of a higher floor.
 package backoff
 
 import (

@@ -7,7 +7,7 @@
 // other instances and what happened there is not.
 //
 // The package promises nothing about time: a handler runs on the publisher's goroutine, so it must
-// not block and must not call the database. It is floor 1 and may be imported by floors 2 and above.
+// not block and must not call the database.
 package events
 
 import "github.com/belfry-mq/belfry/pkg/queue"
