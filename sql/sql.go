@@ -17,6 +17,8 @@ package sql
 import (
 	"embed"
 	"fmt"
+	"io/fs"
+	"strings"
 )
 
 // Migrations holds migrations/NNNNNN_name.up.sql and .down.sql. pkg/postgres/migrate runs
@@ -25,19 +27,31 @@ import (
 //go:embed migrations/*.sql
 var Migrations embed.FS
 
-// Queries holds queries/wing/package/name.sql. The folder is the package in pkg that
-// has the statement.
-//
 //go:embed queries
-var Queries embed.FS
+var queries embed.FS
 
 // Query returns the text of queries/NAME.sql, such as "engine/store/claim". It panics
 // on an unknown name, which is a mistake in the program. Callers keep the result in
 // a package variable, so the panic comes at start.
 func Query(name string) string {
-	text, err := Queries.ReadFile("queries/" + name + ".sql")
+	text, err := queries.ReadFile("queries/" + name + ".sql")
 	if err != nil {
 		panic(fmt.Sprintf("sql: there is no sql/queries/%s.sql: %v", name, err))
 	}
 	return string(text)
+}
+
+// Names returns the names of all queries.
+func Names() []string {
+	var names []string
+	err := fs.WalkDir(queries, "queries", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, strings.TrimSuffix(strings.TrimPrefix(path, "queries/"), ".sql"))
+		}
+		return err
+	})
+	if err != nil {
+		panic(fmt.Sprintf("sql: the embedded queries cannot be listed: %v", err))
+	}
+	return names
 }

@@ -2,6 +2,7 @@ package sql_test
 
 import (
 	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,14 +14,11 @@ import (
 
 func TestQueryReturnsTheFile(t *testing.T) {
 	t.Parallel()
-	names, err := fs.Glob(sql.Queries, "queries/*/*.sql")
-	require.NoError(t, err)
-	require.NotEmpty(t, names)
-	for _, path := range names {
-		want, err := fs.ReadFile(sql.Queries, path)
+	require.Contains(t, sql.Names(), "engine/store/claim")
+	for _, name := range sql.Names() {
+		want, err := os.ReadFile("queries/" + name + ".sql")
 		require.NoError(t, err)
-		require.NotEmpty(t, strings.TrimSpace(string(want)), "%s is empty", path)
-		name := strings.TrimSuffix(strings.TrimPrefix(path, "queries/"), ".sql")
+		require.NotEmpty(t, strings.TrimSpace(string(want)), "%s is empty", name)
 		require.Equal(t, string(want), sql.Query(name))
 	}
 }

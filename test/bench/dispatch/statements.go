@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -58,13 +57,8 @@ func (t *trial) statements(ctx context.Context) ([]load.Statement, error) {
 var openings = readOpenings()
 
 func readOpenings() map[string]string {
-	files, err := fs.Glob(sql.Queries, "queries/*/*.sql")
-	if err != nil {
-		panic("bench: the pattern of the query files is wrong: " + err.Error())
-	}
 	names := map[string]string{}
-	for _, file := range files {
-		name := strings.TrimSuffix(strings.TrimPrefix(file, "queries/"), ".sql")
+	for _, name := range sql.Names() {
 		names[firstLine(sql.Query(name))] = name
 	}
 	return names
