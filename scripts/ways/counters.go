@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/coverage"
+	"strings"
+)
+
+// block is a piece of a file that runs from its first line to its last.
+type block struct {
+	file        string // below the root of the repository
+	first, last int
+	columns     string // tells blocks of the same lines apart
+}
+
+// sample has what ran in the intervals of one kind.
+type sample struct {
+	blocks     []map[block]int // how often each ran, for each interval
+	statements []map[string]bool
+}
+
+func (s *sample) add(blocks map[block]int, statements map[string]bool) {
+	s.blocks, s.statements = append(s.blocks, blocks), append(s.statements, statements)
+}
+
+// clearCounters sets the counters of all blocks to 0.
+func clearCounters() error {
+	if err := coverage.ClearCounters(); err != nil {
+		return fmt.Errorf("clearing the counters: %w", err)
+	}
+	return nil
+}
+
+// readCounters returns the blocks that have run since clearCounters. It makes its files below dir.
+func readCounters(ctx context.Context, dir string) (_ map[block]int, err error) {
+	dir, err = os.MkdirTemp(dir, "counters-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := coverage.WriteCountersDir(dir); err != nil { // first, because its end is the end of the interval
+		return nil, fmt.Errorf("writing the counters: %w", err)
+	}
+	if err := coverage.WriteMetaDir(dir); err != nil {
+		return nil, fmt.Errorf("writing the description of the counters: %w", err)
+	}
+	profile := filepath.Join(dir, "profile")
+	if err := execute(ctx, nil, "go", "tool", "covdata", "textfmt", "-i="+dir, "-o="+profile); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(profile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the counters: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return parseProfile(file)
+}
+
+// parseProfile reads the text format of a coverage profile and returns the blocks that ran.
+func parseProfile(r io.Reader) (map[block]int, error) {
+	ran := map[block]int{}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		name, position, found := strings.Cut(lines.Text(), ".go:")
+		if !found {
+			continue // the mode
+		}
+		b := block{file: strings.TrimPrefix(name, module) + ".go"}
+		var from, to, statements, count int
+		if _, err := fmt.Sscanf(position, "%d.%d,%d.%d %d %d", &b.first, &from, &b.last, &to, &statements, &count); err != nil {
+			return nil, fmt.Errorf("reading %q of a coverage profile: %w", lines.Text(), err)
+		}
+		if b.columns = fmt.Sprint(from, to); count > 0 && statements > 0 {
+			ran[b] += count
+		}
+	}
+	return ran, lines.Err()
+}
+
+// ranAlways returns the blocks that each interval of s ran more often than any interval of idle.
+func (s *sample) ranAlways(idle *sample) []block {
+	var always []block
+	for b := range s.blocks[0] {
+		least, most := s.blocks[0][b], 0
+		for _, ran := range s.blocks {
+			least = min(least, ran[b])
+		}
+		for _, ran := range idle.blocks {
+			most = max(most, ran[b])
+		}
+		if least > most {
+			always = append(always, b)
+		}
+	}
+	return always
+}
+
+// sentAlways returns the statement files that each interval of s sent and no interval of idle.
+func (s *sample) sentAlways(idle *sample) map[string]bool {
+	always := map[string]bool{}
+	for name := range s.statements[0] {
+		everywhere := true
+		for _, sent := range s.statements {
+			everywhere = everywhere && sent[name]
+		}
+		for _, sent := range idle.statements {
+			everywhere = everywhere && !sent[name]
+		}
+		if everywhere {
+			always[name] = true
+		}
+	}
+	return always
+}

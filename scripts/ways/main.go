@@ -1,0 +1,107 @@
+// Command ways counts the files that take part in one pop, one push and one ack of a running server. Run it in the root
+// of the repository:
+//
+//	go run ./scripts/ways         # numbers and a line for each package
+//	go run ./scripts/ways -files  # every file
+//
+// It builds itself with counters in each block of the server, starts a private Postgres and two servers, and repeats
+// the three requests. The pop waits until a push to the other server wakes it. A block takes part if every repetition ran
+// it more often than any of as many intervals without a request. So background work does not count. The SQL files
+// are the statements that every repetition sent, and the functions that the texts of those name, directly or not.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+)
+
+const module = "github.com/belfry-mq/belfry/"
+
+// The first argument of the program that was built with counters.
+const (
+	measureRole = "measure"
+	serveRole   = "serve"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "ways:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 2 && args[0] == serveRole {
+		return serveUntilEOF(ctx, args[1], os.Stdin, os.Stdout)
+	}
+	if len(args) == 3 && args[0] == measureRole {
+		return measureAndPrint(ctx, args[1], args[2] == "true")
+	}
+	flags := flag.NewFlagSet("ways", flag.ContinueOnError)
+	files := flags.Bool("files", false, "print every file")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return buildAndRun(ctx, *files)
+}
+
+// buildAndRun builds this command with counters and runs it in the role measure.
+func buildAndRun(ctx context.Context, files bool) (err error) {
+	dir, err := os.MkdirTemp("", "belfry-ways-")
+	if err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := os.Chmod(dir, 0o755); err != nil { // Postgres may run as another user
+		return fmt.Errorf("opening the folder for Postgres: %w", err)
+	}
+	program, exit := filepath.Join(dir, "ways"), filepath.Join(dir, "exit")
+	if err := os.Mkdir(exit, 0o755); err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	err = execute(ctx, nil, "go", "build", "-cover", "-covermode=atomic", "-coverpkg=./pkg/...,./config,./sql,./scripts/ways", "-o", program, "./scripts/ways")
+	if err != nil {
+		return err
+	}
+	// Each program with counters writes them at its end to this folder. Nothing reads these.
+	return execute(ctx, []string{"GOCOVERDIR=" + exit}, program, measureRole, dir, fmt.Sprint(files))
+}
+
+// execute runs a program with the output of this one. The end of ctx interrupts it.
+func execute(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("running %s: %w", filepath.Base(name), err)
+	}
+	return nil
+}
+
+func measureAndPrint(ctx context.Context, dir string, files bool) error {
+	found, err := measure(ctx, dir)
+	if err != nil {
+		return err
+	}
+	for _, w := range found {
+		if err := w.print(os.Stdout, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printf writes to a terminal or a pipe.
+func printf(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

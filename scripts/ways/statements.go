@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/belfry-mq/belfry/sql"
+)
+
+// queryFiles maps the text of each statement, without blanks, to its file.
+var queryFiles = func() map[string]string {
+	files := map[string]string{}
+	paths, _ := fs.Glob(sql.Queries, "queries/*/*.sql") // the pattern is right
+	for _, path := range paths {
+		name := strings.TrimSuffix(strings.TrimPrefix(path, "queries/"), ".sql")
+		files[withoutBlanks(sql.Query(name))] = "sql/" + path
+	}
+	return files
+}()
+
+func withoutBlanks(text string) string { return strings.Join(strings.Fields(text), "") }
+
+// sentStatements returns the files of the statements in a log of Postgres that another role than otherRole sent.
+func sentStatements(log io.Reader) map[string]bool {
+	sent := map[string]bool{}
+	raw, _ := io.ReadAll(log) // of memory
+	// A statement of several lines goes on with a tab.
+	for line := range strings.SplitSeq(strings.ReplaceAll(string(raw), "\n\t", " \t"), "\n") {
+		role, rest, _ := strings.Cut(line, "|")
+		_, text, found := strings.Cut(rest, ": ")
+		if !found || role == otherRole || role == "" {
+			continue
+		}
+		for {
+			if file, ok := queryFiles[withoutBlanks(text)]; ok {
+				sent[file] = true
+			}
+			// "LOG:  execute NAME: TEXT"
+			if _, text, found = strings.Cut(text, ": "); !found {
+				break
+			}
+		}
+	}
+	return sent
+}
+
+var (
+	functionName = regexp.MustCompile(`belfry\.([a-z_]+)\s*\(`)
+	comment      = regexp.MustCompile(`--[^\n]*`)
+)
+
+// addFunctions adds the files of the functions that the texts of files name, and of those that these name. It reads
+// the files below the current folder.
+func addFunctions(files map[string]bool) error {
+	paths, err := filepath.Glob("sql/functions/*/*.sql")
+	if err != nil {
+		return err
+	}
+	homes := map[string]string{}
+	for _, path := range paths {
+		homes[strings.TrimSuffix(filepath.Base(path), ".sql")] = path
+	}
+	var open []string
+	for file := range files {
+		open = append(open, file)
+	}
+	for len(open) > 0 {
+		file := open[0]
+		open = open[1:]
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("reading a statement: %w", err)
+		}
+		for _, name := range functionName.FindAllSubmatch(comment.ReplaceAll(text, nil), -1) {
+			if home, ok := homes[string(name[1])]; ok && !files[home] {
+				files[home], open = true, append(open, home)
+			}
+		}
+	}
+	return nil
+}
