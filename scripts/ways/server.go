@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/app"
 )
 
-// startServer starts a server with the default settings in this process, and returns its address and a function that
+// startServer starts a server in this process, with the default settings but for its heartbeat, and returns its address and a function that
 // stops it. It blocks until the server is ready or has failed.
 func startServer(ctx context.Context, dsn string) (base string, stop func() error, err error) {
 	spool, err := os.MkdirTemp("", "belfry-ways-spool-")
@@ -29,6 +30,8 @@ func startServer(ctx context.Context, dsn string) (base string, stop func() erro
 	cfg.Database.URL = setting.Secret(dsn)
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Spool.Dir = spool
+	// A heartbeat runs the code that a wake runs, so none may come during the intervals.
+	cfg.Listen.CanaryInterval, cfg.Listen.PeerTimeout = time.Hour, 2*time.Hour
 	ctx, cancel := context.WithCancel(ctx)
 	ready, ended := make(chan net.Addr, 1), make(chan error, 1)
 	go func() { ended <- app.Run(ctx, cfg, zap.NewNop(), func(addr net.Addr) { ready <- addr }) }()
