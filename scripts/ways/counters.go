@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/coverage"
+	"slices"
 	"strings"
 )
 
@@ -21,11 +22,12 @@ type block struct {
 
 // sample has what ran in the intervals of one kind.
 type sample struct {
-	blocks     []map[block]int // how often each ran, for each interval
-	statements []map[string]bool
+	// blocks and statements say how often each block ran, and each statement file was sent, for each interval.
+	blocks     []map[block]int
+	statements []map[string]int
 }
 
-func (s *sample) add(blocks map[block]int, statements map[string]bool) {
+func (s *sample) add(blocks map[block]int, statements map[string]int) {
 	s.blocks, s.statements = append(s.blocks, blocks), append(s.statements, statements)
 }
 
@@ -83,38 +85,30 @@ func parseProfile(r io.Reader) (map[block]int, error) {
 	return ran, lines.Err()
 }
 
-// ranAlways returns the blocks that each interval of s ran more often than any interval of idle.
-func (s *sample) ranAlways(idle *sample) []block {
-	var always []block
-	for b := range s.blocks[0] {
-		least, most := s.blocks[0][b], 0
-		for _, ran := range s.blocks {
-			least = min(least, ran[b])
-		}
-		for _, ran := range idle.blocks {
-			most = max(most, ran[b])
-		}
-		if least > most {
-			always = append(always, b)
+// takesPart returns what the intervals of the requests ran more often than the idle ones. One interval of each kind may
+// be an exception, because background work comes at any time.
+func takesPart[K comparable](requests, idle []map[K]int) []K {
+	seen := map[K]bool{}
+	for _, ran := range requests {
+		for k := range ran {
+			seen[k] = true
 		}
 	}
-	return always
+	return slices.Collect(func(yield func(K) bool) {
+		for k := range seen {
+			in, out := sortedCounts(requests, k), sortedCounts(idle, k)
+			if in[1] > out[len(out)-2] && !yield(k) {
+				return
+			}
+		}
+	})
 }
 
-// sentAlways returns the statement files that each interval of s sent and no interval of idle.
-func (s *sample) sentAlways(idle *sample) map[string]bool {
-	always := map[string]bool{}
-	for name := range s.statements[0] {
-		everywhere := true
-		for _, sent := range s.statements {
-			everywhere = everywhere && sent[name]
-		}
-		for _, sent := range idle.statements {
-			everywhere = everywhere && !sent[name]
-		}
-		if everywhere {
-			always[name] = true
-		}
+func sortedCounts[K comparable](intervals []map[K]int, k K) []int {
+	counts := make([]int, len(intervals))
+	for i, ran := range intervals {
+		counts[i] = ran[k]
 	}
-	return always
+	slices.Sort(counts)
+	return counts
 }

@@ -5,9 +5,9 @@
 //	go run ./scripts/ways -files  # every file
 //
 // It builds itself with counters in each block of the server, starts a private Postgres and two servers, and repeats
-// the three requests. The pop waits until a push to the other server wakes it. A block takes part if every repetition ran
-// it more often than any of as many intervals without a request. So background work does not count. The SQL files
-// are the statements that every repetition sent, and the functions that the texts of those name, directly or not.
+// the three requests. The pop waits until a push to the other server wakes it. A block takes part if the repetitions ran
+// it more often than as many intervals without a request, see takesPart. So background work does not count. The SQL
+// files are the statements that take part, and the functions that their texts name, directly or not.
 package main
 
 import (

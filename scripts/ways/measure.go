@@ -17,7 +17,7 @@ import (
 
 const (
 	warmUps = 3
-	rounds  = 5
+	rounds  = 7
 	// span is the length of an interval. A request and the work after its answer take less.
 	span = time.Second
 	// wait is how long the pop has waited when the push comes.

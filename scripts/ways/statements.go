@@ -25,9 +25,9 @@ var queryFiles = func() map[string]string {
 
 func withoutBlanks(text string) string { return strings.Join(strings.Fields(text), "") }
 
-// sentStatements returns the files of the statements in a log of Postgres that another role than otherRole sent.
-func sentStatements(log io.Reader) map[string]bool {
-	sent := map[string]bool{}
+// sentStatements counts the statements, by file, in a log of Postgres that another role than otherRole sent.
+func sentStatements(log io.Reader) map[string]int {
+	sent := map[string]int{}
 	raw, _ := io.ReadAll(log) // of memory
 	// A statement of several lines goes on with a tab.
 	for line := range strings.SplitSeq(strings.ReplaceAll(string(raw), "\n\t", " \t"), "\n") {
@@ -38,7 +38,7 @@ func sentStatements(log io.Reader) map[string]bool {
 		}
 		for {
 			if file, ok := queryFiles[withoutBlanks(text)]; ok {
-				sent[file] = true
+				sent[file]++
 			}
 			// "LOG:  execute NAME: TEXT"
 			if _, text, found = strings.Cut(text, ": "); !found {

@@ -11,9 +11,6 @@ import (
 	"text/tabwriter"
 )
 
-// aside are the folders whose work is not that of a server: they belong to this command.
-var aside = []string{"pkg/postgres/devdb/", "scripts/"}
-
 // way is what takes part in one request.
 type way struct {
 	verb string
@@ -27,8 +24,8 @@ type way struct {
 func newWay(verb string, of, idle *sample) (way, error) {
 	w := way{verb: verb, lines: map[string]int{}, length: map[string]int{}}
 	blocks := map[string][]block{}
-	for _, b := range of.ranAlways(idle) {
-		if !slices.ContainsFunc(aside, func(dir string) bool { return strings.HasPrefix(b.file, dir) }) {
+	for _, b := range takesPart(of.blocks, idle.blocks) {
+		if !strings.HasPrefix(b.file, "scripts/") { // this command itself
 			blocks[b.file] = append(blocks[b.file], b)
 		}
 	}
@@ -50,7 +47,10 @@ func newWay(verb string, of, idle *sample) (way, error) {
 		}
 		w.lines[file] = len(executed)
 	}
-	statements := of.sentAlways(idle)
+	statements := map[string]bool{}
+	for _, file := range takesPart(of.statements, idle.statements) {
+		statements[file] = true
+	}
 	if err := addFunctions(statements); err != nil {
 		return way{}, err
 	}
