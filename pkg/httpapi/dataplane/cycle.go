@@ -14,6 +14,7 @@ import (
 
 // cycleBody reads the body of a cycle.
 type cycleBody struct {
+	spelling
 	query, partition, group string
 	keepLease               bool
 	items                   []queue.PushItem
@@ -30,7 +31,7 @@ func (h *Handlers) Cycle(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	read := &cycleBody{group: queue.DefaultGroup}
+	read := &cycleBody{spelling: spellingOf(c), group: queue.DefaultGroup}
 	if err := h.Limits.parseCycle(body, read); err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (read *cycleBody) answer(result *queue.TransactionResult) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendPushResult(b, i, &read.items[i], result.Operations[i].Push, nil)
+		b = appendPushResult(b, i, &read.items[i], result.Operations[i].Push, read.warnings[i])
 	}
 	b = append(b, `],"ack_result":`...)
 	if read.ack == nil {
@@ -252,7 +253,7 @@ func number(value jsontext.Value) *float64 {
 }
 
 func (read *cycleBody) pushItem(path string, raw jsontext.Value) error {
-	item, err := parseItem(path, raw, true)
+	item, err := read.item(len(read.items), path, raw, inTransaction)
 	read.items = append(read.items, item)
 	return err
 }

@@ -23,14 +23,13 @@ var ParseAckBatch = defaultLimits.parseAckBatch
 
 // ParsePush reads a body that is not strict.
 func ParsePush(body []byte) ([]queue.PushItem, error) {
-	items, _, err := defaultLimits.parsePush(body, false)
-	return items, err
+	return defaultLimits.parsePush(body, &spelling{})
 }
 
 // ParseTransaction returns the transaction of a body, and the first unknown
 // operation type.
 func ParseTransaction(body []byte) (queue.Transaction, *string, error) {
-	read, err := defaultLimits.parseTransaction(body)
+	read, err := defaultLimits.parseTransaction(body, spelling{})
 	if err != nil {
 		return queue.Transaction{}, nil, err
 	}

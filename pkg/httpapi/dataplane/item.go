@@ -14,30 +14,34 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
+// itemPlace is where a request has an item.
+type itemPlace int
+
+const (
+	inPush itemPlace = iota
+	// inTransaction changes two rules: null counts as not sent, and data is another name of payload.
+	inTransaction
+	// inOperation is an item of a transaction that is the operation itself, so it has the members of an operation too.
+	inOperation
+)
+
 // itemReader reads one item of a push or of a transaction.
 type itemReader struct {
 	queue.PushItem
 	// path precedes the name of a field in an error: "items[0].".
-	path string
-	// inTransaction changes two rules: null counts as not sent, and data is another name of payload.
-	inTransaction                   bool
+	path                            string
+	place                           itemPlace
 	hasQueue, sentQueue, hasPayload bool
 	// unknown are the first members that no item has.
 	unknown              []unknownMember
 	bySeconds, byInstant bool
 }
 
-// parseItem reads and checks the item in raw. path names the item in errors.
-func parseItem(path string, raw jsontext.Value, inTransaction bool) (queue.PushItem, error) {
-	r, err := readItem(path, raw, inTransaction)
-	return r.PushItem, err
-}
-
-// readItem is parseItem with what else is known of the item.
-func readItem(path string, raw jsontext.Value, inTransaction bool) (r itemReader, err error) {
+// readItem reads and checks the item in raw. path names the item in errors.
+func readItem(path string, raw jsontext.Value, place itemPlace) (r itemReader, err error) {
 	r = itemReader{
 		PushItem: queue.PushItem{Partition: queue.DefaultPartition, Payload: json.RawMessage("null")},
-		path:     path + ".", inTransaction: inTransaction,
+		path:     path + ".", place: place,
 	}
 	isObject, err := wire.Members(raw, r.member)
 	switch {
@@ -54,7 +58,7 @@ func readItem(path string, raw jsontext.Value, inTransaction bool) (r itemReader
 }
 
 func (r *itemReader) member(name string, value jsontext.Value) (err error) {
-	if r.inTransaction && value.Kind() == 'n' && name != "queue" {
+	if r.place != inPush && value.Kind() == 'n' && name != "queue" {
 		return nil
 	}
 	switch name {
@@ -76,10 +80,14 @@ func (r *itemReader) member(name string, value jsontext.Value) (err error) {
 	case "payload":
 		r.Payload, r.hasPayload = json.RawMessage(value.Clone()), true
 	case "data":
-		if !r.inTransaction {
+		if r.place == inPush {
 			r.unknownMember(name)
 		} else if !r.hasPayload {
 			r.Payload = json.RawMessage(value.Clone())
+		}
+	case "type", "items":
+		if r.place != inOperation {
+			r.unknownMember(name)
 		}
 	default:
 		r.unknownMember(name)

@@ -18,7 +18,8 @@ func (h *Handlers) Push(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	items, warnings, err := h.Limits.parsePush(body, wire.IsTrue(c.QueryParam("strict")))
+	read := spellingOf(c)
+	items, err := h.Limits.parsePush(body, &read)
 	if err != nil {
 		return err
 	}
@@ -44,29 +45,19 @@ func (h *Handlers) Push(c echo.Context) error {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = appendPushResult(out, i, &items[i], &results[i], warnings[i])
+		out = appendPushResult(out, i, &items[i], &results[i], read.warnings[i])
 	}
 	return wire.Answer(c, http.StatusCreated, append(out, ']'))
 }
 
-// parsePush reads the body of a push and checks all items. warnings has those of each item that has some. A strict push may
-// not have unknown members.
-func (l Limits) parsePush(body []byte, strict bool) (items []queue.PushItem, warnings map[int][]string, err error) {
-	isArray, err := wire.List(body, "items", func() { items, warnings = nil, nil }, func(at int, element jsontext.Value) error {
+// parsePush reads the body of a push and checks all items.
+func (l Limits) parsePush(body []byte, read *spelling) (items []queue.PushItem, err error) {
+	isArray, err := wire.List(body, "items", func() { items, read.warnings = nil, nil }, func(at int, element jsontext.Value) error {
 		if err := l.checkItems(at + 1); err != nil {
 			return err
 		}
-		item, err := readItem("items["+strconv.Itoa(at)+"]", element, false)
-		if err == nil && strict {
-			err = item.refuseUnknown()
-		}
-		if list := item.warnings(); len(list) > 0 {
-			if warnings == nil {
-				warnings = map[int][]string{}
-			}
-			warnings[at] = list
-		}
-		items = append(items, item.PushItem)
+		item, err := read.item(at, "items["+strconv.Itoa(at)+"]", element, inPush)
+		items = append(items, item)
 		return err
 	})
 	if err == nil && !isArray {
@@ -76,9 +67,9 @@ func (l Limits) parsePush(body []byte, strict bool) (items []queue.PushItem, war
 		err = l.checkPartitions(items)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return items, warnings, nil
+	return items, nil
 }
 
 func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushResult, warnings []string) []byte {
@@ -88,15 +79,7 @@ func appendPushResult(b []byte, index int, item *queue.PushItem, r *queue.PushRe
 	} else {
 		b = appendStored(b, item, r)
 	}
-	before := `,"warnings":[`
-	for _, warning := range warnings {
-		b = wire.AppendString(b, before, warning)
-		before = ","
-	}
-	if len(warnings) > 0 {
-		b = append(b, ']')
-	}
-	return append(b, '}')
+	return append(appendWarnings(b, warnings), '}')
 }
 
 // appendStored appends the rest of a result of the database.

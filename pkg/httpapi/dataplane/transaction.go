@@ -24,13 +24,13 @@ func (h *Handlers) Transaction(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	read, err := h.Limits.parseTransaction(body)
+	read, err := h.Limits.parseTransaction(body, spellingOf(c))
 	if err != nil {
 		return err
 	}
 	if read.unknownType != nil {
 		result := queue.TransactionResult{Error: "Unknown operation type: " + wire.Clip(*read.unknownType)}
-		return wire.Answer(c, http.StatusOK, appendTransaction(nil, &queue.Transaction{}, &result))
+		return wire.Answer(c, http.StatusOK, appendTransaction(nil, read, &result))
 	}
 	result, err := h.transact(c.Request().Context(), &read.tx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (h *Handlers) Transaction(c echo.Context) error {
 	if result.Applied {
 		h.Meter.Transacted(&read.tx, &result)
 	}
-	return wire.Answer(c, http.StatusOK, appendTransaction(make([]byte, 0, 256*len(result.Operations)), &read.tx, &result))
+	return wire.Answer(c, http.StatusOK, appendTransaction(make([]byte, 0, 256*len(result.Operations)), read, &result))
 }
 
 // transact applies a transaction for the principal of the request.
@@ -71,7 +71,7 @@ func (h *Handlers) transact(ctx context.Context, tx *queue.Transaction) (queue.T
 
 // appendTransaction writes the answer. A push that was not applied has no
 // message id.
-func appendTransaction(b []byte, tx *queue.Transaction, result *queue.TransactionResult) []byte {
+func appendTransaction(b []byte, read *transactionBody, result *queue.TransactionResult) []byte {
 	b = wire.AppendID(b, `{"transactionId":`, queue.NewID())
 	b = wire.AppendBool(b, `,"success":`, result.Applied)
 	if !result.Applied {
@@ -83,12 +83,12 @@ func appendTransaction(b []byte, tx *queue.Transaction, result *queue.Transactio
 			b = append(b, ',')
 		}
 		b = wire.AppendInt(b, `{"index":`, i)
-		if op, r := tx.Operations[i], &result.Operations[i]; op.Push != nil {
+		if op, r := read.tx.Operations[i], &result.Operations[i]; op.Push != nil {
 			b = appendPushed(b, op.Push, r, result.Applied)
 		} else {
 			b = appendAcked(b, op.Ack, r, result.Applied)
 		}
-		b = append(b, '}')
+		b = append(appendWarnings(b, read.warnings[i]), '}')
 	}
 	return append(b, "]}"...)
 }

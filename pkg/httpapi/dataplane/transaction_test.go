@@ -195,3 +195,73 @@ func TestOnlyAppliedTransactionsAreCounted(t *testing.T) {
 	require.Contains(t, text, `belfry_ack_messages_total{result="success"} 1`)
 	require.Contains(t, text, `belfry_ack_messages_total{result="refused"} 0`)
 }
+
+// An item of a transaction or of a cycle with a misspelled member gets the warnings of a push, and strict refuses it too. An
+// answer without warnings has no such member.
+func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
+	t.Parallel()
+	f := &apitest.Fakes{Transact: func(tx *queue.Transaction) (queue.TransactionResult, error) {
+		result := queue.TransactionResult{Applied: true}
+		for _, operation := range tx.Operations {
+			if operation.Push != nil {
+				result.Operations = append(result.Operations, queue.OperationResult{Push: &queue.PushResult{}})
+			} else {
+				result.Operations = append(result.Operations, queue.OperationResult{Ack: &queue.AckResult{}})
+			}
+		}
+		return result, nil
+	}}
+	const cyclePath, first = "/streams/v1/cycle", `{"type":"ack","transactionId":"t","partitionId":"p"},{"type":"push","items":[]},`
+	cycle := func(items string) string {
+		return `{"query_id":"0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f","partition_id":"5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11","push_items":[` + items + `]}`
+	}
+	type answer struct{ Warnings []string }
+	for _, is := range []struct {
+		path, body, member, near string
+		at                       int // in the answer
+	}{
+		{transactionPath, operations(first + `{"type":"push","items":[{"queue":"q","data":1},{"queue":"q","delay":1}]}`), "operations[2].items[1].delay", "delaySeconds", 2},
+		{transactionPath, operations(first + `{"type":"push","items":null,"queue":"q","transaction_id":"t"}`), "operations[2].transaction_id", "transactionId", 1},
+		{transactionPath, operations(first + `{"type":"push","items":[{"queue":"q","type":"push"}]}`), "operations[2].items[0].type", "", 1},
+		{transactionPath, `{"operations":[{"type":"push","queue":"q","delay":1}],` + operations(`{"type":"push","queue":"q","task":"x"}`)[1:], "operations[0].delay", "", 0},
+		{cyclePath, cycle(`{"queue":"q"},{"queue":"q","Payload":1}`), "push_items[1].Payload", "payload", 1},
+		{cyclePath, cycle(`{"queue":"q","id":1}`), "push_items[0].id", "", 0},
+	} {
+		rec := apitest.Call(f, "POST", is.path, is.body)
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		if is.near == "" {
+			require.NotContains(t, rec.Body.String(), "warnings", is.body)
+		} else {
+			var got struct {
+				Results []answer `json:"results"`
+				Pushed  []answer `json:"push_results"`
+			}
+			require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &got))
+			for at, one := range append(got.Results, got.Pushed...) {
+				want := answer{}
+				if at == is.at {
+					want.Warnings = []string{is.member + " is unknown and was ignored; did you mean " + is.near + "?"}
+				}
+				require.Equal(t, want, one, "%s, element %d", is.body, at)
+			}
+		}
+		rec = apitest.Call(f, "POST", is.path+"?strict=true", is.body)
+		require.Equal(t, http.StatusBadRequest, rec.Code, is.body)
+		require.Contains(t, rec.Body.String(), is.member+" is unknown, and the request is strict")
+	}
+	for path, body := range map[string]string{transactionPath: oneTransaction, cyclePath: cycle(`{"queue":"q","data":1,"traceId":null}`)} {
+		rec := apitest.Call(f, "POST", path+"?strict=true", body)
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		require.NotContains(t, rec.Body.String(), "warnings")
+	}
+	rec := apitest.Call(f, "POST", transactionPath+"?strict=true", operations(`{"type":"push","queue":"q","payload":1}`))
+	require.Equal(t, http.StatusOK, rec.Code, "type is a member of the operation")
+	for want, body := range map[string]string{
+		`operations[0].queue is missing; did you mean \"queue\" for \"queu\"?`:           operations(`{"type":"push","queu":"q","payload":1}`),
+		`operations[1].items[0].queue is missing; did you mean \"queue\" for \"Queue\"?`: operations(`{"type":"push","items":[]},{"type":"push","items":[{"Queue":"q"}]}`),
+	} {
+		rec := apitest.Call(f, "POST", transactionPath, body)
+		require.Equal(t, http.StatusBadRequest, rec.Code, body)
+		require.Contains(t, rec.Body.String(), want)
+	}
+}

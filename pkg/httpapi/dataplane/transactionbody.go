@@ -16,6 +16,7 @@ const (
 
 // transactionBody reads the body of a transaction.
 type transactionBody struct {
+	spelling
 	tx queue.Transaction
 	// unknownType is the first operation type that Belfry does not know, or nil.
 	unknownType *string
@@ -23,13 +24,13 @@ type transactionBody struct {
 
 // parseTransaction reads a body and checks all of it. An unknown operation type
 // is no error here: the answer reports it as a transaction that was not applied.
-func (l Limits) parseTransaction(body []byte) (*transactionBody, error) {
-	read := &transactionBody{}
+func (l Limits) parseTransaction(body []byte, names spelling) (*transactionBody, error) {
+	read := &transactionBody{spelling: names}
 	var isArray, hasOperations bool
 	err := wire.Object(body, func(name string, value jsontext.Value) (err error) {
 		switch name {
 		case "operations":
-			read.tx.Operations, read.unknownType, hasOperations = nil, nil, false
+			read.tx.Operations, read.unknownType, read.warnings, hasOperations = nil, nil, nil, false
 			isArray, err = wire.Elements(value, func(at int, element jsontext.Value) error {
 				hasOperations = true
 				return read.operation("operations["+strconv.Itoa(at)+"]", element)
@@ -92,6 +93,8 @@ func (read *transactionBody) operation(path string, raw jsontext.Value) error {
 			if items = value.Clone(); value.Kind() == 'n' {
 				items = nil
 			}
+		default:
+			flat = flat || nearMember(name) == "queue"
 		}
 		return nil
 	})
@@ -107,7 +110,7 @@ func (read *transactionBody) operation(path string, raw jsontext.Value) error {
 	case kind == kindPush && !flat:
 		return queue.Invalidf("%s.items must be an array", path)
 	case kind == kindPush:
-		return read.push(path, raw)
+		return read.push(path, raw, inOperation)
 	case kind == kindAck:
 		return read.ack(path, raw)
 	case read.unknownType == nil:
@@ -118,7 +121,7 @@ func (read *transactionBody) operation(path string, raw jsontext.Value) error {
 
 func (read *transactionBody) pushes(path string, items jsontext.Value) error {
 	isArray, err := wire.Elements(items, func(at int, element jsontext.Value) error {
-		return read.push(path+".items["+strconv.Itoa(at)+"]", element)
+		return read.push(path+".items["+strconv.Itoa(at)+"]", element, inTransaction)
 	})
 	if err == nil && !isArray {
 		err = queue.Invalidf("%s.items must be an array", path)
@@ -126,8 +129,8 @@ func (read *transactionBody) pushes(path string, items jsontext.Value) error {
 	return err
 }
 
-func (read *transactionBody) push(path string, raw jsontext.Value) error {
-	item, err := parseItem(path, raw, true)
+func (read *transactionBody) push(path string, raw jsontext.Value, place itemPlace) error {
+	item, err := read.item(len(read.tx.Operations), path, raw, place)
 	if err != nil {
 		return err
 	}

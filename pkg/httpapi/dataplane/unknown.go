@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/agnivade/levenshtein"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -21,6 +23,47 @@ const (
 	// fewLetters is the length of the shortest member that counts as a misspelled one.
 	fewLetters = 4
 )
+
+// spelling reads the pushed items of a request, and looks for members that no item has.
+type spelling struct {
+	// strict refuses such a member.
+	strict bool
+	// warnings has those of each item that has some, by its place in the answer.
+	warnings map[int][]string
+}
+
+// spellingOf returns the spelling of a request: ?strict=true or 1 makes it strict.
+func spellingOf(c echo.Context) spelling {
+	return spelling{strict: wire.IsTrue(c.QueryParam("strict"))}
+}
+
+// item reads and checks the item in raw, whose answer is number at. path names the item in errors.
+func (s *spelling) item(at int, path string, raw jsontext.Value, place itemPlace) (queue.PushItem, error) {
+	r, err := readItem(path, raw, place)
+	if err == nil && s.strict {
+		err = r.refuseUnknown()
+	}
+	if list := r.warnings(); len(list) > 0 {
+		if s.warnings == nil {
+			s.warnings = map[int][]string{}
+		}
+		s.warnings[at] = list
+	}
+	return r.PushItem, err
+}
+
+// appendWarnings appends the member warnings. Without any it appends nothing.
+func appendWarnings(b []byte, warnings []string) []byte {
+	before := `,"warnings":[`
+	for _, warning := range warnings {
+		b = wire.AppendString(b, before, warning)
+		before = ","
+	}
+	if len(warnings) > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
 
 // unknownMember is a member of an item that no item has. near is the member that is probably meant, or "".
 type unknownMember struct{ name, near string }
