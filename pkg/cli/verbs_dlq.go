@@ -64,15 +64,17 @@ var deadLetterVerbs = []*verb{
 	},
 	{
 		use: "redrive QUEUE", short: "Deliver dead letters again", complete: []completion{queues}, change: true, serverDryRun: true,
-		ask: "Deliver the dead letters of {0} again?",
+		ask: "Redrive the dead letters of {0}?",
 		long: `Deliver dead letters of a queue again: those of one consumer group with --group, else those of all its groups. Name --all, or
-which dead letters.`,
+which dead letters. With --to-queue they are pushed to another queue instead, and are no dead letters any more.`,
 		example: `  belfry dlq redrive orders --all --dry-run
+  belfry dlq redrive orders --all --to-queue orders.parked
   belfry dlq redrive orders --group billing --from 2h`,
 		named: deadLetterOwner, each: redriveEach,
 		flags: func(f *pflag.FlagSet) {
 			deadLetterFilter(f)
 			f.Bool("all", false, "every dead letter of the queue, or of the group")
+			f.String("to-queue", "", "move the messages to this queue, which exists")
 			f.Int("rate", 0, "most messages per second; 0 is no limit")
 		},
 		request: redriveRequest, repeat: []string{"redriven", "skipped"},
@@ -157,6 +159,9 @@ func redriveOf(in *input, group string) client.Request {
 	}
 	if rate, err := in.cmd.Flags().GetInt("rate"); err == nil && rate > 0 {
 		body["rate"] = rate
+	}
+	if target := in.text("to-queue"); target != "" {
+		body["toQueue"] = target
 	}
 	if in.dryRun {
 		body["dryRun"] = true

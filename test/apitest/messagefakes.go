@@ -58,6 +58,11 @@ func (f deadLettersFake) Redrive(_ context.Context, filter deadletter.Filter, ra
 	return deadletter.Result{Matched: 10, Taken: 5, Skipped: 2, Remaining: 3}, nil
 }
 
+func (f deadLettersFake) Move(ctx context.Context, filter deadletter.Filter, target string, rate int64, dryRun bool) (deadletter.Result, error) {
+	f.Texts = append(f.Texts, "to "+target)
+	return f.Redrive(ctx, filter, rate, dryRun)
+}
+
 func (f deadLettersFake) Summary(
 	_ context.Context, filter deadletter.Filter, after deadletter.ListKey, bounds deadletter.SummaryBounds,
 ) (deadletter.Summary, error) {

@@ -97,6 +97,7 @@ func TestDeadLetters(t *testing.T) {
 		"to the dlq and back":       lettersMoved,
 		"many, to a slow consumer":  redriveMany,
 		"a ü / % queue, every name": lettersUnicode,
+		"to another queue":          lettersToAnotherQueue,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -325,6 +326,39 @@ func lettersUnicode(t *testing.T, c client, queue string) {
 	require.Equal(t, queue+"/päärt/%", shown["queuePath"])
 	ask[any](c, post(messagePath(m[0], "/retry"), fmt.Sprintf(`{"consumerGroup":%q}`, group))).ok(http.StatusOK)
 	require.Equal(t, []string{id}, c.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
+}
+
+// A dead letter that is moved to another queue is delivered there, once, as it was pushed, and its own group does not get it.
+func lettersToAnotherQueue(t *testing.T, c client, queue string) {
+	target := queue + ".parked"
+	move := fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","all":true,"toQueue":%q}`, queue, target)
+	const payload, trace = `{"b":1.0,"a":[]}`, "0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f"
+	c.push(item{Queue: queue, Partition: "p", TransactionID: "1", Payload: json.RawMessage(payload), TraceID: trace}).ok(http.StatusCreated)
+	c.pushIDs(queue, "p", "2", "3")
+	c.deadLetterAll(queue, "g")
+	ask[any](c, post("/api/v1/dlq/redrive", move)).ok(http.StatusNotFound)
+	c.configure(target, nil).ok(http.StatusOK)
+	c.pushIDs(target, "p", "3")
+	require.Equal(t, redriven{Success: true, DryRun: true, Matched: 3, Remaining: 3}, c.redrive(strings.Replace(move, "{", `{"dryRun":true,`, 1)))
+	require.Equal(t, redriven{Success: true, Matched: 3, Redriven: 3}, c.redrive(move))
+	require.Zero(t, c.dlq("queue="+url.QueryEscape(queue)).Total)
+	got := c.pop(target, "wait=true&timeout=60000&batch=1").ok(http.StatusOK)
+	require.Equal(t, []string{"3"}, got.ids(), "it was there before")
+	c.ackBatch("", got.ack("completed")...).ok(http.StatusOK)
+	for _, id := range []string{"1", "2"} {
+		got = c.pop(target, "wait=true&timeout=60000&batch=1").ok(http.StatusOK)
+		require.Equal(t, []string{id}, got.ids())
+		c.ackBatch("", got.ack("completed")...).ok(http.StatusOK)
+		if id == "1" {
+			m := got.Messages[0]
+			require.Equal(t, []string{payload, trace, "p"}, []string{string(m.Data), *m.TraceID, m.Partition})
+		}
+	}
+	require.Empty(t, c.popIDs(target, ""))
+	require.Empty(t, c.popIDs(queue, "consumerGroup=g"))
+	entry := c.audit("action=dead_letters.redrive&queue=" + url.QueryEscape(queue)).Entries[0]
+	require.Contains(t, string(entry.Parameters), fmt.Sprintf(`"toQueue":%q`, target))
+	require.JSONEq(t, `{"deadLetters":3}`, string(entry.Counts))
 }
 
 func TestAnEncryptedQueueIsReadableByOperators(t *testing.T) {

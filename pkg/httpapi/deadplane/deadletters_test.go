@@ -84,6 +84,20 @@ func TestRedrivePassesItsFilterOn(t *testing.T) {
 	require.Zero(t, f.DeadLetters.Filter.To)
 }
 
+func TestARedriveToAnotherQueueMoves(t *testing.T) {
+	t.Parallel()
+	f := &apitest.Fakes{}
+	const body = `{"queue":"q","consumerGroup":"g","all":true,"rate":50,"dryRun":true,"toQueue":"parked"}`
+	rec := apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive", body)
+	require.JSONEq(t, `{"success":true,"queue":"q","consumerGroup":"g","dryRun":true,"matched":10,"redriven":5,"skipped":2,"remaining":3,"toQueue":"parked"}`,
+		rec.Body.String())
+	require.Equal(t, "to parked q g", strings.Join(f.DeadLetters.Texts, " "))
+	require.Equal(t, int64(50), f.DeadLetters.Rate)
+	require.True(t, f.DeadLetters.DryRun)
+	require.Equal(t, "toQueue is not possible here: use /api/v1/dlq/redrive",
+		apitest.RequireError(t, apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", body), http.StatusBadRequest))
+}
+
 func TestInvalidRedrivesAreRefused(t *testing.T) {
 	t.Parallel()
 	const named = `"queue":"q","consumerGroup":"g"`
@@ -100,10 +114,11 @@ func TestInvalidRedrivesAreRefused(t *testing.T) {
 		`{` + named + `,"from":5}`:    "from must be an instant as a string, not 5",
 		`{` + named + `,"from":""}`:   `from must be an instant as a string, not ""`,
 		`{` + named + `,"all":true,"from":"2026-01-02","to":"2026-01-01"}`: "to is before from: exchange them",
-		`{` + named + `,"to":"x"}`: `to is "x": it must be an instant such as 2026-05-16T08:41:27.123Z`,
-		`{"queue":5}`:              "queue must be a string, not 5",
+		`{` + named + `,"to":"x"}`:                 `to is "x": it must be an instant such as 2026-05-16T08:41:27.123Z`,
+		`{` + named + `,"all":true,"toQueue":"q"}`: "toQueue is the queue itself: leave it out to deliver the dead letters there again",
+		`{"queue":5}`: "queue must be a string, not 5",
 		`{` + named + `,"all":true,"dryrun":true}`: `"dryrun" is no field of a redrive: use queue, consumerGroup, partition, transactionId, ` +
-			`error, from, to, all, rate and dryRun`,
+			`error, from, to, all, rate, toQueue and dryRun`,
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive", body), http.StatusBadRequest), body)

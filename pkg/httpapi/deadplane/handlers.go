@@ -21,6 +21,7 @@ type Letters interface {
 	Summary(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, bounds deadletter.SummaryBounds) (deadletter.Summary, error)
 	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
 	RedriveAll(ctx context.Context, f deadletter.Filter, rate int64, report func(deadletter.Result) error) (deadletter.Result, error)
+	Move(ctx context.Context, f deadletter.Filter, target string, rate int64, dryRun bool) (deadletter.Result, error)
 	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
 }
 

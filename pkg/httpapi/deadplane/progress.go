@@ -28,6 +28,8 @@ func (h *Handlers) StreamRedrive(p *wire.Params) error {
 	switch {
 	case err != nil:
 		return err
+	case r.toQueue != nil:
+		return queue.Invalidf("toQueue is not possible here: use /api/v1/dlq/redrive")
 	case r.dryRun:
 		return queue.Invalidf("dryRun is not possible here: use /api/v1/dlq/redrive")
 	}

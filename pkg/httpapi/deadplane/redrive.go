@@ -18,13 +18,15 @@ const maxRate = 100_000
 // redriveRequest reads the body of a redrive.
 type redriveRequest struct {
 	deadletter.Filter
+	// toQueue is the queue to which messages are moved. Nil: the dead letters are redriven.
+	toQueue     *string
 	all, dryRun bool
 	rate        int64
 }
 
 func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 	names := map[string]**string{
-		"queue": &r.Queue, "consumerGroup": &r.Group, "partition": &r.Partition, "transactionId": &r.TransactionID,
+		"queue": &r.Queue, "consumerGroup": &r.Group, "partition": &r.Partition, "transactionId": &r.TransactionID, "toQueue": &r.toQueue,
 	}
 	flags := map[string]*bool{"all": &r.all, "dryRun": &r.dryRun}
 	if value.Kind() == 'n' {
@@ -61,7 +63,7 @@ func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 			err = queue.Invalidf("rate is %d: it must be between 1 and %d messages per second", r.rate, maxRate)
 		}
 	default: // a redrive that ignored a misspelled filter would redrive more
-		err = queue.Invalidf("%s is no field of a redrive: use queue, consumerGroup, partition, transactionId, error, from, to, all, rate and dryRun",
+		err = queue.Invalidf("%s is no field of a redrive: use queue, consumerGroup, partition, transactionId, error, from, to, all, rate, toQueue and dryRun",
 			wire.Clip(fmt.Sprintf("%q", name)))
 	}
 	return err
@@ -83,6 +85,14 @@ func (h *Handlers) readRedrive(p *wire.Params) (r redriveRequest, err error) {
 	if err := wire.CheckSpan(r.From, r.To); err != nil {
 		return r, err
 	}
+	if r.toQueue != nil {
+		if *r.toQueue == *r.Queue {
+			return r, queue.Invalidf("toQueue is the queue itself: leave it out to deliver the dead letters there again")
+		}
+		if err := wire.MayPush(p.Ctx(), *r.toQueue); err != nil {
+			return r, err
+		}
+	}
 	return r, wire.MayConsume(p.Ctx(), *r.Queue, *r.Group)
 }
 
@@ -92,11 +102,14 @@ func (r *redriveRequest) begin(p *wire.Params) {
 	if r.rate > 0 {
 		parameters["rate"] = r.rate
 	}
+	if r.toQueue != nil {
+		parameters["toQueue"] = *r.toQueue
+	}
 	beginAudit(p, r.Filter, parameters)
 }
 
 // Redrive serves POST /api/v1/dlq/redrive: dead letters of a queue and group are
-// delivered to that group again. Queen MQ does not have it.
+// delivered to that group again, or moved to another queue. Queen MQ does not have it.
 func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	r, err := h.readRedrive(p)
 	if err != nil {
@@ -105,9 +118,18 @@ func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	if !r.dryRun {
 		r.begin(p)
 	}
-	done, err := h.Letters.Redrive(p.Ctx(), r.Filter, r.rate, r.dryRun)
-	return wire.Fields{
+	var done deadletter.Result
+	if r.toQueue != nil {
+		done, err = h.Letters.Move(p.Ctx(), r.Filter, *r.toQueue, r.rate, r.dryRun)
+	} else {
+		done, err = h.Letters.Redrive(p.Ctx(), r.Filter, r.rate, r.dryRun)
+	}
+	fields := wire.Fields{
 		"success", true, "queue", r.Queue, "consumerGroup", r.Group, "dryRun", r.dryRun,
 		"matched", done.Matched, "redriven", done.Taken, "skipped", done.Skipped, "remaining", done.Remaining,
-	}, err
+	}
+	if r.toQueue != nil {
+		fields = append(fields, "toQueue", *r.toQueue)
+	}
+	return fields, err
 }
