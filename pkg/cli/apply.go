@@ -16,9 +16,10 @@ func newApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Create and change queues and groups as a file says",
-		Long: `Create and change queues, and pause or resume queues and consumer groups, as a YAML file says. An option that the file does not
-name keeps its value. --prune deletes queues that the file does not name, with their messages. --dry-run shows what would be
-done, and its exit code is 2 if something would.
+		Long: `Create and change queues, and pause or resume queues and consumer groups, as a YAML file says. What the file does not
+name keeps its value: options, namespace, task and pauses, also those that somebody changes at the same time. To give an option its
+default again, name it with that value. --prune deletes queues that the file does not name, with their messages. --dry-run shows
+what would be done, and its exit code is 2 if something would.
 
 A group is made by its first pop. So the file can only pause or resume a group that exists.`,
 		Example: `  belfry apply -f queues.yaml --dry-run

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -39,27 +37,16 @@ command. docs/concepts.md describes the options.`,
 			if err != nil {
 				return err
 			}
-			if s.dryRun {
-				var wanted [2]*string
-				for i, flag := range []struct{ name, value string }{{"namespace", namespace}, {"task", task}} {
-					if cmd.Flags().Changed(flag.name) {
-						wanted[i] = &flag.value
-					}
+			var tags [2]*string
+			for i, flag := range []struct{ name, value string }{{"namespace", namespace}, {"task", task}} {
+				if cmd.Flags().Changed(flag.name) {
+					tags[i] = &flag.value
 				}
-				return s.foretell(manifest.Queue(args[0], wanted[0], wanted[1], changes))
 			}
-			if !found {
-				tagged := cmd.Flags().Changed("namespace") || cmd.Flags().Changed("task")
-				return s.configure(manifest.ConfigureRequest(args[0], manifest.Settings{Namespace: namespace, Task: task, Options: changes}, tagged), changes)
+			if s.dryRun {
+				return s.foretell(manifest.Queue(args[0], tags[0], tags[1], changes))
 			}
-			body := map[string]any{"options": changes}
-			if cmd.Flags().Changed("namespace") {
-				body["namespace"] = namespace
-			}
-			if cmd.Flags().Changed("task") {
-				body["task"] = task
-			}
-			return s.configure(client.Request{Method: http.MethodPatch, Path: "/api/v1/resources/queues/" + url.PathEscape(args[0]), Body: body}, changes)
+			return s.configure(manifest.ChangeRequest(args[0], found, tags[0], tags[1], changes), changes)
 		},
 	}
 	addFlags(cmd)

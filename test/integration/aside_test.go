@@ -159,9 +159,9 @@ func TestARedriveWithProgressStopsWithItsConnection(t *testing.T) {
 // asideProbes adds the probes of the routes for messages that no consumer receives.
 func asideProbes(o place, probes map[string][]call) map[string][]call {
 	maps.Copy(probes, map[string][]call{
-		"GET /api/v1/dlq":                   {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
-		"DELETE /api/v1/dlq":                {remove("/api/v1/dlq?queue=" + o.queue), remove("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
-		"POST /api/v1/dlq/redrive":          {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group)),
+		"GET /api/v1/dlq":    {get("/api/v1/dlq"), get("/api/v1/dlq?queue=" + o.queue), get("/api/v1/dlq?consumerGroup=" + o.group)},
+		"DELETE /api/v1/dlq": {remove("/api/v1/dlq?queue=" + o.queue), remove("/api/v1/dlq?dryRun=true&queue=" + o.queue)},
+		"POST /api/v1/dlq/redrive": {post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"all":true}`, o.queue, o.group)),
 			post("/api/v1/dlq/redrive", fmt.Sprintf(`{"queue":"a.one","consumerGroup":"g","all":true,"toQueue":%q}`, o.queue))},
 		"GET /api/v1/dlq/summary":           {get("/api/v1/dlq/summary"), get("/api/v1/dlq/summary?queue=" + o.queue), get("/api/v1/dlq/summary?consumerGroup=" + o.group)},
 		"POST /api/v1/dlq/redrive/stream":   {post("/api/v1/dlq/redrive/stream", fmt.Sprintf(`{"queue":%q,"consumerGroup":%q,"partition":"nowhere"}`, o.queue, o.group))},

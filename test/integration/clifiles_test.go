@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/cli"
+	"github.com/belfry-mq/belfry/pkg/cli/manifest"
 )
 
 func fileCommands(x *terminal) {
@@ -110,4 +112,24 @@ func TestPushOfASlowPipe(t *testing.T) {
 	require.NoError(t, <-ended)
 	require.JSONEq(t, `{"queued":2,"duplicate":0,"buffered":0}`, out.String())
 	require.NoError(t, writer.Close())
+}
+
+// Apply changes what its file names, and nothing else: not even what another operator changes after apply has read the queue.
+func TestApplyChangesOnlyWhatTheFileNames(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	operator := goClient(t, c.server)
+	set := func(body string) { ask[any](c, post("/api/v1/configure", body)).ok(http.StatusOK) }
+	set(`{"queue":"orders","namespace":"shop","task":"sell","options":{"leaseTime":60,"priority":7}}`)
+	wanted, err := manifest.Read([]byte("queues:\n- name: orders\n  task: pack\n  options: {retryLimit: 4}\n"))
+	require.NoError(t, err)
+	steps, err := manifest.Steps(t.Context(), operator, wanted)
+	require.NoError(t, err)
+	require.Len(t, steps, 1)
+	set(`{"queue":"orders","namespace":"mall","task":"sell","options":{"leaseTime":90}}`)
+	require.NoError(t, operator.Do(t.Context(), steps[0].Request, nil))
+	now, _, err := manifest.SettingsOf(t.Context(), operator, "orders")
+	require.NoError(t, err)
+	require.Equal(t, []any{"mall", "pack", int64(90), int64(4), int64(0)},
+		[]any{now.Namespace, now.Task, now.Options["leaseTime"], now.Options["retryLimit"], now.Options["priority"]})
 }

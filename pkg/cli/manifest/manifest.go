@@ -125,8 +125,6 @@ func Steps(ctx context.Context, c *client.Client, wanted Manifest) (steps []Step
 
 // steps returns the changes that a queue needs.
 func (q *namedQueue) steps(now Settings, found bool) (steps []Step) {
-	settings, tagged := now, found
-	settings.Options = maps.Clone(now.Options)
 	var differences []string
 	differ := func(name string, was, is any) {
 		if fmt.Sprint(was) != fmt.Sprint(is) {
@@ -135,17 +133,14 @@ func (q *namedQueue) steps(now Settings, found bool) (steps []Step) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Options)) {
 		differ(name, now.Options[name], q.Options[name])
-		settings.Options[name] = q.Options[name]
 	}
 	if q.Namespace != nil {
 		differ("namespace", now.Namespace, *q.Namespace)
-		settings.Namespace, tagged = *q.Namespace, true
 	}
 	if q.Task != nil {
 		differ("task", now.Task, *q.Task)
-		settings.Task, tagged = *q.Task, true
 	}
-	request := ConfigureRequest(q.Name, settings, tagged)
+	request := ChangeRequest(q.Name, found, q.Namespace, q.Task, q.Options)
 	switch {
 	case !found:
 		steps = append(steps, Step{q.Name, strings.TrimSpace("create queue " + q.Name + " " + output.Settings(q.Options)), request, q.Options})

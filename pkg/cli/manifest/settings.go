@@ -35,11 +35,22 @@ func SettingsOf(ctx context.Context, c *client.Client, queueName string) (settin
 	return answer.Queue, err == nil, err
 }
 
-// ConfigureRequest configures a queue. Without tags the namespace and the task follow from the name.
-func ConfigureRequest(queueName string, settings Settings, tagged bool) client.Request {
-	body := map[string]any{"queue": queueName, "options": settings.Options}
-	if tagged {
-		body["namespace"], body["task"] = settings.Namespace, settings.Task
+// ChangeRequest creates a queue, or changes of an existing one only what is given. A nil namespace or task keeps its value. For a
+// new queue they follow from the name if both are nil.
+func ChangeRequest(queueName string, exists bool, namespace, task *string, options map[string]any) client.Request {
+	body := map[string]any{"options": options}
+	if options == nil {
+		body["options"] = map[string]any{}
 	}
+	if namespace != nil {
+		body["namespace"] = *namespace
+	}
+	if task != nil {
+		body["task"] = *task
+	}
+	if exists {
+		return client.Request{Method: http.MethodPatch, Path: "/api/v1/resources/queues/" + url.PathEscape(queueName), Body: body}
+	}
+	body["queue"] = queueName
 	return client.Request{Method: http.MethodPost, Path: "/api/v1/configure", Body: body}
 }
