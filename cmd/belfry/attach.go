@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -122,6 +123,23 @@ func parsePayload(words []string) (payload string, columns []string) {
 	return payload, columns
 }
 
+// payloadWords is the reverse of parsePayload.
+func payloadWords(payload string, columns []string) []string {
+	if _, all := parsePayload(columns); payload == attach.PayloadRow && len(columns) > 0 && len(all) == len(columns) {
+		return columns
+	}
+	return append([]string{payload}, columns...)
+}
+
+// asTyped writes a list as its flag is written: a word with a comma or a double quote is in double quotes.
+func asTyped(words []string) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(words) // to memory
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
 func newDetachCmd() *cobra.Command {
 	var queueName string
 	cmd := &cobra.Command{
@@ -169,8 +187,7 @@ func attachmentsText(list []attach.Attachment) string {
 	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // to memory
 	row("TABLE", "QUEUE", "ON", "KEY", "PAYLOAD", "WHEN", "STATE")
 	for _, a := range list {
-		payload := strings.Join(append([]string{a.Payload}, a.Columns...), ",")
-		row(a.Table, a.Queue, strings.Join(a.Events, ","), strings.Join(a.Key, ","), payload, a.Condition, stateOf(&a))
+		row(a.Table, a.Queue, strings.Join(a.Events, ","), asTyped(a.Key), asTyped(payloadWords(a.Payload, a.Columns)), a.Condition, stateOf(&a))
 	}
 	_ = w.Flush() // to memory
 	return b.String()

@@ -43,6 +43,7 @@ func TestThePayloadFlagIsAWordOrColumns(t *testing.T) {
 	} {
 		payload, columns := parsePayload(strings.Split(line, ","))
 		require.Equal(t, want, payload+":"+strings.Join(columns, ","), line)
+		require.Equal(t, line, asTyped(payloadWords(payload, columns)))
 	}
 }
 
@@ -51,7 +52,7 @@ func TestAttachmentsPrint(t *testing.T) {
 	const want = `TABLE     QUEUE  ON             KEY  PAYLOAD    WHEN       STATE
 public.t  q      insert,delete  a,b  row                   ok
 public.u  q      insert              changes,c  new.c > 1  strict; 1 of 1 triggers missing or disabled: attach the table again; 2 failures, the last at 1970-01-01T00:00:00Z: it broke
-public.v  q      insert              row                   100 or more failures, the last at 1970-01-01T00:00:01Z: again
+public.v  q      insert              "a,b",c               100 or more failures, the last at 1970-01-01T00:00:01Z: again
 `
 	require.Equal(t, "Nothing is attached.\n", attachmentsText(nil))
 	require.Equal(t, want, attachmentsText([]attach.Attachment{
@@ -61,7 +62,7 @@ public.v  q      insert              row                   100 or more failures,
 			Strict: true, Failures: 2, LastFailedAt: time.Unix(0, 0), LastFailure: "it broke",
 		},
 		{
-			Table: "public.v", Queue: "q", Events: []string{"insert"}, Payload: "row", Triggers: 1,
+			Table: "public.v", Queue: "q", Events: []string{"insert"}, Payload: "row", Columns: []string{"a,b", "c"}, Triggers: 1,
 			Failures: attach.MaxFailures, LastFailedAt: time.Unix(1, 0), LastFailure: "again",
 		},
 	}))

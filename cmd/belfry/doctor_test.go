@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,9 @@ func TestDoctorExaminesTheDatabase(t *testing.T) {
 	require.Contains(t, out, "see: docs/runbook.md#lossy_settings")
 	require.Regexp(t, `UNKNOWN +server +No server was examined: --database-url names a database.`, out)
 	require.Contains(t, out, "Something is wrong: ")
+	used, err := pgx.ParseConfig(dsn)
+	require.NoError(t, err)
+	require.Regexp(t, fmt.Sprintf(`OK +database_connection +Connected to database %q at \S+:%d as role %q in `, used.Database, used.Port, used.User), out)
 
 	code, out, _ = belfry(t, "doctor", "--database-url", dsn, "-o", "json")
 	require.Equal(t, 1, code)

@@ -21,9 +21,15 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signalContext()
+	ctx, stop := signalContext(isServer(args))
 	defer stop()
 	return execute(ctx, args, stdout, stderr)
+}
+
+// isServer reports whether args start a server, which takes a while to stop.
+func isServer(args []string) bool {
+	cmd, _, err := newRootCmd().Find(args)
+	return err == nil && (cmd.Name() == "serve" || cmd.Name() == "dev")
 }
 
 // execute runs the command that args names and returns the exit code. Only execute prints

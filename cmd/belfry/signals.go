@@ -12,13 +12,17 @@ import (
 )
 
 // signalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP (the terminal was closed), for a
-// graceful stop. A second signal exits at once with 128 plus its number, as shells expect. stop
-// unregisters the handler and ends its goroutine. Neither waits for the reader of standard error.
-func signalContext() (ctx context.Context, stop func()) {
+// graceful stop. A second signal exits at once with 128 plus its number, as shells expect. With announce, the first one is
+// reported with that on standard error. stop unregisters the handler and ends its goroutine. Neither waits for the reader of standard error.
+func signalContext(announce bool) (ctx context.Context, stop func()) {
 	received := make(chan os.Signal, 2) // room for both signals
 	signal.Notify(received, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	stderr := logbuffer.New(os.Stderr, nil)
-	ctx, release := watchSignals(received, stderr, os.Exit)
+	announced := io.Discard
+	if announce {
+		announced = stderr
+	}
+	ctx, release := watchSignals(received, announced, os.Exit)
 	return ctx, func() {
 		signal.Stop(received)
 		release()

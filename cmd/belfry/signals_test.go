@@ -3,7 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -25,6 +29,31 @@ func TestFirstSignalStopsSecondExits(t *testing.T) {
 		stop()
 		require.Contains(t, stderr.String(), "second signal exits at once")
 	}
+}
+
+// The sentence about a second signal is for servers. Other commands end at once.
+func TestOnlyServersAnnounceTheirStop(t *testing.T) {
+	t.Parallel()
+	for line, server := range map[string]bool{
+		"serve": true, "dev --http-addr :0": true, "--config x serve": true, "tail orders -f": false, "push serve": false, "migrate up": false, "nosuch": false, "": false,
+	} {
+		require.Equal(t, server, isServer(strings.Fields(line)), line)
+	}
+	asked := make(chan struct{}, 1)
+	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer silent.Close()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), argsVariable+`=["pop","q","--wait","1m","--server","`+silent.URL+`"]`)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	require.NoError(t, cmd.Start())
+	<-asked
+	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+	require.Error(t, cmd.Wait())
+	require.NotContains(t, stderr.String(), "signal")
 }
 
 func TestWithoutSignalNothingIsPrinted(t *testing.T) {

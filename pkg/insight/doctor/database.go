@@ -56,7 +56,7 @@ func checkConnection(_ context.Context, e *exam) outcome {
 		return wrong("The database cannot be reached: %v.", e.connectErr).advise(
 			"Check that Postgres runs, that database.url (and database.listen_url) are right, and that it accepts connections (max_connections, pg_hba.conf).")
 	}
-	return fine("Connected in %s.", e.took.Round(time.Millisecond))
+	return fine("Connected to %s in %s.", e.target, e.took.Round(time.Millisecond))
 }
 
 func judgeVersion(_ *exam, f *facts) outcome {

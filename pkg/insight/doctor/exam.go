@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,6 +38,8 @@ var sqlFacts = sql.Query("insight/doctor/facts")
 type exam struct {
 	Config
 	session *pgx.Conn
+	// target names the database, its address and the role, without the password.
+	target string
 	// connectErr is why there is no session, and took how long connecting took.
 	connectErr error
 	took       time.Duration
@@ -94,6 +98,7 @@ func (e *exam) connect(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading the URL of the database: %w", err)
 	}
+	e.target = fmt.Sprintf("database %q at %s as role %q", config.Database, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), config.User)
 	config.RuntimeParams["application_name"] = application
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing stays behind in a shared session
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
