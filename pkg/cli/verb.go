@@ -164,8 +164,20 @@ func (v *verb) run(in *input) error {
 		return in.unlessExpected(missing)
 	case v.one && output.Rows(answer, v.rows) == 0:
 		return notFound(strings.Join(in.args, " "))
+	case !v.change && output.Rows(answer, v.rows) == 0:
+		in.noteGrants()
 	}
 	return in.Answer(answer, v.rows, v.columns)
+}
+
+// noteGrants says that a list is perhaps empty because the grants of the token hide what it would have.
+func (s *session) noteGrants() {
+	var who struct {
+		Grants json.RawMessage `json:"grants"`
+	}
+	if s.client.Do(s.cmd.Context(), get("/api/v1/whoami", nil), &who) == nil && len(who.Grants) > 0 && string(who.Grants) != "null" {
+		s.note("the list is empty, and the token sees only what its grants allow: " + string(who.Grants))
+	}
 }
 
 // empty reports whether the answer has nothing of what the command line names.
