@@ -55,7 +55,7 @@ func (c *Client) SeekGroup(ctx context.Context, queue, group string, to SeekTo) 
 // Redrive selects dead letters of a queue and a group. All selects all of them. Otherwise at least one other field is set.
 type Redrive struct {
 	Queue         string `json:"queue"`
-	Group         string `json:"consumerGroup"` // required; "__QUEUE_MODE__" is the reader without a group
+	Group         string `json:"consumerGroup"` // not ""; "__QUEUE_MODE__" is the reader without a group
 	Partition     string `json:"partition,omitempty"`
 	TransactionID string `json:"transactionId,omitempty"`
 	Error         string `json:"error,omitempty"`

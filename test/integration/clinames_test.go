@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 )
 
 // newTerminal returns a terminal without contexts, and its server.
@@ -127,4 +129,28 @@ func TestPopPrintsTheAcknowledgment(t *testing.T) {
 	require.Zero(t, code, problems)
 	code, _, _ = x.run("", "pop")
 	require.Equal(t, 2, code, "no queue is named")
+}
+
+// A list that is empty says on standard error that grants may be the reason, and only then.
+func TestAnEmptyListNamesTheGrants(t *testing.T) {
+	t.Parallel()
+	option, made := withSecret(t)
+	s := start(t, option)
+	x := &terminal{t: t, server: s.base, token: made("ops", identity.Admin, nil), ran: map[string]bool{}}
+	lists := [][]string{{"queue", "list"}, {"group", "list"}, {"dlq", "list"}, {"messages", "list"}}
+	for _, args := range [][]string{{"push", "q", "1"}, {"pop", "q", "--group", "g", "--quiet"}} {
+		code, _, problems := x.run("", args...)
+		require.Zero(t, code, problems)
+	}
+	for _, grants := range []*identity.Grants{nil, {Read: []string{"other.*"}}} {
+		x.token = made("t", identity.Admin, grants)
+		for _, args := range lists {
+			_, _, problems := x.run("", args...)
+			if grants == nil {
+				require.Empty(t, problems, "%v", args)
+			} else {
+				require.Contains(t, problems, `the token sees only what its grants allow: {"read":["other.*"]`, "%v", args)
+			}
+		}
+	}
 }

@@ -102,9 +102,10 @@ func TestInvalidRedrivesAreRefused(t *testing.T) {
 	t.Parallel()
 	const named = `"queue":"q","consumerGroup":"g"`
 	for body, want := range map[string]string{
-		``:                            "Empty request body",
-		`{"consumerGroup":"g"}`:       "queue is required",
-		`{"queue":"q"}`:               "consumerGroup is required: what is redriven goes to one group; the reader without one is __QUEUE_MODE__",
+		``:                      "Empty request body",
+		`{"consumerGroup":"g"}`: "queue is required",
+		`{"queue":"q"}`:         "consumerGroup is required: what is redriven goes to one group; the reader without one is __QUEUE_MODE__",
+		`{"queue":"q","consumerGroup":"","all":true}`: "consumerGroup is required: what is redriven goes to one group; the reader without one is __QUEUE_MODE__",
 		`{` + named + `}`:             "say which: transactionId, partition, error, from, to, or all: true for every dead letter of the queue and consumerGroup",
 		`{` + named + `,"all":false}`: "say which: transactionId, partition, error, from, to, or all: true for every dead letter of the queue and consumerGroup",
 		`{` + named + `,"all":1}`:     "all must be true or false, not 1",

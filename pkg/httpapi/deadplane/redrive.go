@@ -77,7 +77,7 @@ func (h *Handlers) readRedrive(p *wire.Params) (r redriveRequest, err error) {
 	switch {
 	case r.Queue == nil:
 		return r, queue.Invalidf("queue is required")
-	case r.Group == nil:
+	case r.Group == nil || *r.Group == "":
 		return r, queue.Invalidf("consumerGroup is required: what is redriven goes to one group; the reader without one is %s", queue.DefaultGroup)
 	case !r.all && r.Partition == nil && r.TransactionID == nil && r.Error == nil && r.From.IsZero() && r.To.IsZero():
 		return r, queue.Invalidf("say which: transactionId, partition, error, from, to, or all: true for every dead letter of the queue and consumerGroup")
