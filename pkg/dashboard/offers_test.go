@@ -53,3 +53,20 @@ func TestGrantsHidePagesOfAllQueues(t *testing.T) {
 		}
 	}
 }
+
+// Where grants hide all queues, no page says that there is none.
+func TestAnEmptyPageNamesTheToken(t *testing.T) {
+	t.Parallel()
+	granted := &identity.Principal{Subject: "cid", Role: identity.ReadWrite, Grants: &identity.Grants{Read: []string{"a"}}}
+	s := start(t, dashboard.DefaultConfig(), tokens{"all": admin, "some": granted})
+	for _, path := range []string{"/ui/queues", "/ui/"} {
+		for token, want := range map[string]string{"all": "There is no queue yet", "some": "There is no queue that your token may see"} {
+			page := s.send(t, http.MethodGet, path, "", with(token)).Body.String()
+			require.Contains(t, page, want, path)
+			require.Contains(t, page, "/api/v1/push</code>", path)
+			if token == "some" {
+				require.NotContains(t, page, "There is no queue yet", path)
+			}
+		}
+	}
+}
