@@ -57,6 +57,30 @@ func TestDeadLettersOfAllGroups(t *testing.T) {
 	require.Len(t, x.json("pop", "shop"), 1)
 }
 
+// --to-queue moves the dead letters of all groups to another queue, once each. A message that two groups gave up arrives once.
+func TestDeadLettersAreMovedToAnotherQueue(t *testing.T) {
+	x := newTerminal(t)
+	x.run("", "push", "shop", "1", "--transaction-id", "a")
+	x.run("", "push", "shop", "2", "--transaction-id", "b")
+	for _, group := range []string{"billing", "billing", "mail"} {
+		x.deadLetter("shop", group)
+	}
+	move := []string{"dlq", "redrive", "shop", "--all", "--yes", "--to-queue", "parked"}
+	code, _, problems := x.run("", move...)
+	require.Equal(t, 1, code)
+	require.Contains(t, problems, `queue "parked" does not exist`)
+	x.run("", "queue", "create", "parked")
+	require.EqualValues(t, 3, member(x.json(append(move, "--dry-run")...), "matched"))
+	require.EqualValues(t, 3, member(x.json(move...), "redriven"))
+	require.EqualValues(t, 0, member(x.json("dlq", "list"), "total"))
+	for _, id := range []string{"a", "b"} {
+		popped := x.json("pop", "parked", "--auto-ack", "--wait", "60s")
+		require.Equal(t, id, member(popped, 0, "transactionId"))
+	}
+	code, _, _ = x.run("", "pop", "parked")
+	require.Equal(t, 4, code)
+}
+
 // missingID is the id of nothing.
 const missingID = "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11"
 
