@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,10 +14,8 @@ import (
 // queryFiles maps the text of each statement, without blanks, to its file.
 var queryFiles = func() map[string]string {
 	files := map[string]string{}
-	paths, _ := fs.Glob(sql.Queries, "queries/*/*.sql") // the pattern is right
-	for _, path := range paths {
-		name := strings.TrimSuffix(strings.TrimPrefix(path, "queries/"), ".sql")
-		files[withoutBlanks(sql.Query(name))] = "sql/" + path
+	for _, name := range sql.Names() {
+		files[withoutBlanks(sql.Query(name))] = "sql/queries/" + name + ".sql"
 	}
 	return files
 }()
