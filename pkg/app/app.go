@@ -30,10 +30,12 @@ const warmConnections = 4
 // transaction mode there is none.
 const proofPatience = time.Second
 
-// A step of the start is tried startTries times, with startPause in between.
+// A step of the start is tried startTries times, with startPause in between, while database.start_timeout lasts.
+// A connection for the migration has leastConnect, also at the end of that time.
 const (
-	startTries = 5
-	startPause = 200 * time.Millisecond
+	startTries   = 5
+	startPause   = 200 * time.Millisecond
+	leastConnect = time.Second
 )
 
 // drainTimeout bounds the last flushes of a stop. Each flush has a timeout of its own, so only a
@@ -104,31 +106,34 @@ func authenticated(cfg config.Config) bool {
 
 // start waits for the database, migrates and constructs the rooms.
 func (b builder) start(ctx context.Context) error {
-	err := retry(ctx, b.log, "preparing the database failed; it will be retried", func() error {
-		if err := b.pool.Wait(ctx, b.cfg.Database.StartTimeout, b.log); err != nil {
+	err := b.retry(ctx, "preparing the database failed; it will be retried", func() error {
+		if err := b.pool.Wait(ctx, time.Until(b.startUntil), b.log); err != nil {
 			return err
 		}
 		b.server.SetPhase(httpapi.Migrating)
-		return prepareSchema(ctx, b.cfg.Database, b.log)
+		return prepareSchema(ctx, b.cfg.Database, max(time.Until(b.startUntil), leastConnect), b.log)
 	})
 	if err != nil {
 		return err
 	}
 	b.server.SetPhase(httpapi.Starting)
-	if err := advanceIDs(ctx, b.pool, b.log); err != nil {
+	err = b.retry(ctx, "advancing the ids failed; it will be retried", func() error {
+		return advanceIDs(ctx, b.pool, b.log)
+	})
+	if err != nil {
 		return err
 	}
 	return b.build(ctx)
 }
 
 // retry calls a step of the start again if a connection breaks. The database may go away at any instant.
-func retry(ctx context.Context, log *zap.Logger, failed string, step func() error) error {
+func (b builder) retry(ctx context.Context, failed string, step func() error) error {
 	for tries := 1; ; tries++ {
 		err := step()
-		if !postgres.Retryable(err) || tries == startTries || ctx.Err() != nil {
+		if !postgres.Retryable(err) || tries == startTries || ctx.Err() != nil || time.Until(b.startUntil) <= startPause {
 			return err
 		}
-		log.Info(failed, zap.Error(err))
+		b.log.Info(failed, zap.Error(err))
 		select {
 		case <-ctx.Done():
 		case <-time.After(startPause):
@@ -221,8 +226,8 @@ func (p *parts) drain(ctx context.Context) error {
 }
 
 // prepareSchema migrates, or only checks the schema if database.migrate_on_start is off.
-func prepareSchema(ctx context.Context, cfg postgres.Config, log *zap.Logger) error {
-	m := migrate.New(migrate.Config{URL: cfg.DirectURL().Reveal(), LockTimeout: cfg.MigrateLockTimeout}, log)
+func prepareSchema(ctx context.Context, cfg postgres.Config, connectTimeout time.Duration, log *zap.Logger) error {
+	m := migrate.New(migrate.Config{URL: cfg.DirectURL().Reveal(), ConnectTimeout: connectTimeout, LockTimeout: cfg.MigrateLockTimeout}, log)
 	if cfg.MigrateOnStart {
 		return m.Up(ctx)
 	}
@@ -234,11 +239,9 @@ func prepareSchema(ctx context.Context, cfg postgres.Config, log *zap.Logger) er
 
 // advanceIDs ensures that no id is assigned twice.
 func advanceIDs(ctx context.Context, pool *postgres.Pool, log *zap.Logger) error {
-	return retry(ctx, log, "advancing the ids failed; it will be retried", func() error {
-		bounded, cancel := pool.Bounded(ctx)
-		defer cancel()
-		return inbox.AdvanceIDs(bounded, pool, log)
-	})
+	ctx, cancel := pool.Bounded(ctx)
+	defer cancel()
+	return inbox.AdvanceIDs(ctx, pool, log)
 }
 
 // ended drops an error that the end of ctx caused.

@@ -89,6 +89,8 @@ type builder struct {
 	counts *history.Recorder
 	// changes say when the figures of the dashboard may have changed.
 	changes *source.Changes
+	// startUntil is the end of database.start_timeout.
+	startUntil time.Time
 	// addr is where the server listens.
 	addr net.Addr
 }
@@ -108,7 +110,7 @@ func warn(cfg *config.Config, log *zap.Logger) {
 func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, reg *prometheus.Registry, log *zap.Logger) builder {
 	return builder{
 		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay},
-		cfg:   cfg, pool: pool, bus: &events.Bus{}, reg: reg, log: log,
+		cfg:   cfg, pool: pool, bus: &events.Bus{}, reg: reg, log: log, startUntil: time.Now().Add(cfg.Database.StartTimeout),
 	}
 }
 
@@ -188,7 +190,7 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 		return nil, nil
 	}
 	revocations := token.NewWatcher(b.pool, b.log)
-	if err := retry(ctx, b.log, "reading the revoked tokens failed; it will be retried", func() error { return revocations.Load(ctx) }); err != nil {
+	if err := b.retry(ctx, "reading the revoked tokens failed; it will be retried", func() error { return revocations.Load(ctx) }); err != nil {
 		return nil, err
 	}
 	b.bus.Subscribe(revocations)
@@ -200,7 +202,7 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error) {
 	switches := maintenance.NewWatcher(b.pool, b.log)
 	switches.OnChange = b.hub.MaintenanceChanged
-	err := retry(ctx, b.log, "reading the switches for maintenance failed; it will be retried", func() error { return switches.Load(ctx) })
+	err := b.retry(ctx, "reading the switches for maintenance failed; it will be retried", func() error { return switches.Load(ctx) })
 	if err != nil {
 		return nil, err
 	}

@@ -163,9 +163,10 @@ func ConnectionLost(err error) bool {
 
 // Retryable reports whether the same statements may succeed if they are sent again: the
 // connection failed or was lost, or the database aborted the transaction because of a
-// conflict. A canceled context is not retryable.
+// conflict. A canceled context and a Problem are not retryable.
 func Retryable(err error) bool {
-	if errors.Is(err, context.Canceled) {
+	var problem *Problem
+	if errors.Is(err, context.Canceled) || errors.As(err, &problem) {
 		return false
 	}
 	state := SQLState(err)

@@ -25,6 +25,9 @@ const (
 type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
+	// closing ends with Close, by close.
+	closing context.Context
+	close   context.CancelFunc
 	*losses
 	repertoire repertoire
 
@@ -56,6 +59,7 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 		return nil, fmt.Errorf("reading database.url: %w", InvalidURL(err))
 	}
 	p := &Pool{requestTimeout: cfg.RequestTimeout, losses: shared}
+	p.closing, p.close = context.WithCancel(context.Background())
 	pc.MaxConns = cfg.PoolSize
 	pc.MinConns = min(warm, cfg.PoolSize)
 	if pc.ConnConfig.RuntimeParams["application_name"] == "" {
@@ -85,6 +89,12 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 		return nil, fmt.Errorf("opening the pool: %w", err)
 	}
 	return p, nil
+}
+
+// Close closes all connections. It blocks until those in use are released, and not for a database that never answered.
+func (p *Pool) Close() {
+	p.close()
+	p.Pool.Close()
 }
 
 // test pings a connection that was idle, or is older than a doubt. If it does not answer, all connections are retired

@@ -123,7 +123,7 @@ func backendPID(ctx context.Context, conn *pgx.Conn, first string) (uint32, erro
 }
 
 // detectPooler finds out, once, how the connections of the pool reach Postgres. It
-// adapts config to a pooler in transaction mode. It blocks for at most detectTimeout.
+// adapts config to a pooler in transaction mode. It blocks for at most detectTimeout, or until Close.
 // Other connections that start meanwhile wait for it.
 func (p *Pool) detectPooler(ctx context.Context, config *pgx.ConnConfig) error {
 	p.detectMu.Lock()
@@ -131,6 +131,7 @@ func (p *Pool) detectPooler(ctx context.Context, config *pgx.ConnConfig) error {
 	if !p.detected {
 		ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 		defer cancel()
+		defer context.AfterFunc(p.closing, cancel)()
 		conn, err := pgx.ConnectConfig(ctx, config)
 		if err != nil {
 			return err

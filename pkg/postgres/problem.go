@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -70,6 +71,50 @@ func ConnectProblem(cc *pgx.ConnConfig, key string, err error) *Problem {
 	}
 	return &Problem{text: text, cause: err, passes: passes}
 }
+
+// DirectKeys are the keys with the URL of Config.DirectURL, for an error.
+const DirectKeys = "database.url (database.listen_url when it is set)"
+
+// connectTimeout bounds Connect if the URL has no connect_timeout.
+const connectTimeout = 10 * time.Second
+
+// Connect opens a connection. It blocks for at most connect_timeout of the URL for each address, or for ten seconds
+// in all. Its error says what to change, and has no password. key is the setting with the URL.
+func Connect(ctx context.Context, cc *pgx.ConnConfig, key string) (*pgx.Conn, error) {
+	bounded := ctx
+	if cc.ConnectTimeout == 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+	}
+	conn, err := pgx.ConnectConfig(bounded, cc)
+	if err != nil {
+		return nil, unreachable(ctx, cc, key, err)
+	}
+	return conn, nil
+}
+
+// unreachable explains why Connect failed. The error of pgx names the user and the database, and never the password.
+func unreachable(ctx context.Context, cc *pgx.ConnConfig, key string, err error) error {
+	where := net.JoinHostPort(cc.Host, strconv.Itoa(int(cc.Port)))
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return fmt.Errorf("connecting to the database at %s: %w", where, ctx.Err())
+	}
+	if problem := ConnectProblem(cc, key, err); problem != nil {
+		return problem
+	}
+	if SQLState(err) != "" {
+		return fmt.Errorf("the database at %s takes no connections now: %w; try again", where, err)
+	}
+	return fmt.Errorf("the database at %s cannot be reached: %w; start it, or correct %s", where, oneLine{err}, key)
+}
+
+// oneLine is an error whose text has no line breaks. Those of pgx have a line for each address.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
+
+func (e oneLine) Unwrap() error { return e.error }
 
 // querier is a connection or a pool.
 type querier interface {

@@ -13,15 +13,15 @@ import (
 func OpenSession(ctx context.Context, url, application string) (*pgx.Conn, error) {
 	cfg, err := ParseURL(url)
 	if err != nil {
-		return nil, fmt.Errorf("reading the URL of the database: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", DirectKeys, err)
 	}
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = application
 	}
 	cfg.OnNotice = noteUnconfirmed
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := Connect(ctx, cfg, DirectKeys)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the database: %w", err)
+		return nil, err
 	}
 	err = ConfigureSession(ctx, conn)
 	if err == nil {

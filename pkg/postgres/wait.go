@@ -18,10 +18,11 @@ var waitBackoff = backoff.Policy{Initial: 100 * time.Millisecond, Max: 2 * time.
 
 // Wait blocks until the database answers, and then returns nil. It returns an error
 // when timeout has passed, when ctx ends, or at once if waiting cannot help, as with a
-// wrong password. It logs each attempt that fails.
+// wrong password. That error is not Retryable. It logs each attempt that fails.
 func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger) error {
 	deadline, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	timeout = timeout.Round(time.Millisecond) // for the texts
 	where := fmt.Sprintf("%s:%d", p.Config().ConnConfig.Host, p.Config().ConnConfig.Port)
 	started := time.Now()
 	var last *Problem
@@ -55,8 +56,8 @@ func (p *Pool) Wait(ctx context.Context, timeout time.Duration, log *zap.Logger)
 		case deadline.Err() != nil && last != nil:
 			return fmt.Errorf("after %s (database.start_timeout): %w", timeout, last)
 		case deadline.Err() != nil:
-			return fmt.Errorf("the database at %s did not answer within %s (database.start_timeout): "+
-				"start it, or correct database.url: %w", where, timeout, err)
+			return &Problem{cause: err, text: fmt.Sprintf("the database at %s did not answer within %s (database.start_timeout): "+
+				"start it, or correct database.url: %v", where, timeout, err)}
 		}
 		log.Info("waiting for the database", zap.String("address", where), zap.Error(err),
 			zap.Duration("waited", time.Since(started).Round(time.Millisecond)), zap.Duration("giving_up_after", timeout))

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
 const (
@@ -23,10 +24,14 @@ type connections []*pgx.Conn
 
 // connect opens n connections.
 func connect(ctx context.Context, url string, n int) (all connections, err error) {
+	config, err := postgres.ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading database.url: %w", err)
+	}
 	for i := range n {
-		conn, err := pgx.Connect(ctx, url)
+		conn, err := postgres.Connect(ctx, config, "database.url")
 		if err != nil {
-			err = fmt.Errorf("connecting to the database, connection %d of %d: %w", i+1, n, err)
+			err = fmt.Errorf("connection %d of %d to the database: %w", i+1, n, err)
 			return nil, errors.Join(err, all.close())
 		}
 		all = append(all, conn)

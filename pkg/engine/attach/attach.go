@@ -102,13 +102,13 @@ type Client struct{ conn *pgx.Conn }
 func Open(ctx context.Context, url string) (*Client, error) {
 	config, err := postgres.ParseURL(url)
 	if err != nil {
-		return nil, fmt.Errorf("reading the URL of the database: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", postgres.DirectKeys, err)
 	}
 	config.RuntimeParams["client_encoding"] = "UTF8"             // a database may set another default
 	config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe // prepared statements do not survive every pooler
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := postgres.Connect(ctx, config, postgres.DirectKeys)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the database: %w", err)
+		return nil, err
 	}
 	return &Client{conn: conn}, nil
 }

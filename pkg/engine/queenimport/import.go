@@ -59,9 +59,13 @@ type Client struct {
 // Open connects to the source and to the target. sealer has the keys of this server; it may have none. Errors
 // do not contain passwords.
 func Open(ctx context.Context, from, to string, sealer *seal.Sealer) (*Client, error) {
-	source, err := pgx.Connect(ctx, from)
+	config, err := pgx.ParseConfig(from)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the source: %w", postgres.InvalidURL(err))
+		return nil, fmt.Errorf("reading --from: %w", postgres.InvalidURL(err))
+	}
+	source, err := postgres.Connect(ctx, config, "--from")
+	if err != nil {
+		return nil, err
 	}
 	var exists bool
 	err = source.QueryRow(ctx, `SELECT to_regclass('queen.messages') IS NOT NULL`).Scan(&exists)

@@ -143,7 +143,7 @@ func checkPooler(ctx context.Context, e *exam) outcome {
 		return failed(err)
 	}
 	config.RuntimeParams["application_name"] = application
-	conn, err := pgx.ConnectConfig(ctx, config)
+	conn, err := postgres.Connect(ctx, config, "database.url")
 	if err != nil {
 		return failed(err)
 	}

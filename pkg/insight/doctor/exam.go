@@ -96,14 +96,14 @@ func (e *exam) read(ctx context.Context) {
 func (e *exam) connect(ctx context.Context) error {
 	config, err := postgres.ParseURL(e.URL.Reveal())
 	if err != nil {
-		return fmt.Errorf("reading the URL of the database: %w", err)
+		return fmt.Errorf("reading %s: %w", postgres.DirectKeys, err)
 	}
 	e.target = fmt.Sprintf("database %q at %s as role %q", config.Database, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), config.User)
 	config.RuntimeParams["application_name"] = application
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing stays behind in a shared session
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	e.session, err = pgx.ConnectConfig(ctx, config)
+	e.session, err = postgres.Connect(ctx, config, postgres.DirectKeys)
 	return err
 }
 

@@ -1,16 +1,9 @@
 package migrate
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-
-	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
 // DirtyError says that a migration failed and needs a repair.
@@ -143,25 +136,4 @@ func (e *LockedError) Error() string {
 		text += fmt.Sprintf("; if it hangs, end it with \"SELECT pg_terminate_backend(%d)\": its migration is rolled back", e.Holder.PID)
 	}
 	return text
-}
-
-// unreachable explains a connection that failed. The error of pgx names the user
-// and the database, and never the password.
-func unreachable(ctx context.Context, cc *pgx.ConnConfig, err error) error {
-	where := net.JoinHostPort(cc.Host, strconv.Itoa(int(cc.Port)))
-	if problem := postgres.ConnectProblem(cc, "database.url (database.listen_url when it is set)", err); problem != nil && ctx.Err() == nil {
-		return problem
-	}
-	switch state := postgres.SQLState(err); {
-	case ctx.Err() != nil:
-		return fmt.Errorf("connecting to the database at %s: %w", where, ctx.Err())
-	case strings.HasPrefix(state, "28"), strings.HasPrefix(state, "3D"), strings.HasPrefix(state, "42"):
-		return fmt.Errorf("the database at %s refuses this user, password or database name: %w; "+
-			"correct database.url (database.listen_url when it is set)", where, err)
-	case state != "":
-		return fmt.Errorf("the database at %s takes no connections now: %w; try again", where, err)
-	default:
-		return fmt.Errorf("the database at %s cannot be reached: %w; "+
-			"start it, or correct database.url (database.listen_url when it is set)", where, err)
-	}
 }

@@ -20,6 +20,8 @@ type Config struct {
 	// URL is a DSN of Postgres without a pooler, because the lock belongs to the
 	// session.
 	URL string
+	// ConnectTimeout bounds the attempt to connect. Zero means that of postgres.Connect.
+	ConnectTimeout time.Duration
 	// LockTimeout bounds the wait for another instance that is migrating, and the
 	// tries of a migration whose table is in use. Zero means one minute.
 	LockTimeout time.Duration

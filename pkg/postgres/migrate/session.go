@@ -20,7 +20,6 @@ const (
 	// locks belong to one database, so two databases do not meet.
 	lockKey int64 = 0x62656c66727901
 
-	connectTimeout = 10 * time.Second
 	// cleanupTimeout bounds the clean-up after ctx has ended.
 	cleanupTimeout = 5 * time.Second
 
@@ -81,17 +80,25 @@ func (s *session) runPatiently(ctx context.Context, text string) error {
 	}
 }
 
-// connect opens the session, within connectTimeout at most.
+// open connects, within Config.ConnectTimeout.
+func (m *Migrator) open(ctx context.Context, cc *pgx.ConnConfig) (*pgx.Conn, error) {
+	if m.cfg.ConnectTimeout > 0 {
+		cc.ConnectTimeout = 0 // that of the URL is for each address
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, m.cfg.ConnectTimeout)
+		defer cancel()
+	}
+	return postgres.Connect(ctx, cc, postgres.DirectKeys)
+}
+
+// connect opens the session.
 func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	if m.cfg.URL == "" {
 		return nil, errors.New("no database is configured: set database.url, for example postgres://user:password@host:5432/name")
 	}
 	cc, err := postgres.ParseURL(m.cfg.URL)
 	if err != nil {
-		return nil, fmt.Errorf("reading database.url (or database.listen_url): %w", err)
-	}
-	if cc.ConnectTimeout == 0 {
-		cc.ConnectTimeout = connectTimeout
+		return nil, fmt.Errorf("reading %s: %w", postgres.DirectKeys, err)
 	}
 	if cc.RuntimeParams["application_name"] == "" {
 		cc.RuntimeParams["application_name"] = "belfry migrate"
@@ -102,9 +109,9 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 	cc.BuildContextWatcherHandler = func(pc *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: pc, DeadlineDelay: cleanupTimeout}
 	}
-	conn, err := pgx.ConnectConfig(ctx, cc)
+	conn, err := m.open(ctx, cc)
 	if err != nil {
-		return nil, unreachable(ctx, cc, err)
+		return nil, err
 	}
 	if err := postgres.CheckVersion(conn); err != nil {
 		_ = conn.Close(ctx) // nothing was done over it
