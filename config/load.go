@@ -41,6 +41,16 @@ func (e *Error) Error() string {
 // Unwrap returns the problems.
 func (e *Error) Unwrap() []error { return e.Problems }
 
+// Refuse returns an *Error with the problems that err joins, or nil for nil.
+func Refuse(err error) error {
+	var l loader
+	l.fail(err)
+	if len(l.problems) == 0 {
+		return nil
+	}
+	return &Error{Problems: l.problems}
+}
+
 // entry is the text of a value and its source.
 type entry struct {
 	text   string

@@ -79,7 +79,7 @@ func TestConfigPrintsFlagsOverFile(t *testing.T) {
 
 func TestConfigCheckIsSilentOrFails(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := belfry(t, "config", "--check", "--config", configFile(t, config.Reference()))
+	code, stdout, stderr := belfry(t, "config", "--check", "--database-url", "postgres://u@h/d", "--config", configFile(t, config.Reference()))
 	require.Zero(t, code, stderr)
 	require.Empty(t, stdout+stderr)
 

@@ -29,8 +29,8 @@ does not stop it: lines are dropped and counted (belfry_log_dropped_total).`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return withServerLogger(cmd, func(ctx context.Context, cfg config.Config, log *zap.Logger) error {
-				if cfg.Database.URL == "" {
-					return errNoDatabase
+				if err := checkServe(ctx, cfg); err != nil {
+					return err
 				}
 				if ignored := cfg.Ignored(); len(ignored) > 0 {
 					log.Info("variables of Queen MQ are set that have no effect here", zap.Strings("variables", ignored))
@@ -44,4 +44,12 @@ does not stop it: lines are dropped and counted (belfry_log_dropped_total).`,
 			})
 		},
 	}
+}
+
+// checkServe returns why `belfry serve` refuses a configuration before it connects to the database.
+func checkServe(ctx context.Context, cfg config.Config) error {
+	if cfg.Database.URL == "" {
+		return errNoDatabase
+	}
+	return app.Check(ctx, cfg)
 }

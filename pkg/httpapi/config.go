@@ -1,11 +1,14 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
@@ -85,8 +88,8 @@ func (c Config) Validate() error {
 	errs = append(errs, checkHosts(c.AllowedHosts)...)
 	errs = append(errs, checkAddr("http.addr", c.Addr), c.checkTLS())
 	if c.InternalAddr != "" {
-		errs = append(errs, checkHosts(c.AllowedHosts)...)
-		errs = append(errs, checkAddr("http.internal_addr", c.InternalAddr))
+		errs = append(errs, checkAddr("http.internal_addr", c.InternalAddr),
+			setting.Check(!meet(c.Addr, c.InternalAddr), "http.internal_addr is %q: it needs another port than http.addr, which is %q", c.InternalAddr, c.Addr))
 	}
 	if c.MaxBodyBytes < 1024 {
 		errs = append(errs, fmt.Errorf("http.max_body_bytes is %d: it must be at least 1024", c.MaxBodyBytes))
@@ -124,8 +127,42 @@ func (c Config) inflightBytes() int64 {
 	return max(c.MaxInflightBytes, 2*c.MaxBodyBytes*inflight.BodyCopies, 2*c.MaxResponseBytes*inflight.AnswerCopies)
 }
 
-// checkAddr refuses an address that Listen would refuse. Listen runs only after the
-// migrations of the database.
+// Check returns an error that names what this machine lacks: the files of TLS, or an address to listen on. The ports may
+// be in use. Unlike Validate, it reads files and asks for names.
+func (c Config) Check(ctx context.Context) error {
+	errs := []error{checkHost(ctx, "http.addr", c.Addr)}
+	if c.InternalAddr != "" {
+		errs = append(errs, checkHost(ctx, "http.internal_addr", c.InternalAddr))
+	}
+	if c.HasTLS() {
+		_, err := c.openCertificate(zap.NewNop())
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// checkHost listens for a moment on any port of the host of an address.
+func checkHost(ctx context.Context, key, addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil //nolint:nilerr // Validate has refused it
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return fmt.Errorf("%s is %q, and this machine cannot listen there: %w", key, addr, err)
+	}
+	return ln.Close()
+}
+
+// meet reports whether a machine cannot listen on both addresses.
+func meet(a, b string) bool {
+	hostA, portA, _ := net.SplitHostPort(a) // checkAddr returns the errors
+	hostB, portB, _ := net.SplitHostPort(b)
+	all := func(host string) bool { ip := net.ParseIP(host); return host == "" || ip != nil && ip.IsUnspecified() }
+	return portA == portB && portA != "0" && portA != "" && (hostA == hostB || all(hostA) || all(hostB))
+}
+
+// checkAddr refuses an address that has not the form of one.
 func checkAddr(key, addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {

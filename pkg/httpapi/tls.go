@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/certificate"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
@@ -22,7 +23,7 @@ const (
 // HasTLS reports whether http.addr serves HTTPS.
 func (c Config) HasTLS() bool { return c.TLSCertFile != "" }
 
-// checkTLS does not read the files: see Server.Listen.
+// checkTLS does not read the files: see Config.Check.
 func (c Config) checkTLS() error {
 	var errs []error
 	switch {
@@ -51,15 +52,18 @@ func roleNamed(name string) (identity.Role, bool) {
 	return identity.NoRole, false
 }
 
+func (c Config) openCertificate(log *zap.Logger) (*certificate.Source, error) {
+	return certificate.Open(certificate.Files{
+		Cert: c.TLSCertFile, Key: c.TLSKeyFile, ClientCA: c.TLSClientCAFile, ClientOptional: c.TLSClientAuth == clientOptional,
+	}, time.Now, log)
+}
+
 // openTLS reads the files of the certificate, if there are any.
 func (s *Server) openTLS() error {
 	if !s.cfg.HasTLS() {
 		return nil
 	}
-	source, err := certificate.Open(certificate.Files{
-		Cert: s.cfg.TLSCertFile, Key: s.cfg.TLSKeyFile, ClientCA: s.cfg.TLSClientCAFile,
-		ClientOptional: s.cfg.TLSClientAuth == clientOptional,
-	}, time.Now, s.start.Log)
+	source, err := s.cfg.openCertificate(s.start.Log)
 	if err != nil {
 		return err
 	}
