@@ -1,13 +1,19 @@
 package main
 
 import (
+	"context"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/config/setting"
+	"github.com/belfry-mq/belfry/pkg/app"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -54,9 +60,9 @@ func TestAStartThatPostgresRefusesSaysWhatToDo(t *testing.T) {
 		passes    bool // the server waits, because this may pass
 	}{
 		{"no right to create the schema", as("plain", "fresh"), []string{"plain", "GRANT CREATE ON DATABASE fresh TO plain"}, false},
-		{"the schema belongs to another role", as("plain", "other"), []string{"plain", "belongs to the role postgres"}, false},
-		{"the tables belong to another role", as("plain", "full"), []string{"plain", "belongs to the role postgres"}, false},
-		{"some rights", as("part", "full"), []string{"part", "belongs to the role postgres"}, false},
+		{"the schema belongs to another role", as("plain", "other"), []string{"plain", "belongs to the role postgres", "GRANT USAGE, CREATE ON SCHEMA belfry TO plain"}, false},
+		{"the tables belong to another role", as("plain", "full"), []string{"plain", "belongs to the role postgres", "GRANT USAGE ON SCHEMA belfry TO plain"}, false},
+		{"some rights", as("part", "full"), []string{"part", "belongs to the role postgres", "GRANT SELECT, INSERT, UPDATE, DELETE ON belfry.audit, "}, false},
 		{"a role that only reads", as("reader", "fresh"), []string{"default_transaction_read_only", "ALTER ROLE reader RESET"}, false},
 		{"a role that only reads an existing schema", as("reader", "full"), []string{"default_transaction_read_only", "ALTER ROLE reader RESET"}, false},
 		{"a role that only reads in this database", as("mixed", "fresh"), []string{"ALTER ROLE mixed IN DATABASE fresh RESET"}, false},
@@ -84,4 +90,37 @@ func TestAStartThatPostgresRefusesSaysWhatToDo(t *testing.T) {
 		}
 		require.NotContains(t, last, "SQLSTATE", c.name)
 	}
+}
+
+// The GRANT statements of a refused start are what the role lacks: after them it starts. A role with the rights of
+// belfry.role_grants('admin') starts too.
+func TestTheGrantsOfARefusedStartAreEnough(t *testing.T) {
+	cluster := pgtest.OwnCluster(t)
+	require.NoError(t, cluster.CreateDatabase(t.Context(), "full"))
+	code, _, stderr := belfry(t, "migrate", "up", "--database-url", cluster.URL("full"))
+	require.Zero(t, code, stderr)
+	admin, err := pgx.Connect(t.Context(), cluster.URL("full"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, admin.Close(t.Context())) }()
+	exec := func(statement string) {
+		_, err := admin.Exec(t.Context(), statement)
+		require.NoError(t, err, statement)
+	}
+	exec("CREATE ROLE granted LOGIN; CREATE ROLE member LOGIN; GRANT belfry_admin TO member")
+	start := func(role string) error {
+		u, err := url.Parse(cluster.URL("full"))
+		require.NoError(t, err)
+		u.User = url.User(role)
+		cfg := config.Default()
+		cfg.Database.URL, cfg.HTTP.Addr, cfg.HTTP.DrainDelay = setting.Secret(u.String()), "127.0.0.1:0", 0
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		return app.Run(ctx, cfg, zap.NewNop(), func(net.Addr) { stop() })
+	}
+	require.NoError(t, start("member"))
+	err = start("granted")
+	require.ErrorContains(t, err, "let it run GRANT USAGE ON SCHEMA belfry TO granted; ")
+	_, statements, _ := strings.Cut(err.Error(), "let it run ")
+	exec(statements)
+	require.NoError(t, start("granted"))
 }

@@ -94,7 +94,9 @@ func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(add
 	b.counts, b.changes, b.addr = counts, changes, ln.Addr()
 	defer b.close()
 	if err := b.start(ctx); err != nil {
-		err = postgres.Explain(context.WithoutCancel(ctx), pool, err)
+		asking, cancel := pool.Bounded(ctx)
+		err = postgres.Explain(asking, pool, err)
+		cancel()
 		return errors.Join(ended(ctx, err), server.Shutdown(context.WithoutCancel(ctx)), serving.Wait())
 	}
 	return b.run(ctx, serving.Wait, log, func() { ready(ln.Addr()) })
@@ -130,7 +132,12 @@ func (b builder) start(ctx context.Context) error {
 			return err
 		}
 		b.server.SetPhase(httpapi.Migrating)
-		return prepareSchema(ctx, b.cfg.Database, max(time.Until(b.startUntil), leastConnect), b.log)
+		if err := prepareSchema(ctx, b.cfg.Database, max(time.Until(b.startUntil), leastConnect), b.log); err != nil {
+			return err
+		}
+		bounded, cancel := b.pool.Bounded(ctx)
+		defer cancel()
+		return postgres.CheckRights(bounded, b.pool)
 	})
 	if err != nil {
 		return err

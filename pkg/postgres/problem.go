@@ -19,6 +19,7 @@ import (
 var (
 	sqlReadOnly   = sql.Query("postgres/read_only")
 	sqlStartFacts = sql.Query("postgres/start_facts")
+	sqlMissing    = sql.Query("postgres/missing_rights")
 )
 
 // oldestMajor is the oldest major version of Postgres that has what the schema needs.
@@ -32,6 +33,9 @@ type Problem struct {
 	// passes: waiting can help.
 	passes bool
 }
+
+// NewProblem returns a Problem with a text.
+func NewProblem(text string) *Problem { return &Problem{text: text} }
 
 func (p *Problem) Error() string { return p.text }
 
@@ -118,6 +122,7 @@ func (e oneLine) Unwrap() error { return e.error }
 
 // querier is a connection or a pool.
 type querier interface {
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }
 
@@ -136,16 +141,45 @@ func Explain(ctx context.Context, conn querier, err error) error {
 	if pg.Code == sqlstateReadOnly {
 		return f.readOnly(err)
 	}
+	missing, asked := MissingRights(ctx, conn)
+	if asked != nil {
+		return fmt.Errorf("%w (asking why failed: %w)", err, asked)
+	}
 	var text string
-	switch f.owner {
-	case "":
+	switch {
+	case len(missing) > 0:
+		text = f.grants(missing)
+	case f.owner == "":
 		text = fmt.Sprintf("the role %s may not create the schema belfry in the database %s: run GRANT CREATE ON DATABASE %[2]s TO %[1]s, or use the role that owns the database", f.role, f.database)
-	case f.role:
+	case f.owner == f.role:
 		text = fmt.Sprintf("the role %s lacks a right (%s): grant it, or use the role that owns the tables of the schema belfry", f.role, pg.Message)
 	default:
 		text = fmt.Sprintf("the role %s lacks a right (%s), and the schema belfry belongs to the role %s: use that role in database.url, or run GRANT %[3]s TO %[1]s", f.role, pg.Message, f.owner)
 	}
 	return &Problem{text: text, cause: err}
+}
+
+// CheckRights returns a Problem if the role of conn lacks a right on the schema that a server needs.
+func CheckRights(ctx context.Context, conn querier) error {
+	missing, err := MissingRights(ctx, conn)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	f, err := askFacts(ctx, conn)
+	if err != nil {
+		return err
+	}
+	return &Problem{text: f.grants(missing)}
+}
+
+// MissingRights returns what the role of conn lacks to serve with the schema, each as the middle of a GRANT, such as
+// "SELECT ON belfry.queue". Without a schema nothing is missing.
+func MissingRights(ctx context.Context, conn querier) ([]string, error) {
+	rows, err := conn.Query(ctx, sqlMissing)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
 // checkWritable returns a Problem if the sessions of conn can only read.
@@ -174,6 +208,16 @@ type facts struct {
 func askFacts(ctx context.Context, conn querier) (f facts, err error) {
 	err = conn.QueryRow(ctx, sqlStartFacts).Scan(&f.role, &f.database, &f.owner, &f.standby, &f.source)
 	return f, err
+}
+
+// grants says which GRANT the role needs.
+func (f *facts) grants(missing []string) string {
+	var statements []string
+	for _, right := range missing {
+		statements = append(statements, "GRANT "+right+" TO "+f.role)
+	}
+	return fmt.Sprintf("the role %s lacks rights on the schema belfry, which belongs to the role %s: use that role in database.url, or let it run %s",
+		f.role, f.owner, strings.Join(statements, "; "))
 }
 
 // readOnly returns the Problem of sessions that can only read. Only a standby may become writable by itself.

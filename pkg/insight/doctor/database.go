@@ -34,7 +34,6 @@ const (
 var (
 	sqlClock  = sql.Query("insight/doctor/clock")
 	sqlNotify = sql.Query("insight/doctor/notify")
-	sqlRights = sql.Query("insight/doctor/rights")
 	sqlClosed = sql.Query("insight/doctor/closed")
 )
 
@@ -92,7 +91,11 @@ func checkSchema(ctx context.Context, e *exam) outcome {
 }
 
 func checkRights(ctx context.Context, e *exam) outcome {
-	missing, err := collect(ctx, e, sqlRights, pgx.RowTo[string])
+	var missing []string
+	err := e.query(ctx, func(tx pgx.Tx) (err error) {
+		missing, err = postgres.MissingRights(ctx, tx)
+		return err
+	})
 	if err != nil {
 		return failed(err)
 	}

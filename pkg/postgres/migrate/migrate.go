@@ -192,6 +192,9 @@ func (m *Migrator) locked(ctx context.Context, s *session, work func(record) err
 // each. For several steps that library reads ahead in goroutines, and leaves them
 // running after a failure.
 func (m *Migrator) runSteps(ctx context.Context, s *session, v *versions, steps []Step, direction int) error {
+	if err := s.checkOwner(ctx); err != nil {
+		return err
+	}
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}

@@ -26,6 +26,11 @@ const (
 	// cleanRecord runs as the last statement of every migration.
 	cleanRecord = `UPDATE belfry.schema_migrations SET dirty = false, previous = NULL`
 
+	// foreignOwner is a role that owns a table of the schema and whose rights this role does not have.
+	foreignOwner = `
+SELECT quote_ident(current_user), quote_ident(pg_get_userbyid(relowner)) FROM pg_class
+ WHERE relnamespace = to_regnamespace('belfry') AND relkind IN ('r', 'p') AND NOT pg_has_role(relowner, 'USAGE') LIMIT 1`
+
 	hasSchema    = `SELECT to_regnamespace('belfry') IS NOT NULL`
 	createSchema = `CREATE SCHEMA IF NOT EXISTS belfry`
 	createRecord = `CREATE TABLE IF NOT EXISTS belfry.schema_migrations (
@@ -128,6 +133,20 @@ func (s *session) write(ctx context.Context, r record) error {
 		return postgres.Explain(ctx, s.conn, fmt.Errorf("recording version %d of the schema: %w", r.version, err))
 	}
 	return nil
+}
+
+// checkOwner returns a postgres.Problem if a table of the schema belongs to another role: only its owner may change it.
+func (s *session) checkOwner(ctx context.Context) error {
+	var role, owner string
+	err := s.conn.QueryRow(ctx, foreignOwner).Scan(&role, &owner)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for the owner of the schema: %w", err)
+	}
+	return postgres.NewProblem(fmt.Sprintf("the role %s may not migrate the schema belfry, whose tables belong to the role %s: migrate with that role, or run GRANT %[2]s TO %[1]s",
+		role, owner))
 }
 
 // prepare creates the schema and the record if they are missing. It looks for the
