@@ -10,6 +10,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
+	"github.com/belfry-mq/belfry/pkg/cli"
 	"github.com/belfry-mq/belfry/pkg/cli/bench"
 )
 
@@ -30,8 +31,12 @@ when a push is sent late.`,
   belfry bench end-to-end --rate 5000 --duration 1m --json result.json
   belfry bench all --repeat 3 --baseline --database-url postgres://belfry@localhost/belfry`,
 		ValidArgs: append(bench.Names(), bench.All),
-		PreRunE: func(_ *cobra.Command, args []string) error {
-			s.Scenarios = args
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			target, err := cli.TargetOf(cmd)
+			if err != nil {
+				return err
+			}
+			s.URL, s.Token, s.CAFile, s.Scenarios = target.Server, target.Token, target.CAFile, args
 			// --baseline and --hold-snapshot need the database URL. RunE reads it later, and bench.Run checks it.
 			check := s
 			check.Baseline, check.HoldSnapshot = false, false
@@ -54,10 +59,8 @@ when a push is sent late.`,
 }
 
 func addBenchFlags(cmd *cobra.Command, s *bench.Settings, reportPath *string) {
+	cli.AddServerFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&s.URL, "url", s.URL, "the server")
-	flags.StringVar(&s.Token, "token", "", "a token for the server, if it needs one")
-	flags.StringVar(&s.CAFile, "ca-file", "", "PEM file with the CA of an https server (default: the CAs of this machine)")
 	flags.IntVar(&s.Connections, "connections", 0, "requests at the same time, producers and consumers together")
 	flags.IntVar(&s.Producers, "producers", 0, "how many of the connections produce in scenarios that also consume, 0 for as many as each consumer group has")
 	flags.IntVar(&s.Batch, "batch", 0, "messages per push, and the most per pop")

@@ -26,9 +26,9 @@ func TestBenchRefusesWrongArguments(t *testing.T) {
 
 func TestBenchNeedsAServer(t *testing.T) {
 	t.Parallel()
-	code, stdout, stderr := belfry(t, "bench", "push", "--url", "http://127.0.0.1:1")
+	code, stdout, stderr := belfry(t, "bench", "push", "--server", "http://127.0.0.1:1")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "does --url lead to a server?")
+	require.Contains(t, stderr, "does --server lead to a server?")
 	require.Empty(t, stdout)
 
 	code, _, stderr = belfry(t, "bench", "push", "--json", filepath.Join(t.TempDir(), "no", "such", "folder"))

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/access/certificate"
+	"github.com/belfry-mq/belfry/pkg/cli"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 )
 
@@ -29,36 +30,45 @@ const maxReason = 4096
 // has neither a shell nor curl.
 func newHealthCmd() *cobra.Command {
 	var live bool
-	var url, caFile string
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask a server whether it is ready; exit 0 when it is",
 		Long: `Ask the server of this configuration whether it is ready: at http.internal_addr, or
 at http.addr if there is none. Its certificate is not verified, because the request has no
-secret. With --url, ask another server, whose certificate is verified: --url must have a
-name of it. With --ca-file, each certificate is verified.`,
+secret. A server or a context that a flag or a variable names is asked instead, and its
+certificate is verified. The current context is not used, because the health check of a
+container has none. With several servers, each must be ready. With --ca-file, each
+certificate is verified.`,
 		Example: `  belfry health
-  belfry health --url https://belfry.example.com:6632 --ca-file ca.crt`,
+  belfry health --server https://belfry.example.com:6632 --ca-file ca.crt
+  belfry health --context production`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			own := url == ""
-			if own {
-				cfg, err := loadConfig(cmd)
-				if err != nil {
-					return err
-				}
-				url = healthURL(cfg.HTTP)
-			}
 			path := "/readyz"
 			if live {
 				path = "/livez"
 			}
-			return askHealth(cmd.Context(), strings.TrimSuffix(url, "/")+path, caFile, own)
+			if !cli.NamesServer(cmd) {
+				cfg, err := loadConfig(cmd)
+				if err != nil {
+					return err
+				}
+				caFile, _ := cmd.Flags().GetString("ca-file") // AddServerFlags added it
+				return askHealth(cmd.Context(), healthURL(cfg.HTTP)+path, cli.Target{CAFile: caFile}, true)
+			}
+			target, err := cli.TargetOf(cmd)
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for url := range strings.SplitSeq(target.Server, ",") {
+				errs = append(errs, askHealth(cmd.Context(), strings.TrimSuffix(url, "/")+path, target, false))
+			}
+			return errors.Join(errs...)
 		},
 	}
+	cli.AddServerFlags(cmd)
 	cmd.Flags().BoolVar(&live, "live", false, "only ask whether the process answers (/livez), also while it starts, stops or has no database")
-	cmd.Flags().StringVar(&url, "url", "", "the server, https://name:port or http://name:port")
-	cmd.Flags().StringVar(&caFile, "ca-file", "", "PEM file with the CA of the server (default: the CAs of this machine)")
 	return cmd
 }
 
@@ -81,25 +91,28 @@ func apiURL(cfg httpapi.Config) string {
 
 // askHealth returns an error unless a probe answers 200. The error has the reason in the answer. own: it is the server of
 // this configuration, of whose certificate neither a name nor the CA is known.
-func askHealth(ctx context.Context, url, caFile string, own bool) error {
+func askHealth(ctx context.Context, url string, target cli.Target, own bool) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	config, err := certificate.Client(caFile)
+	config, err := certificate.Client(target.CAFile)
 	if err != nil {
 		return err
 	}
-	config.InsecureSkipVerify = own && caFile == "" //nolint:gosec // the request has no secret, and only the status is read
+	config.InsecureSkipVerify = own && target.CAFile == "" //nolint:gosec // the request has no secret, and only the status is read
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", url, err)
 	}
+	if target.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+target.Token)
+	}
 	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		var unverified *tls.CertificateVerificationError
 		if errors.As(err, &unverified) {
-			return fmt.Errorf("asking %s: %w; use --ca-file, and --url with a name of the certificate, or set http.internal_addr", url, err)
+			return fmt.Errorf("asking %s: %w; use --ca-file, and --server with a name of the certificate, or set http.internal_addr", url, err)
 		}
 		return fmt.Errorf("asking %s: %w; is the server running?", url, err)
 	}

@@ -7,7 +7,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,12 +66,12 @@ func TestHealthVerifiesTheCertificate(t *testing.T) {
 	t.Cleanup(server.Close)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	trusted := testcert.Write(t, t.TempDir(), "ca.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
-	code, _, stderr := belfry(t, "health", "--url", server.URL, "--ca-file", trusted)
+	code, _, stderr := belfry(t, "health", "--server", server.URL, "--ca-file", trusted)
 	require.Zero(t, code, stderr)
-	code, _, stderr = belfry(t, "health", "--url", server.URL)
+	code, _, stderr = belfry(t, "health", "--server", server.URL)
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "--ca-file")
-	code, _, stderr = belfry(t, "health", "--url", strings.Replace(server.URL, "127.0.0.1", "localhost", 1), "--ca-file", trusted)
+	code, _, stderr = belfry(t, "health", "--server", strings.Replace(server.URL, "127.0.0.1", "localhost", 1), "--ca-file", trusted)
 	require.Equal(t, 1, code, "the certificate has another name")
 	require.Contains(t, stderr, "a name of the certificate")
 }
@@ -95,7 +97,43 @@ func TestHealthAsksItsOwnServerWithTLS(t *testing.T) {
 	}
 	code, _, stderr := belfry(t, "health", "--live")
 	require.Zero(t, code, stderr)
-	code, _, stderr = belfry(t, "health", "--url", server.URL)
+	code, _, stderr = belfry(t, "health", "--server", server.URL)
 	require.Equal(t, 1, code, "a server that is named is verified")
 	require.Contains(t, stderr, "--ca-file")
+}
+
+// health and bench ask the server of a context, with its token and its CA, as the other commands do. A token is sent to no
+// other server.
+func TestHealthAndBenchUseContexts(t *testing.T) {
+	var tokens atomic.Value
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tokens.Store(r.Header.Get("Authorization"))
+		if r.URL.Path != "/readyz" {
+			http.Error(w, `{"error":"no queue here"}`, http.StatusTeapot)
+		}
+	}))
+	t.Cleanup(server.Close)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	trusted := testcert.Write(t, t.TempDir(), "ca.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	t.Setenv("BELFRY_CONTEXTS", filepath.Join(t.TempDir(), "contexts.yaml"))
+	code, _, stderr := belfry(t, "context", "add", "here", "--server", server.URL, "--token", "of-here", "--ca-file", trusted)
+	require.Zero(t, code, stderr)
+	for _, line := range []string{"health --context here", "bench push --context here", "bench push"} { // it is the current context
+		tokens.Store("")
+		_, _, stderr := belfry(t, strings.Fields(line)...)
+		require.Equal(t, "Bearer of-here", tokens.Load(), "%s: %s", line, stderr)
+	}
+	code, _, stderr = belfry(t, "health", "--context", "here")
+	require.Zero(t, code, stderr)
+	code, _, stderr = belfry(t, "health", "--server", server.URL+",https://127.0.0.1:1", "--ca-file", trusted)
+	require.Equal(t, 1, code, "each server must be ready")
+	require.Contains(t, stderr, "asking https://127.0.0.1:1/readyz")
+	code, _, stderr = belfry(t, "health", "--http-addr", "127.0.0.1:1")
+	require.Equal(t, 1, code, "the own server, not that of the current context")
+	require.Contains(t, stderr, "asking http://127.0.0.1:1/readyz")
+	for _, command := range []string{"health", "bench push"} {
+		code, _, stderr = belfry(t, strings.Fields(command+" --context nosuch")...)
+		require.Equal(t, 2, code, stderr)
+		require.Contains(t, stderr, `there is no context "nosuch"`)
+	}
 }

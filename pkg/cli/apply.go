@@ -51,7 +51,7 @@ A group is made by its first pop. So the file can only pause or resume a group t
 			return s.apply(wanted, prune)
 		},
 	}
-	addServerFlags(cmd)
+	AddServerFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&file, "file", "f", "", "YAML file; - is standard input")
 	f.BoolVar(&prune, "prune", false, "delete the queues that the file does not name")

@@ -37,12 +37,55 @@ const (
 
 // addFlags adds the flags that most commands have.
 func addFlags(cmd *cobra.Command) {
-	addServerFlags(cmd)
+	AddServerFlags(cmd)
 	addOutputFlags(cmd)
 }
 
-// addServerFlags adds the flags that choose a server.
-func addServerFlags(cmd *cobra.Command) {
+// Target is the server of a command, and what it needs to speak to it.
+type Target struct {
+	// Server has URLs with commas.
+	Server string
+	// Token is empty for none. It is for Server only.
+	Token string
+	// CAFile is a PEM file, or empty for the CAs of this machine.
+	CAFile string
+}
+
+// text returns a flag of AddServerFlags, or else a variable.
+func text(cmd *cobra.Command, flag, variable string) string {
+	value, _ := cmd.Flags().GetString(flag) // AddServerFlags added it
+	return cmp.Or(value, os.Getenv(variable))
+}
+
+func serverNamed(cmd *cobra.Command) string { return text(cmd, "server", "BELFRY_SERVER") }
+
+func contextNamed(cmd *cobra.Command) string { return text(cmd, "context", "BELFRY_CONTEXT") }
+
+// NamesServer reports whether a flag or a variable names a server or a context.
+func NamesServer(cmd *cobra.Command) bool { return serverNamed(cmd) != "" || contextNamed(cmd) != "" }
+
+// TargetOf returns the server that the flags of AddServerFlags, the variables and the file of contexts choose.
+func TargetOf(cmd *cobra.Command) (Target, error) {
+	saved, err := contexts.Load()
+	if err != nil {
+		return Target{}, err
+	}
+	chosen, err := saved.Get(contextNamed(cmd))
+	if err != nil {
+		return Target{}, usageError(err.Error())
+	}
+	t := Target{
+		Server: cmp.Or(serverNamed(cmd), chosen.Server, defaultServer), Token: text(cmd, "token", "BELFRY_TOKEN"),
+		CAFile: cmp.Or(text(cmd, "ca-file", "BELFRY_CA_FILE"), chosen.CAFile),
+	}
+	if t.Token == "" && t.Server == cmp.Or(chosen.Server, t.Server) {
+		t.Token = chosen.Token // a token is for the server of its context only
+	}
+	return t, nil
+}
+
+// AddServerFlags adds the flags that choose a server.
+func AddServerFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.String("server", "", "URLs of the servers, with commas (env BELFRY_SERVER; else the context; else "+defaultServer+")")
 	flags.String("token", "", "token for the server (env BELFRY_TOKEN; else the context)")
@@ -80,10 +123,6 @@ func newSession(cmd *cobra.Command) (*session, error) { return openSession(cmd, 
 func newPatientSession(cmd *cobra.Command) (*session, error) { return openSession(cmd, patience) }
 
 func openSession(cmd *cobra.Command, retryFor time.Duration) (*session, error) {
-	text := func(flag string) string {
-		value, _ := cmd.Flags().GetString(flag) // addServerFlags added it
-		return value
-	}
 	is := func(flag string) bool {
 		value, err := cmd.Flags().GetBool(flag)
 		return err == nil && value
@@ -93,22 +132,13 @@ func openSession(cmd *cobra.Command, retryFor time.Duration) (*session, error) {
 		return nil, err
 	}
 	s := &session{cmd: cmd, Printer: out, yes: is("yes"), dryRun: is("dry-run")}
-	saved, err := contexts.Load()
+	target, err := TargetOf(cmd)
 	if err != nil {
 		return nil, err
 	}
-	named := cmp.Or(text("context"), os.Getenv("BELFRY_CONTEXT"))
-	chosen, err := saved.Get(named)
-	if err != nil {
-		return nil, usageError(err.Error())
-	}
-	s.server = cmp.Or(text("server"), os.Getenv("BELFRY_SERVER"), chosen.Server, defaultServer)
-	token := cmp.Or(text("token"), os.Getenv("BELFRY_TOKEN"))
-	if token == "" && s.server == cmp.Or(chosen.Server, s.server) {
-		token = chosen.Token // a token is for the server of its context only
-	}
+	s.server = target.Server
 	s.outages = outage.New(cmd.ErrOrStderr())
-	s.client, err = newClient(s.server, token, cmp.Or(text("ca-file"), os.Getenv("BELFRY_CA_FILE"), chosen.CAFile), retryFor, s.outages.Report)
+	s.client, err = newClient(s.server, target.Token, target.CAFile, retryFor, s.outages.Report)
 	return s, err
 }
 

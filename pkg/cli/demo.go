@@ -26,7 +26,7 @@ delete removes them.`,
 			return demo.Run(cmd.Context(), s.client, every, cmd.OutOrStdout())
 		},
 	}
-	addServerFlags(cmd)
+	AddServerFlags(cmd)
 	cmd.Flags().DurationVar(&every, "every", 200*time.Millisecond, "the time between two orders")
 	return cmd
 }

@@ -113,7 +113,7 @@ func newMetrics() *cobra.Command {
 			return nil
 		},
 	}
-	addServerFlags(cmd)
+	AddServerFlags(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "only lines with this text")
 	return cmd
 }
@@ -142,7 +142,7 @@ func newDeadLetterExport() *cobra.Command {
 			return s.exportDeadLetters(query)
 		},
 	}
-	addServerFlags(cmd)
+	AddServerFlags(cmd)
 	cmd.Flags().String("queue", "", "only of this queue")
 	deadLetterFilter(cmd.Flags())
 	return cmd

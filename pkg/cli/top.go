@@ -27,6 +27,6 @@ means that a group has at least live.dead_letters_threshold dead letters. PENDIN
 			return top.Run(cmd.Context(), s.client, s.server, in, out)
 		},
 	}
-	addServerFlags(cmd)
+	AddServerFlags(cmd)
 	return cmd
 }

@@ -181,7 +181,7 @@ func TestRunsAndMedian(t *testing.T) {
 func TestAnUnreachableServerIsAnError(t *testing.T) {
 	t.Parallel()
 	report, err := Run(t.Context(), brief("http://127.0.0.1:1", "push"))
-	require.ErrorContains(t, err, "does --url lead to a server?")
+	require.ErrorContains(t, err, "does --server lead to a server?")
 	require.Empty(t, report.Outcomes)
 }
 

@@ -74,7 +74,7 @@ func (s Settings) Validate() error {
 	}
 	at, err := url.Parse(s.URL)
 	check(err == nil && (at.Scheme == "http" || at.Scheme == "https") && at.Host != "",
-		"--url is %q: give it as http://host:port or https://name:port", s.URL)
+		"--server is %q: give it as http://host:port or https://name:port", s.URL)
 	for _, n := range []struct {
 		flag         string
 		value, least int

@@ -82,7 +82,7 @@ func (t *trial) run(ctx context.Context) (err error) {
 	// An interrupt does not stop the creation and the deletion of the queue.
 	lasting := context.WithoutCancel(ctx)
 	if err := t.Client.Configure(lasting, t.queue, map[string]int{"leaseTime": int(leaseTime.Seconds())}); err != nil {
-		return fmt.Errorf("making a queue (does --url lead to a server?): %w", err)
+		return fmt.Errorf("making a queue (does --server lead to a server?): %w", err)
 	}
 	if !t.Keep {
 		defer func() {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -72,4 +73,31 @@ func TestAStrangerWithTheLockStopsOnlyMigrations(t *testing.T) {
 	require.ErrorAs(t, m.Check(t.Context()), &dirty, "nobody is migrating")
 	exec(t, admin, "UPDATE belfry.schema_migrations SET version = 2, dirty = false, previous = NULL")
 	named(up())
+}
+
+// Only the owner of a table can change it: a role with every other right changes nothing, and is told of the GRANT.
+func TestARoleThatOwnsNoTableMigratesNothing(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DatabaseWithoutSchema(t)
+	admin, owners := connect(t, dsn), migrator(dsn, three())
+	require.NoError(t, owners.Up(t.Context()))
+	require.NoError(t, owners.Down(t.Context(), 1))
+	role := "helper_of_" + admin.Config().Database
+	exec(t, admin, "CREATE ROLE "+role+" LOGIN; GRANT ALL ON SCHEMA belfry TO "+role+"; GRANT ALL ON ALL TABLES IN SCHEMA belfry TO "+role)
+	t.Cleanup(func() { // roles belong to the whole cluster
+		conn, err := pgx.Connect(context.Background(), dsn)
+		require.NoError(t, err)
+		_, err = conn.Exec(context.Background(), "DROP OWNED BY "+role+"; DROP ROLE "+role)
+		require.NoError(t, err)
+		require.NoError(t, conn.Close(context.Background()))
+	})
+	m := migrator(strings.Replace(dsn, "postgres@", role+"@", 1), three())
+	for name, err := range map[string]error{"up": m.Up(t.Context()), "down": m.Down(t.Context(), 1)} {
+		var refused *postgres.Problem
+		require.ErrorAs(t, err, &refused, name)
+		require.ErrorContains(t, err, "GRANT postgres TO "+role)
+	}
+	requireAt(t, owners, 2)
+	exec(t, admin, "GRANT postgres TO "+role)
+	require.NoError(t, m.Up(t.Context()))
 }
