@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
@@ -42,24 +41,6 @@ const (
 // drainTimeout bounds the last flushes of a stop. Each flush has a timeout of its own, so only a
 // database that is down makes the drain take this long.
 const drainTimeout = 15 * time.Second
-
-// Check returns a *config.Error that lists what makes Run refuse a valid configuration before it talks to the database:
-// URLs that cannot be read, and files and addresses that this machine lacks.
-func Check(ctx context.Context, cfg config.Config) error {
-	problems := []error{cfg.HTTP.Check(ctx)}
-	for _, url := range []struct {
-		key  string
-		text setting.Secret
-	}{{"database.url", cfg.Database.URL}, {"database.listen_url", cfg.Database.ListenURL}} {
-		if url.text == "" {
-			continue
-		}
-		if _, err := postgres.ParseURL(url.text.Reveal()); err != nil {
-			problems = append(problems, fmt.Errorf("reading %s: %w", url.key, err))
-		}
-	}
-	return config.Refuse(errors.Join(problems...))
-}
 
 // Run serves until ctx ends, then stops in order and returns nil. It listens at once, and answers 503
 // until it calls ready with the address. An error means that the server could not start, or that a

@@ -1,14 +1,11 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"time"
-
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
@@ -125,33 +122,6 @@ func (c Config) Validate() error {
 // inflightBytes returns MaxInflightBytes, or the memory of one request of the largest size if that is more.
 func (c Config) inflightBytes() int64 {
 	return max(c.MaxInflightBytes, 2*c.MaxBodyBytes*inflight.BodyCopies, 2*c.MaxResponseBytes*inflight.AnswerCopies)
-}
-
-// Check returns an error that names what this machine lacks: the files of TLS, or an address to listen on. The ports may
-// be in use. Unlike Validate, it reads files and asks for names.
-func (c Config) Check(ctx context.Context) error {
-	errs := []error{checkHost(ctx, "http.addr", c.Addr)}
-	if c.InternalAddr != "" {
-		errs = append(errs, checkHost(ctx, "http.internal_addr", c.InternalAddr))
-	}
-	if c.HasTLS() {
-		_, err := c.openCertificate(zap.NewNop())
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// checkHost listens for a moment on any port of the host of an address.
-func checkHost(ctx context.Context, key, addr string) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil //nolint:nilerr // Validate has refused it
-	}
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		return fmt.Errorf("%s is %q, and this machine cannot listen there: %w", key, addr, err)
-	}
-	return ln.Close()
 }
 
 // meet reports whether a machine cannot listen on both addresses.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/certificate"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
@@ -23,7 +22,7 @@ const (
 // HasTLS reports whether http.addr serves HTTPS.
 func (c Config) HasTLS() bool { return c.TLSCertFile != "" }
 
-// checkTLS does not read the files: see Config.Check.
+// checkTLS does not read the files: see Server.Listen.
 func (c Config) checkTLS() error {
 	var errs []error
 	switch {
@@ -52,10 +51,9 @@ func roleNamed(name string) (identity.Role, bool) {
 	return identity.NoRole, false
 }
 
-func (c Config) openCertificate(log *zap.Logger) (*certificate.Source, error) {
-	return certificate.Open(certificate.Files{
-		Cert: c.TLSCertFile, Key: c.TLSKeyFile, ClientCA: c.TLSClientCAFile, ClientOptional: c.TLSClientAuth == clientOptional,
-	}, time.Now, log)
+// CertificateFiles returns the files of TLS. There are none without HasTLS.
+func (c Config) CertificateFiles() certificate.Files {
+	return certificate.Files{Cert: c.TLSCertFile, Key: c.TLSKeyFile, ClientCA: c.TLSClientCAFile, ClientOptional: c.TLSClientAuth == clientOptional}
 }
 
 // openTLS reads the files of the certificate, if there are any.
@@ -63,7 +61,7 @@ func (s *Server) openTLS() error {
 	if !s.cfg.HasTLS() {
 		return nil
 	}
-	source, err := s.cfg.openCertificate(s.start.Log)
+	source, err := certificate.Open(s.cfg.CertificateFiles(), time.Now, s.start.Log)
 	if err != nil {
 		return err
 	}
