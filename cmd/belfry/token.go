@@ -15,6 +15,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
+	"github.com/belfry-mq/belfry/pkg/cli"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -155,7 +156,7 @@ so that it is not in the history of the shell. The exit code is 1 if it is refus
 		Example: `  belfry token inspect < token.txt`,
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := tokenText(cmd.InOrStdin(), args)
+			text, err := tokenText(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -176,10 +177,12 @@ so that it is not in the history of the shell. The exit code is 1 if it is refus
 }
 
 // tokenText returns the token of the argument or of standard input.
-func tokenText(stdin io.Reader, args []string) (string, error) {
+func tokenText(cmd *cobra.Command, args []string) (string, error) {
 	if len(args) == 1 {
 		return token.FromHeader(args[0]), nil
 	}
+	stdin := cmd.InOrStdin()
+	cli.NoteInput(cmd, stdin)
 	read, err := io.ReadAll(io.LimitReader(stdin, maxTokenBytes))
 	if err != nil {
 		return "", fmt.Errorf("reading the token: %w", err)

@@ -34,7 +34,7 @@ is a text: one that has only digits is named in double quotes, as '"42"'.`,
   belfry token revoke < token.txt`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := tokenText(cmd.InOrStdin(), args)
+			text, err := tokenText(cmd, args)
 			if err != nil {
 				return err
 			}

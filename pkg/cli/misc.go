@@ -23,10 +23,15 @@ func (s *session) input(file string) ([]byte, error) {
 		return os.ReadFile(file)
 	}
 	in := s.cmd.InOrStdin()
-	if isTerminal(in) {
-		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "reading standard input until Ctrl-D")
-	}
+	NoteInput(s.cmd, in)
 	return interruptible(s.cmd.Context(), func() ([]byte, error) { return io.ReadAll(in) })
+}
+
+// NoteInput says that a command waits for what a person types.
+func NoteInput(cmd *cobra.Command, in io.Reader) {
+	if isTerminal(in) {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "reading standard input until Ctrl-D")
+	}
 }
 
 // interruptible calls read, and returns at once when ctx ends. Then read goes on until the process ends.

@@ -104,6 +104,7 @@ func (o *pushOptions) run(s *session, args []string) error {
 	case o.file == "" && isTerminal(in):
 		return usageError("name a JSON argument or --file, or send lines on standard input")
 	}
+	NoteInput(s.cmd, in)
 	return s.pushLines(in, build, o.batch)
 }
 
