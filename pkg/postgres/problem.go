@@ -113,7 +113,7 @@ func unreachable(ctx context.Context, cc *pgx.ConnConfig, key string, err error)
 	return fmt.Errorf("the database at %s cannot be reached: %w; start it, or correct %s", where, oneLine{err}, key)
 }
 
-// oneLine is an error whose text has no line breaks. Those of pgx have a line for each address.
+// oneLine is an error without line breaks in its text. pgx writes a line for each address.
 type oneLine struct{ error }
 
 func (e oneLine) Error() string { return strings.Join(strings.Fields(e.error.Error()), " ") }
