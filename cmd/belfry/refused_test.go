@@ -123,4 +123,6 @@ func TestTheGrantsOfARefusedStartAreEnough(t *testing.T) {
 	_, statements, _ := strings.Cut(err.Error(), "let it run ")
 	exec(statements)
 	require.NoError(t, start("granted"))
+	exec("REVOKE DELETE ON belfry.trace FROM granted") // what no step of the start needs
+	require.ErrorContains(t, start("granted"), "let it run GRANT DELETE ON belfry.trace TO granted")
 }
