@@ -56,10 +56,10 @@ deleted row to the inbox, in the transaction that changed it. Programs that writ
 the table need no change. A message that cannot be written is dropped with a warning,
 unless --strict is set. Attaching again replaces the attachment of the same queue.
 
-Write the table as in SQL and columns without quotes: belfry attach
-'sales."Order Lines"' --key 'Line No'. Only a column with a comma or a double quote in
-its name needs double quotes; double the quotes inside. The table must belong to the
-role that connects, and its owner must be a member of belfry_producer.
+Write the table as in SQL and columns without quotes: 'sales."Order Lines"' and
+--key 'Line No'. Only a column with a comma or a double quote in its name needs double
+quotes; double the quotes inside. The table must belong to the role that connects, and
+its owner must be a member of belfry_producer.
 
 The condition of --when is an SQL expression over old and new. In an insert, all of old
 is NULL; in a delete, all of new. The payload is "row" (the row), "changes" (an update

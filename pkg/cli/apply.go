@@ -117,7 +117,7 @@ func namesOf(deletions []manifest.Step) string {
 
 func newExport() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "export", Short: "Print the queues and groups as a file for belfry apply", Args: cobra.NoArgs,
+		Use: "export", Short: "Print the queues and groups as a file for \"belfry apply\"", Args: cobra.NoArgs,
 		Example: `  belfry export > queues.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s, err := newSession(cmd)

@@ -19,8 +19,8 @@ func newConfigure() *cobra.Command {
 	var namespace, task string
 	cmd := &cobra.Command{
 		Use: "configure QUEUE", Aliases: []string{"create"}, Short: "Create a queue, or change its options",
-		Long: `Create a queue, or change its options. Options that are not named keep their value. belfry queue create is the same
-command. docs/concepts.md describes the options.`,
+		Long: `Create a queue, or change its options. Options that are not named keep their value. "belfry queue create" is the
+same command. docs/concepts.md describes the options.`,
 		Example: `  belfry queue configure orders --option leaseTime=60 --option retryLimit=5
   belfry queue configure orders --options '{"retentionEnabled": true, "completedRetentionSeconds": 3600}'`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),

@@ -13,8 +13,8 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "demo", Short: "Run a small shop on the server, to look at", Args: cobra.NoArgs,
 		Long: `Run a small shop on the server until Ctrl-C: orders that come all the time, a group that is too slow, one that fails now and
-then, and dead letters that wait for a redrive. Its queues are demo.orders and demo.invoices. They stay; belfry queue
-delete removes them.`,
+then, and dead letters that wait for a redrive. Its queues are demo.orders and demo.invoices. They stay;
+"belfry queue delete" removes them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every <= 0 {
 				return usageError("--every must be more than 0")

@@ -37,8 +37,8 @@ func newPop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pop [QUEUE]",
 		Short: "Receive messages",
-		Long: `Receive messages of a queue, or of any queue of --namespace and --task. Each has a lease: acknowledge it with belfry ack, or it
-is delivered again when the lease ends. A table is followed by the line to copy for each partition, on standard error.
+		Long: `Receive messages of a queue, or of any queue of --namespace and --task. Each has a lease: acknowledge it with "belfry ack", or
+it is delivered again when the lease ends. A table is followed by the line to copy for each partition, on standard error.
 --auto-ack acknowledges at once. The exit code is 4 if there is no message.`,
 		Example: `  belfry pop orders --auto-ack
   belfry pop orders --group billing --batch 10 --wait 30s -o ndjson`,

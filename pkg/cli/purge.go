@@ -30,7 +30,7 @@ func newQueuePurge() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "purge QUEUE", Short: "Move all groups of a queue to its end, so that they receive only new messages",
 		Long: `Move all consumer groups of a queue to its end: they receive only messages that come later. The stored messages stay, and
-belfry replay brings them back, until retention deletes them. --dry-run counts what each group would skip.`,
+"belfry replay" brings them back, until retention deletes them. --dry-run counts what each group would skip.`,
 		Example: `  belfry queue purge orders --dry-run`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {

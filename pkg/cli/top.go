@@ -21,7 +21,7 @@ means that a group has at least live.dead_letters_threshold dead letters. PENDIN
 			}
 			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
 			if !isTerminal(in) || !isTerminal(out) {
-				return usageError("belfry top needs a terminal: use belfry queue list, or the stream GET /api/v1/events")
+				return usageError("\"belfry top\" needs a terminal: use \"belfry queue list\", or the stream GET /api/v1/events")
 			}
 			s.outages.Silence()
 			return top.Run(cmd.Context(), s.client, s.server, in, out)

@@ -111,7 +111,7 @@ var serverVerbs = []*verb{
 		},
 		previewColumns: previewColumns.seek,
 		long: `Move a consumer group to an instant: it receives the messages since then, also if it had them before. It does not receive
-messages from before, also if it never had them. belfry lag shows how late a group is. belfry group seek moves to other places.`,
+messages from before, also if it never had them. "belfry lag" shows how late a group is. "belfry group seek" moves to other places.`,
 		example: `  belfry replay orders --group billing --to '15m ago'`,
 		flags: func(f *pflag.FlagSet) {
 			groupFlag(f)
@@ -123,7 +123,7 @@ messages from before, also if it never had them. belfry lag shows how late a gro
 				in.err = usageError("--to is missing: from which instant on?")
 			}
 			if when, err := time.Parse(time.RFC3339Nano, at); err == nil && when.After(time.Now()) && in.err == nil {
-				in.err = usageError("--to is in the future: the group would miss messages; use belfry group seek --to-end to skip all that is stored")
+				in.err = usageError("--to is in the future: the group would miss messages; use \"belfry group seek GROUP QUEUE --to-end\" to skip all that is stored")
 			}
 			return post(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {at}}, nil)
 		},

@@ -96,7 +96,7 @@ func (c *File) Get(name string) (Context, error) {
 	if i := c.Index(name); i >= 0 {
 		return c.Contexts[i], nil
 	}
-	return Context{}, fmt.Errorf("there is no context %q: belfry context list shows them", name)
+	return Context{}, fmt.Errorf("there is no context %q: \"belfry context list\" shows them", name)
 }
 
 // Index returns the index of a context, or -1.

@@ -56,8 +56,8 @@ func Run(ctx context.Context, c *client.Client, every time.Duration, out io.Writ
 		"  warehouse  is too slow: its lag grows\n"+
 		"  loyalty    fails now and then, and tries again\n"+
 		"  printer    has no paper: %d invoices are dead letters and wait for a redrive\n"+
-		"Look at it: the dashboard at /ui/ of the server, belfry top, belfry group list.\n"+
-		"Remove it: belfry queue delete %s, belfry queue delete %s\n", orders, invoices, unpaid, orders, invoices)
+		"Look at it: the dashboard at /ui/ of the server, \"belfry top\", \"belfry group list\".\n"+
+		"Remove it: \"belfry queue delete %s\", \"belfry queue delete %s\".\n", orders, invoices, unpaid, orders, invoices)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup

@@ -59,7 +59,7 @@ func (s *server) explain(ctx context.Context, queue string) (lines []string, err
 			continue
 		}
 		if len(lines) == maxExplained {
-			return append(lines, "and other groups: see belfry group list"), nil
+			return append(lines, "and other groups: see \"belfry group list\""), nil
 		}
 		line, err := s.explainGroup(ctx, queue, g.Name)
 		if err != nil {

@@ -95,7 +95,7 @@ func (m *model) header() string {
 // table returns the rows that fit, so that the selected one is among them.
 func (m *model) table(rows []*row) (lines []string) {
 	if len(rows) == 0 {
-		return []string{"", "No queue yet. The first push makes one: belfry push orders '{\"id\": 1}'"}
+		return []string{"", "No queue yet. The first push makes one:", "", "  belfry push orders '{\"id\": 1}'"}
 	}
 	selected, height := m.index(rows), m.tableHeight()
 	m.selected = rows[selected].Queue

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 )
 
@@ -94,4 +96,15 @@ func (o outcome) advise(steps ...string) outcome {
 		o.do = append(o.do, steps...)
 	}
 	return o
+}
+
+// plainWord matches a word that a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.:/-]*$`)
+
+// shellWord returns a name for a command line.
+func shellWord(name string) string {
+	if plainWord.MatchString(name) {
+		return name
+	}
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }

@@ -167,7 +167,7 @@ func checkGroups(ctx context.Context, e *exam) outcome {
 	}
 	first := &late[0]
 	return warning("%d groups have ready messages that are too old: %s.", first.groups, strings.Join(names, ", ")).advise(
-		"belfry lag", fmt.Sprintf("belfry explain --queue %q --group %q --partition NAME", first.queue, first.name), "Start more consumers of the group, or delete a group that is not used: belfry group delete.")
+		"belfry lag", "belfry explain --queue "+shellWord(first.queue)+" --group "+shellWord(first.name)+" --partition NAME", "Start more consumers of the group. If nobody uses the group: \"belfry group delete GROUP\".")
 }
 
 // sealedMessage is an encrypted message. queues is the number of queues that encrypt.
@@ -203,7 +203,7 @@ func checkKeys(ctx context.Context, e *exam) outcome {
 	steps := []string{"Add the missing key to encryption.keys of every instance and restart it.", "belfry reseal QUEUE --check"}
 	switch {
 	case e.Process == nil && !e.Sealer.HasKey() && (queues > 0 || len(reasons) > 0):
-		return unknown("%d queues encrypt and this command has no key, so only a server can tell.", queues).advise("Run belfry doctor with --server, or with encryption.keys of the instances.")
+		return unknown("%d queues encrypt and this command has no key, so only a server can tell.", queues).advise("Run \"belfry doctor --server URL\", or give this command the encryption.keys of the instances.")
 	case len(reasons) > 0:
 		slices.Sort(reasons)
 		distinct := slices.Compact(reasons)

@@ -187,7 +187,7 @@ func checkCompleted(ctx context.Context, e *exam) outcome {
 		found = append(found, c.String())
 		if c.kept == 0 && c.stored >= e.Limits.CompletedRows {
 			result = Warning
-			steps = append(steps, fmt.Sprintf("belfry queue configure %s --option retentionEnabled=true --option completedRetentionSeconds=604800", c.queue))
+			steps = append(steps, "belfry queue configure "+shellWord(c.queue)+" --option retentionEnabled=true --option completedRetentionSeconds=604800")
 		}
 	}
 	if len(found) == 0 {

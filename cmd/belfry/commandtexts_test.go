@@ -1,0 +1,246 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	// quotedCommand matches a command in a sentence, and commandLine a line that is one, perhaps after variables or a pipe.
+	quotedCommand = regexp.MustCompile("[`\"](belfry [^`\"]+)[`\"]|<code[^>]*>(belfry .+?)</code>")
+	commandLine   = regexp.MustCompile(`(?m)^\s*((?:\w+=\S+ |echo .* \| )*belfry (?:.*\\\n)*.+)$`)
+	// bareCommand matches a command that a sentence names without quotation marks.
+	bareCommand = regexp.MustCompile("[^\\s\"`>;|][^\"`>|\n]* belfry ([a-z]+)")
+	// fence matches a block of a page. Those without "sh" have no commands: the usage of a command in docs/cli.md, for example.
+	fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+	// formatVerb matches a verb of fmt, or an expression of a template.
+	formatVerb = regexp.MustCompile(`%(\[\d+\])?[sqdv]|\{\{.+?\}\}`)
+)
+
+// printed is a command line that a text shows, and the place of the text.
+type printed struct{ where, line string }
+
+// commandsOfPage returns the commands of a Markdown page, each on one line.
+func commandsOfPage(t *testing.T, path string) (found []printed) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	add := func(line string) {
+		line = strings.Join(strings.Fields(strings.ReplaceAll(line, "\\\n", " ")), " ")
+		if line != "belfry …" {
+			found = append(found, printed{path, line})
+		}
+	}
+	for _, block := range fence.FindAllStringSubmatch(string(text), -1) {
+		if block[1] == "sh" {
+			for _, match := range commandLine.FindAllStringSubmatch(block[2], -1) {
+				add(match[1])
+			}
+		}
+	}
+	for _, match := range quotedCommand.FindAllStringSubmatch(fence.ReplaceAllString(string(text), ""), -1) {
+		if match[1] != "" && strings.HasPrefix(match[0], "`") {
+			add(match[1])
+		}
+	}
+	return found
+}
+
+// pages are the pages of the documentation.
+func pages(t *testing.T) []string {
+	t.Helper()
+	found := []string{"../../README.md"}
+	for _, pattern := range []string{"../../docs/*.md", "../../docs/http/*.md"} {
+		some, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		found = append(found, some...)
+	}
+	return found
+}
+
+// commandsOfText returns the commands of a text that a program prints. A line is a command if it begins with one. In a sentence
+// commands stand between quotation marks; bare are the sentences without.
+func commandsOfText(text string, isCommand func(word string) bool) (found, bare []string) {
+	text = formatVerb.ReplaceAllString(text, "1")
+	for _, match := range commandLine.FindAllStringSubmatch(text, -1) {
+		line, _, _ := strings.Cut(strings.TrimSpace(match[1]), "  ") // of a table only the first column
+		if words := strings.Fields(line[strings.Index(line, "belfry "):]); isCommand(words[1]) {
+			found = append(found, line)
+		}
+	}
+	for _, match := range quotedCommand.FindAllStringSubmatch(text, -1) {
+		found = append(found, strings.ReplaceAll(match[1]+match[2], "\n", " "))
+	}
+	for _, match := range bareCommand.FindAllStringSubmatch(text, -1) {
+		if isCommand(match[1]) {
+			bare = append(bare, match[0])
+		}
+	}
+	return found, bare
+}
+
+// textsOfGo calls f with the texts in the Go files of a folder. What is added to a text is "1".
+func textsOfGo(t *testing.T, dir string, f func(where, text string)) {
+	t.Helper()
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, 0)
+		require.NoError(t, err)
+		ast.Inspect(file, func(n ast.Node) bool {
+			expr, ok := n.(ast.Expr)
+			if !ok {
+				return true
+			}
+			text, isText := textOf(expr)
+			if isText {
+				f(files.Position(n.Pos()).String(), text)
+			}
+			return !isText
+		})
+		return nil
+	}))
+}
+
+// textOf returns the text of a literal, or of a sum with one.
+func textOf(expr ast.Expr) (text string, ok bool) {
+	switch e := expr.(type) {
+	case *ast.BasicLit:
+		if e.Kind != token.STRING {
+			return "1", false
+		}
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil
+	case *ast.BinaryExpr:
+		if e.Op == token.ADD {
+			left, isLeft := textOf(e.X)
+			right, isRight := textOf(e.Y)
+			return left + right, isLeft || isRight
+		}
+	}
+	return "1", false
+}
+
+// shellWords splits a line as a shell does, up to a redirection or a pipe.
+func shellWords(line string) (words []string) {
+	var word strings.Builder
+	var quote rune
+	open := false
+	end := func() {
+		if open {
+			words = append(words, word.String())
+		}
+		word.Reset()
+		open = false
+	}
+	for _, r := range line {
+		switch {
+		case quote == 0 && strings.ContainsRune("<>|;&#", r):
+			if word.String() == "2" { // of 2>
+				open = false
+			}
+			end()
+			return words
+		case quote == 0 && r == ' ':
+			end()
+		case r == quote:
+			quote = 0
+		case quote == 0 && (r == '\'' || r == '"'):
+			quote, open = r, true
+		default:
+			word.WriteRune(r)
+			open = true
+		}
+	}
+	end()
+	return words
+}
+
+// parses returns the error of the command line without running it. A command path alone names the command.
+func parses(line string) error {
+	words := shellWords(line[strings.Index(line, "belfry ")+len("belfry "):])
+	for i := range words {
+		if words[i] == "N" { // the place of a number
+			words[i] = "1"
+		}
+	}
+	root := newRootCmd()
+	root.InitDefaultHelpCmd()
+	cmd, rest, err := root.Find(words)
+	if err != nil {
+		return err
+	}
+	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return noSuchCommand(cmd, rest)
+	}
+	if len(rest) == 0 || cmd.DisableFlagParsing {
+		return nil
+	}
+	if err := cmd.ParseFlags(rest); err != nil {
+		return err
+	}
+	for _, check := range []func() error{func() error { return cmd.ValidateArgs(cmd.Flags().Args()) }, cmd.ValidateRequiredFlags, cmd.ValidateFlagGroups} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Every command in the documentation, and in the texts that the programs print, exists and has these flags and as many
+// arguments. So that they can be found and copied, commands in the texts of programs stand between quotation marks, or alone.
+func TestPrintedCommandsExist(t *testing.T) {
+	t.Parallel()
+	var found []printed
+	for _, page := range pages(t) {
+		found = append(found, commandsOfPage(t, page)...)
+	}
+	commands := newRootCmd().Commands()
+	isCommand := func(word string) bool {
+		return slices.ContainsFunc(commands, func(c *cobra.Command) bool { return c.Name() == word })
+	}
+	inPages := len(found)
+	read := func(where, text string) {
+		lines, bare := commandsOfText(text, isCommand)
+		for _, sentence := range bare {
+			t.Errorf("%s: put the command in quotation marks: %s", where, sentence)
+		}
+		for _, line := range lines {
+			found = append(found, printed{where, line})
+		}
+	}
+	for _, dir := range []string{".", "../../pkg", "../../config"} {
+		textsOfGo(t, dir, read)
+	}
+	for _, pattern := range []string{"../../pkg/dashboard/page/templates/*.html", "../../pkg/cli/cheat.txt", "../../sql/schema/*.sql", "../../sql/functions/*/*.sql"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			read(file, string(text))
+		}
+	}
+	require.Greater(t, inPages, 100)
+	require.Greater(t, len(found)-inPages, 100)
+	for _, c := range found {
+		if err := parses(c.line); err != nil {
+			t.Errorf("%s: %s: %v", c.where, c.line, err)
+		}
+	}
+}
