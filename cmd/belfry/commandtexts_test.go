@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -29,30 +30,30 @@ var (
 	formatVerb = regexp.MustCompile(`%(\[\d+\])?[sqdv]|\{\{.+?\}\}`)
 )
 
-// printed is a command line that a text shows, and the place of the text.
-type printed struct{ where, line string }
+// printed is a command line that a text shows, and the place of the text. script is the line, or the lines of its block up to it.
+type printed struct{ where, line, script string }
 
 // commandsOfPage returns the commands of a Markdown page, each on one line.
 func commandsOfPage(t *testing.T, path string) (found []printed) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	add := func(line string) {
+	add := func(line, script string) {
 		line = strings.Join(strings.Fields(strings.ReplaceAll(line, "\\\n", " ")), " ")
 		if line != "belfry …" {
-			found = append(found, printed{path, line})
+			found = append(found, printed{path, line, cmp.Or(script, line)})
 		}
 	}
 	for _, block := range fence.FindAllStringSubmatch(string(text), -1) {
 		if block[1] == "sh" {
-			for _, match := range commandLine.FindAllStringSubmatch(block[2], -1) {
-				add(match[1])
+			for _, at := range commandLine.FindAllStringSubmatchIndex(block[2], -1) {
+				add(block[2][at[2]:at[3]], block[2][:at[3]])
 			}
 		}
 	}
 	for _, match := range quotedCommand.FindAllStringSubmatch(fence.ReplaceAllString(string(text), ""), -1) {
 		if match[1] != "" && strings.HasPrefix(match[0], "`") {
-			add(match[1])
+			add(match[1], "")
 		}
 	}
 	return found
@@ -201,6 +202,12 @@ func parses(line string) error {
 	return nil
 }
 
+// onlyNames reports whether a line names a command without the arguments and flags that it needs.
+func onlyNames(line string) bool {
+	cmd, rest, err := newRootCmd().Find(shellWords(strings.TrimPrefix(line, "belfry ")))
+	return err == nil && len(rest) == 0 && (cmd.HasSubCommands() || cmd.ValidateArgs(nil) != nil || cmd.ValidateRequiredFlags() != nil)
+}
+
 // Every command in the documentation, and in the texts that the programs print, exists and has these flags and as many
 // arguments. So that they can be found and copied, commands in the texts of programs stand between quotation marks, or alone.
 func TestPrintedCommandsExist(t *testing.T) {
@@ -220,7 +227,7 @@ func TestPrintedCommandsExist(t *testing.T) {
 			t.Errorf("%s: put the command in quotation marks: %s", where, sentence)
 		}
 		for _, line := range lines {
-			found = append(found, printed{where, line})
+			found = append(found, printed{where: where, line: line})
 		}
 	}
 	for _, dir := range []string{".", "../../pkg", "../../config"} {
