@@ -308,8 +308,8 @@ func makeShop(t *testing.T) {
 	require.Zero(t, code, problems)
 }
 
-// Every command of the documentation does what its section says, in the state that the section describes. docs/cli.md has
-// the examples of the commands: TestPrintedCommandsExist.
+// Every command that the documentation or a program prints does what its section says, in the state that the section
+// describes.
 func TestCommandsOfTheDocumentation(t *testing.T) {
 	named := map[string]string{}
 	for _, c := range allPrinted(t) {
