@@ -1,0 +1,122 @@
+package arch_test
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// server is what `belfry serve` runs. It and the packages that it imports are the server.
+const server = "pkg/app"
+
+// clientModules are the modules that a program compiles because it imports the client.
+var clientModules = []string{"github.com/go-json-experiment/json", "github.com/google/uuid"}
+
+// toolsOnly are the packages that only commands other than `belfry serve`, tests and scripts need, each with the packages
+// below it. The server compiles none of them. A path without a dot in its first part is one of this module.
+var toolsOnly = []struct{ path, use string }{
+	{client, "the Go client, of which the commands are made"},
+	{commandLine, "the commands that speak to a server, with the shop of belfry demo"},
+	{"pkg/cli/bench", "the load of belfry bench"},
+	{"pkg/postgres/devdb", "the private Postgres of belfry dev and of tests"},
+	{"pkg/engine/queenimport", "belfry import: copies from Queen MQ"},
+	{"pkg/engine/reseal", "belfry reseal: another key for stored messages"},
+	{"github.com/DataDog/sketches-go", "quantiles of the load"},
+	{"github.com/fergusstrange/embedded-postgres", "the programs of the private Postgres"},
+	{"github.com/spf13/cobra", "commands and flags"},
+	{"charm.land/bubbletea", "the screen of belfry top"},
+}
+
+// compiled returns what go list prints of each package that is compiled with the package dir, dir included. format is a
+// template of go list. Empty lines and the standard library are left out.
+func compiled(t *testing.T, dir, format string) []string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}"+format+"{{end}}", "./"+dir)
+	list.Dir = root
+	out, err := list.Output()
+	require.NoError(t, err)
+	lines := strings.Fields(string(out))
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+// full returns the import path of a path of toolsOnly.
+func full(dir string) string {
+	if first, _, _ := strings.Cut(dir, "/"); strings.Contains(first, ".") {
+		return dir
+	}
+	return module + "/" + dir
+}
+
+// toolBreaches reports packages of toolsOnly among the packages that the server compiles.
+func toolBreaches(packages []string) []string {
+	var complaints []string
+	for _, imported := range packages {
+		for _, tool := range toolsOnly {
+			if below(imported, full(tool.path)) {
+				complaints = append(complaints, fmt.Sprintf(
+					"the server compiles %s, which only tools need: %s; go list -deps ./%s shows it", imported, tool.use, server))
+			}
+		}
+	}
+	return complaints
+}
+
+// exampleBreaches reports examples that import a package of this module other than the client. Their readers cannot
+// import others.
+func exampleBreaches(files []source) []string {
+	var complaints []string
+	for _, file := range files {
+		for _, imported := range file.imports {
+			if below(file.dir, "examples") && below(imported, module) && imported != full(client) {
+				complaints = append(complaints, fmt.Sprintf("%s imports %s: an example imports only the client", file.path, imported))
+			}
+		}
+	}
+	return complaints
+}
+
+func TestTheClientCompilesTwoModules(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, clientModules, slices.DeleteFunc(compiled(t, client, "{{.Module.Path}}"), func(path string) bool { return path == module }))
+	for _, imported := range compiled(t, client, "{{.ImportPath}}") {
+		require.True(t, !below(imported, module) || below(imported, full(client)), "the client compiles %s of the server", imported)
+	}
+}
+
+func TestTheServerCompilesNoTools(t *testing.T) {
+	t.Parallel()
+	holds(t, toolBreaches(compiled(t, server, "{{.ImportPath}}")))
+	commands := compiled(t, "cmd/belfry", "{{.ImportPath}}")
+	for _, tool := range toolsOnly {
+		require.True(t, slices.ContainsFunc(commands, func(imported string) bool { return below(imported, full(tool.path)) }),
+			"no command compiles %s: remove it from the table, or correct its path", tool.path)
+	}
+}
+
+func TestExamplesImportOnlyTheClient(t *testing.T) {
+	t.Parallel()
+	holds(t, exampleBreaches(repository(t)))
+}
+
+func TestToolBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	require.Empty(t, toolBreaches([]string{module + "/pkg/store", module + "/pkg/clients", "github.com/jackc/pgx/v5"}))
+	for _, imported := range []string{module + "/pkg/bench/load", module + "/pkg/client", "github.com/DataDog/sketches-go/ddsketch"} {
+		require.Len(t, toolBreaches([]string{imported}), 1, imported)
+	}
+}
+
+func TestExampleBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	for imported, breaches := range map[string]int{
+		module + "/pkg/client": 0, "github.com/jackc/pgx/v5": 0, module + "/pkg/queue": 1, module + "/config": 1,
+	} {
+		text := fmt.Sprintf("package main\n\nimport _ %q\n", imported)
+		require.Len(t, exampleBreaches([]source{sample(t, "examples/x/main.go", text)}), breaches, imported)
+	}
+}
