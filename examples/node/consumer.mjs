@@ -1,0 +1,91 @@
+// A consumer for Node 20 without a dependency. It prints the orders of the queue `orders`, as the group `mailer`.
+import { setTimeout as pause } from 'node:timers/promises'
+
+const api = `${process.env.BELFRY_URL ?? 'http://localhost:6632'}/api/v1`
+const queue = 'orders'
+const group = 'mailer'
+const patience = 30_000 // a pop waits that many milliseconds for a message
+
+// SIGINT and SIGTERM end the waiting pop. The message in work is finished first.
+const stopping = new AbortController()
+for (const name of ['SIGINT', 'SIGTERM']) process.once(name, () => stopping.abort())
+const stopped = stopping.signal
+
+async function handle(order) {
+  if (!order.customer) throw new Error(`order ${order.id} has no customer`)
+  console.log(`mail to ${order.customer}: order ${order.id}`)
+}
+
+// pop returns the messages of one partition, in their order. It waits for them. `[]`: none arrived.
+async function pop() {
+  const query = new URLSearchParams({ consumerGroup: group, batch: 10, wait: true, timeout: patience })
+  const answer = await fetch(`${api}/pop/queue/${encodeURIComponent(queue)}?${query}`, {
+    signal: AbortSignal.any([stopped, AbortSignal.timeout(patience + 10_000)]), // a dead connection ends too
+  })
+  if (answer.status === 204) return []
+  if (!answer.ok) throw new Error(`the pop was answered with ${answer.status}: ${await answer.text()}`)
+  return (await answer.json()).messages
+}
+
+// ack reports what became of messages. A repeated report changes nothing, so it may be sent again.
+async function ack(acknowledgments) {
+  const answer = await fetch(`${api}/ack/batch`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ consumerGroup: group, acknowledgments }),
+    signal: AbortSignal.timeout(10_000),
+  })
+  if (!answer.ok) throw new Error(`the ack was answered with ${answer.status}: ${await answer.text()}`)
+  for (const { success, transactionId, error } of await answer.json()) {
+    if (!success) console.error(`${transactionId} is delivered again: ${error}`) // its lease was over
+  }
+}
+
+// work handles messages in their order, and stops at the first that fails: it and the following ones are delivered
+// again, after 1 s, 2 s, 4 s, … and at most a minute. When the retries of the queue are used up, it is a dead letter.
+// All messages have to be handled within the leaseTime of the queue, 5 minutes by default.
+async function work(messages) {
+  const results = []
+  for (const message of messages) {
+    const { transactionId, partitionId, leaseId, attempt, data } = message
+    const result = { transactionId, partitionId, leaseId, status: 'completed' }
+    results.push(result)
+    if (stopped.aborted) {
+      result.status = 'retry' // releases the lease: other consumers receive it and the following ones at once
+      break
+    }
+    try {
+      await handle(data)
+    } catch (error) {
+      console.error(`failed: ${error.message}`)
+      Object.assign(result, { status: 'failed', error: error.message, retryAfter: Math.min(2 ** (attempt - 1), 60) })
+      break
+    }
+  }
+  return results
+}
+
+// repeat calls an action until it succeeds, with pauses of 0.1 s to 5 s. `signal` ends the repetition.
+async function repeat(action, signal) {
+  for (let wait = 100; ; wait = Math.min(2 * wait, 5_000)) {
+    try {
+      return await action()
+    } catch (error) {
+      if (signal.aborted) throw error
+      console.error(`again in ${wait} ms: ${error.cause?.message ?? error.message}`)
+      await pause(wait, undefined, { signal })
+    }
+  }
+}
+
+try {
+  while (!stopped.aborted) {
+    const messages = await repeat(pop, stopped)
+    if (messages.length === 0) continue
+    const results = await work(messages)
+    await repeat(() => ack(results), AbortSignal.timeout(60_000)) // also while stopping
+  }
+} catch (error) {
+  if (!stopped.aborted || error.name !== 'AbortError') throw error
+}
+console.log('stopped')

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Runs worker.sql on the database DATABASE_URL until SIGTERM. psql sees notifications only after a statement, so the
+# script gives it an empty one five times a second, which reads no table. It pops only after a notification.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+stopping=
+trap 'stopping=1' TERM INT
+coproc psql "${DATABASE_URL:?}" --no-psqlrc --quiet --tuples-only 2>&1
+exec 3<&"${COPROC[0]}" 4>&"${COPROC[1]}"
+trap '' PIPE # the end of psql is seen when its output ends
+
+# ask runs a statement and prints its output. It succeeds if a notification arrived.
+ask() {
+	local line notified=1
+	printf '%s\n\\echo --end--\n' "$1" >&4 2>/dev/null || true
+	while IFS= read -r line <&3; do
+		case "$line" in
+		--end--) return "$notified" ;;
+		'Asynchronous notification '*) notified=0 ;;
+		?*) echo "$line" ;;
+		esac
+	done
+	echo 'psql has ended' >&2
+	exit 1
+}
+
+ask '\i worker.sql' || true
+ask 'CALL count_orders();' || true
+while [[ -z "$stopping" ]]; do
+	sleep 0.2
+	if ask 'SELECT;'; then
+		ask 'CALL count_orders();' || true
+	fi
+done
+echo stopped

@@ -1,0 +1,93 @@
+package integration_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// example is a running program of the folder examples.
+type example struct {
+	client
+	cmd   *exec.Cmd
+	lines chan string // what it prints; closes at its end
+}
+
+// startExample starts a program of examples on the server of c.
+func startExample(c client, program string, args ...string) *example {
+	c.t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Dir = "../../examples"
+	cmd.Env = append(os.Environ(), "DATABASE_URL="+c.dsn, "BELFRY_URL="+c.base)
+	out, err := cmd.StdoutPipe()
+	require.NoError(c.t, err)
+	cmd.Stderr = cmd.Stdout
+	e := &example{client: c, cmd: cmd, lines: make(chan string, 100)}
+	require.NoError(c.t, cmd.Start())
+	go func() {
+		defer close(e.lines)
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			e.lines <- scanner.Text()
+		}
+	}()
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		for range e.lines {
+		}
+		_ = cmd.Wait() // stop may have waited
+	})
+	return e
+}
+
+// prints requires the next lines, in any order.
+func (e *example) prints(want ...string) {
+	e.t.Helper()
+	var got []string
+	for len(got) < len(want) {
+		select {
+		case line, more := <-e.lines:
+			require.True(e.t, more, "the example has ended; it printed %q", got)
+			got = append(got, line)
+		case <-time.After(patience):
+			require.FailNow(e.t, "the example prints nothing more", "%q", got)
+		}
+	}
+	require.ElementsMatch(e.t, want, got)
+}
+
+// stop stops the example as an operator does. It must end without an error, with nothing unread and no lease.
+func (e *example) stop(last ...string) {
+	e.t.Helper()
+	require.NoError(e.t, e.cmd.Process.Signal(syscall.SIGTERM))
+	e.prints(last...)
+	for line := range e.lines {
+		require.Empty(e.t, line)
+	}
+	require.NoError(e.t, e.cmd.Wait())
+	require.Zero(e.t, e.depth("orders"))
+	var leases int
+	e.scan(e.t, `SELECT count(*) FROM belfry.cursor WHERE lease_id IS NOT NULL`, nil, &leases)
+	require.Zero(e.t, leases)
+}
+
+func TestExampleOutbox(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "outbox")
+	output, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../examples/outbox").CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	c := start(t).client(t)
+	e := startExample(c, program)
+	e.prints(
+		`no order and no message for eve: ERROR: new row for relation "stock" violates check constraint "stock_pieces_check" (SQLSTATE 23514)`,
+		"invoice of order 1 for ada", "invoice of order 2 for bob")
+	e.stop()
+	var orders, invoices, messages int
+	c.scan(t, `SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM invoice), (SELECT count(*) FROM belfry.message)`, nil, &orders, &invoices, &messages)
+	require.Equal(t, []int{2, 2, 2}, []int{orders, invoices, messages})
+}

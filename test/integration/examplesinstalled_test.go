@@ -1,0 +1,65 @@
+//go:build installed
+
+package integration_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pushOrders pushes three orders to one partition. The second one has no customer, and may be retried once.
+func (c client) pushOrders() {
+	c.t.Helper()
+	c.configure("orders", map[string]any{"retryLimit": 1}).ok(http.StatusOK)
+	c.push(
+		item{Queue: "orders", Partition: "p", TransactionID: "1", Payload: json.RawMessage(`{"id":1,"customer":"ada"}`)},
+		item{Queue: "orders", Partition: "p", TransactionID: "2", Payload: json.RawMessage(`{"id":2}`)},
+		item{Queue: "orders", Partition: "p", TransactionID: "3", Payload: json.RawMessage(`{"id":3,"customer":"bob"}`)},
+	).ok(http.StatusCreated)
+}
+
+// TestExampleNode needs Node (`make examples`).
+func TestExampleNode(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	e := startExample(c, "node", "node/consumer.mjs")
+	c.untilWaiting(1)
+	c.pushOrders()
+	e.prints("mail to ada: order 1")
+	e.prints("failed: order 2 has no customer")
+	began := time.Now()
+	e.prints("failed: order 2 has no customer")
+	require.Greater(t, time.Since(began), 900*time.Millisecond, "it asked for a pause of a second")
+	e.prints("mail to bob: order 3")
+	require.Equal(t, []string{"2"}, c.dlq("consumerGroup=mailer").ids())
+	c.untilWaiting(1)
+	e.stop("stopped")
+}
+
+// TestExampleSQL needs psql and Bash (`make examples`).
+func TestExampleSQL(t *testing.T) {
+	t.Parallel()
+	c := start(t).client(t)
+	e := startExample(c, "sql/worker.sh")
+	until(t, "the worker has drained the queue and waits", func() (waits bool) {
+		c.scan(t, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT;')`, nil, &waits)
+		return waits
+	})
+	c.pushOrders()
+	const failure = `NOTICE:  failed {"id":2}: null value in column "customer" of relation "customer_orders" violates not-null constraint`
+	e.prints(`NOTICE:  counted {"id":1,"customer":"ada"}`)
+	e.prints(failure)
+	began := time.Now()
+	e.prints(failure)
+	require.Greater(t, time.Since(began), 900*time.Millisecond, "it asked for a pause of a second")
+	e.prints(`NOTICE:  counted {"id":3,"customer":"bob"}`)
+	require.Equal(t, []string{"2"}, c.dlq("consumerGroup=counter").ids())
+	e.stop("stopped")
+	var counted int
+	c.scan(t, `SELECT sum(orders) FROM customer_orders`, nil, &counted)
+	require.Equal(t, 2, counted)
+}
