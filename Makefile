@@ -25,7 +25,7 @@ TEST_FLAGS ?=
 # default is a second, and the tests start more than a hundred such programs.
 export GORACE ?= atexit_sleep_ms=50
 
-.PHONY: help run test pooler browser screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
+.PHONY: help run test examples pooler browser screenshots restore postgres-versions fuzz model chaos chaos-build chaos-faults chaos-network chaos-mix chaos-pooler chaos-long check fmt fmt-check alerts vet lint build bench bench-dispatch bench-edge release vuln image clean FORCE
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{ printf "  %-14s %s\n", $$1, $$2 }'
@@ -41,6 +41,9 @@ test: $(GOTESTSUM) ## Run all tests with the race detector; needs the Postgres p
 pooler: ## Run behind PgBouncer, in session and in transaction mode; needs pgbouncer.
 	go test -race -tags installed -count=1 -run '^TestPooler' ./test/integration
 	$(MAKE) chaos-pooler
+
+examples: ## Build the examples and run them on a server; needs node, psql.
+	go test -race -tags installed -count=1 -run '^TestExample' ./test/integration
 
 browser: ## Test the dashboard in a browser; needs chromium, node, npm.
 	go test -tags installed -count=1 ./test/browser

@@ -41,25 +41,26 @@ async function ack(acknowledgments) {
   }
 }
 
-// work handles messages in their order, and stops at the first that fails: it and the following ones are delivered
-// again, after 1 s, 2 s, 4 s, … and at most a minute. When the retries of the queue are used up, it is a dead letter.
+// work handles messages in their order, up to the first that fails. That one is delivered again after 1 s, 2 s, 4 s, … and
+// at most a minute. When the retries of the queue are used up, it becomes a dead letter. Either way, `retry` for the next
+// message ends the lease, so any consumer of the group can receive the rest.
 // All messages have to be handled within the leaseTime of the queue, 5 minutes by default.
 async function work(messages) {
   const results = []
-  for (const message of messages) {
-    const { transactionId, partitionId, leaseId, attempt, data } = message
+  let failed = false
+  for (const { transactionId, partitionId, leaseId, attempt, data } of messages) {
     const result = { transactionId, partitionId, leaseId, status: 'completed' }
     results.push(result)
-    if (stopped.aborted) {
-      result.status = 'retry' // releases the lease: other consumers receive it and the following ones at once
+    if (failed || stopped.aborted) {
+      result.status = 'retry'
       break
     }
     try {
       await handle(data)
     } catch (error) {
+      failed = true
       console.error(`failed: ${error.message}`)
       Object.assign(result, { status: 'failed', error: error.message, retryAfter: Math.min(2 ** (attempt - 1), 60) })
-      break
     }
   }
   return results

@@ -6,7 +6,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 stopping=
 trap 'stopping=1' TERM INT
-coproc psql "${DATABASE_URL:?}" --no-psqlrc --quiet --tuples-only 2>&1
+coproc psql "${DATABASE_URL:?}" --no-psqlrc --set ON_ERROR_STOP=1 --quiet --tuples-only --no-align 2>&1
 exec 3<&"${COPROC[0]}" 4>&"${COPROC[1]}"
 trap '' PIPE # the end of psql is seen when its output ends
 

@@ -14,7 +14,7 @@ import (
 
 // prints reports whether the file may write to standard output: it is part of a command or of a report.
 func prints(s source) bool {
-	return strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "scripts/") || s.dir == "test/chaos"
+	return strings.HasPrefix(s.dir, "cmd/") || strings.HasPrefix(s.dir, "scripts/") || strings.HasPrefix(s.dir, "examples/") || s.dir == "test/chaos"
 }
 
 // exits reports whether the file may end the process: only a main package, and the TestMain shared by all packages.

@@ -45,18 +45,24 @@ func startExample(c client, program string, args ...string) *example {
 	return e
 }
 
+// next returns the next line, and "" at the end.
+func (e *example) next() string {
+	e.t.Helper()
+	select {
+	case line := <-e.lines:
+		return line
+	case <-time.After(patience):
+		require.FailNow(e.t, "the example prints nothing more")
+		return ""
+	}
+}
+
 // prints requires the next lines, in any order.
 func (e *example) prints(want ...string) {
 	e.t.Helper()
 	var got []string
-	for len(got) < len(want) {
-		select {
-		case line, more := <-e.lines:
-			require.True(e.t, more, "the example has ended; it printed %q", got)
-			got = append(got, line)
-		case <-time.After(patience):
-			require.FailNow(e.t, "the example prints nothing more", "%q", got)
-		}
+	for range want {
+		got = append(got, e.next())
 	}
 	require.ElementsMatch(e.t, want, got)
 }

@@ -44,6 +44,7 @@ func TestExampleNode(t *testing.T) {
 func TestExampleSQL(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
+	c.configure("orders", nil).ok(http.StatusOK)
 	e := startExample(c, "sql/worker.sh")
 	until(t, "the worker has drained the queue and waits", func() (waits bool) {
 		c.scan(t, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND query = 'SELECT;')`, nil, &waits)
