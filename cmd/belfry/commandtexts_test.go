@@ -66,7 +66,7 @@ func commandsOfPage(t *testing.T, path string) (found []printed) {
 // pages are the pages of the documentation.
 func pages(t *testing.T) []string {
 	t.Helper()
-	found := []string{"../../README.md"}
+	found := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md", "../../examples/README.md"}
 	for _, pattern := range []string{"../../docs/*.md", "../../docs/http/*.md"} {
 		some, err := filepath.Glob(pattern)
 		require.NoError(t, err)

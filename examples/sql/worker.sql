@@ -7,8 +7,8 @@ CREATE TABLE IF NOT EXISTS customer_orders (customer text PRIMARY KEY, orders bi
 SELECT belfry.subscribe('orders', 'counter');
 
 -- Handles the messages that are ready, then asks for a notification. The pop, the change and the ack of a message commit
--- together, so each order counts once. A message that fails is delivered again after a second, with those that follow it
--- in its partition. When the retries of the queue are used up, it becomes a dead letter.
+-- together, so each order counts once. A failed message is delivered again after a second, and its partition waits. When
+-- the retries of the queue are used up, the message becomes a dead letter.
 CREATE OR REPLACE PROCEDURE count_orders() LANGUAGE plpgsql AS $$
 DECLARE
     m record;

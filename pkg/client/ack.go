@@ -68,7 +68,7 @@ type AckResult struct {
 
 // Ack acknowledges messages of one group in one transaction, and returns what became of each, in their order. A refused
 // acknowledgment is no error: see AckResult. In each partition the cursor stops before the first failed message. The server takes
-// 10,000 acknowledgments, unless it is configured otherwise.
+// 50,000 acknowledgments, unless it is configured otherwise.
 //
 // A repetition after a lost answer may be refused although the first attempt was applied.
 func (c *Client) Ack(ctx context.Context, acks ...Ack) ([]AckResult, error) {

@@ -170,3 +170,50 @@ func ExampleError() {
 	// Output:
 	// 404 no such path
 }
+
+// Without Consume, a program pops, acknowledges and repeats by itself. The second order is delivered again after a minute.
+func ExampleClient_Pop() {
+	c, stop := exampleServer()
+	defer stop()
+	ctx := context.Background()
+	if _, err := c.PushMany(ctx, []client.Item{{Queue: "orders", Payload: Order{1, "bell"}}, {Queue: "orders", Payload: Order{2, "rope"}}}); err != nil {
+		fmt.Println(err)
+	}
+	messages, err := c.Pop(ctx, client.PopOptions{Queue: "orders", Group: "billing", Batch: 10, Wait: time.Second})
+	if err != nil {
+		fmt.Println(err)
+	}
+	var acks []client.Ack
+	for _, raw := range messages {
+		order, err := client.Decode[Order](raw)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		ack := order.Ack(client.Completed, nil)
+		if order.Data.Item == "rope" {
+			ack = order.Ack(client.Failed, errors.New("no rope is left"))
+			ack.RetryAfter = time.Minute
+		}
+		acks = append(acks, ack)
+	}
+	results, err := c.Ack(ctx, acks...)
+	for _, result := range results {
+		fmt.Println(result.Success)
+	}
+	fmt.Println(err)
+	// Output:
+	// true
+	// true
+	// <nil>
+}
+
+// A message carries the trace of the request that pushed it.
+func ExampleTraceID() {
+	id, err := client.TraceID("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	fmt.Println(id, err)
+	fmt.Println(client.W3CTraceID(id))
+	// Output:
+	// 4bf92f35-77b3-4da6-a3ce-929d0e0e4736 <nil>
+	// 4bf92f3577b34da6a3ce929d0e0e4736
+}
