@@ -12,7 +12,7 @@ const (
 	// ackSenders is the number of requests with acknowledgments at a time.
 	ackSenders = 2
 	// maxAcks is the number from which a delivery submits and a sender collects no more. A request has fewer than twice as
-	// many, and the server takes 10,000 unless it is configured otherwise.
+	// many, and the server takes 50,000 unless it is configured otherwise.
 	maxAcks = 2000
 )
 

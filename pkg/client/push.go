@@ -66,8 +66,8 @@ func (c *Client) Push(ctx context.Context, item Item) (Stored, error) {
 	return stored[0], nil
 }
 
-// PushMany stores messages, all or none, and returns what became of each, in their order. The server takes 10,000
-// items in 1,000 partitions, and bodies of 16 MiB, unless it is configured otherwise.
+// PushMany stores messages, all or none, and returns what became of each, in their order. The server takes 50,000
+// items in 10,000 partitions, and bodies of 16 MiB, unless it is configured otherwise.
 //
 // It blocks until the messages are stored, until RetryFor has passed, or until ctx ends. After an error that is
 // ErrUnavailable, or of ctx, the messages may be stored. To repeat such a push without storing a message twice, name the
