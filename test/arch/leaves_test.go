@@ -19,9 +19,8 @@ var clientModules = []string{"github.com/go-json-experiment/json", "github.com/g
 // toolsOnly are the packages that only commands other than `belfry serve`, tests and scripts need, each with the packages
 // below it. The server compiles none of them. A path without a dot in its first part is one of this module.
 var toolsOnly = []struct{ path, use string }{
-	{client, "the Go client, of which the commands are made"},
-	{commandLine, "the commands that speak to a server, with the shop of belfry demo"},
-	{"pkg/cli/bench", "the load of belfry bench"},
+	{"pkg/client", "the Go client, of which the commands are made"},
+	{"pkg/cli", "the commands that speak to a server, with the shop of belfry demo"},
 	{"pkg/postgres/devdb", "the private Postgres of belfry dev and of tests"},
 	{"pkg/engine/queenimport", "belfry import: copies from Queen MQ"},
 	{"pkg/engine/reseal", "belfry reseal: another key for stored messages"},
@@ -72,7 +71,7 @@ func exampleBreaches(files []source) []string {
 	var complaints []string
 	for _, file := range files {
 		for _, imported := range file.imports {
-			if below(file.dir, "examples") && below(imported, module) && imported != full(client) {
+			if below(file.dir, "examples") && below(imported, module) && imported != full("pkg/client") {
 				complaints = append(complaints, fmt.Sprintf("%s imports %s: an example imports only the client", file.path, imported))
 			}
 		}
@@ -82,9 +81,9 @@ func exampleBreaches(files []source) []string {
 
 func TestTheClientCompilesTwoModules(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, clientModules, slices.DeleteFunc(compiled(t, client, "{{.Module.Path}}"), func(path string) bool { return path == module }))
-	for _, imported := range compiled(t, client, "{{.ImportPath}}") {
-		require.True(t, !below(imported, module) || below(imported, full(client)), "the client compiles %s of the server", imported)
+	require.Equal(t, clientModules, slices.DeleteFunc(compiled(t, "pkg/client", "{{.Module.Path}}"), func(path string) bool { return path == module }))
+	for _, imported := range compiled(t, "pkg/client", "{{.ImportPath}}") {
+		require.True(t, !below(imported, module) || below(imported, full("pkg/client")), "the client compiles %s of the server", imported)
 	}
 }
 
@@ -105,8 +104,8 @@ func TestExamplesImportOnlyTheClient(t *testing.T) {
 
 func TestToolBreachesAreFound(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, toolBreaches([]string{module + "/pkg/store", module + "/pkg/clients", "github.com/jackc/pgx/v5"}))
-	for _, imported := range []string{module + "/pkg/bench/load", module + "/pkg/client", "github.com/DataDog/sketches-go/ddsketch"} {
+	require.Empty(t, toolBreaches([]string{module + "/pkg/engine/store", module + "/pkg/clients", "github.com/jackc/pgx/v5"}))
+	for _, imported := range []string{module + "/pkg/cli/bench/load", module + "/pkg/client", "github.com/DataDog/sketches-go/ddsketch"} {
 		require.Len(t, toolBreaches([]string{imported}), 1, imported)
 	}
 }
