@@ -24,13 +24,14 @@ type wing struct {
 
 // wings are the packages of the repository, from the command down to the SQL text. A new package needs its place here.
 var wings = []wing{
-	{"cmd", "pkg/app config pkg/cli pkg/client pkg/httpapi pkg/insight pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "belfry"},
-	{"pkg/app", "config pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/process pkg/queue", "."},
+	{"cmd", "pkg/app config pkg/cli pkg/cli/bench pkg/client pkg/httpapi pkg/insight pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "belfry"},
+	{"pkg/app", "config pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting", "."},
 	{"config", "pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/queue config/setting", "."},
 	{"pkg/dashboard", "pkg/access pkg/process pkg/queue", ". > pages > page > chart source"},
-	{"pkg/cli", "pkg/client pkg/access", `. >
-		answer bench manifest pusher top >
-		bench/load contexts demo instant names outage output payload progress`},
+	{"pkg/cli/bench", "pkg/access pkg/postgres", ". > load"}, // it compares with Postgres
+	{"pkg/cli", "pkg/client", `. >
+		answer manifest pusher top >
+		contexts demo instant names outage output payload progress`},
 	{"pkg/client", "", "."},
 	{"pkg/httpapi", "pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		adminplane dataplane deadplane historyplane listplane liveplane producerplane progressplane >
