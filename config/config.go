@@ -21,7 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Config holds all settings, one section per room.
+// Config holds all settings, one section per package.
 type Config struct {
 	Database   postgres.Config       `mapstructure:"database"`
 	HTTP       httpapi.Config        `mapstructure:"http"`
@@ -101,7 +101,7 @@ func Default() Config {
 	}
 }
 
-// Validate joins the errors of every room.
+// Validate joins the errors of every package.
 func (c Config) Validate() error {
 	return errors.Join(
 		c.Database.Validate(),

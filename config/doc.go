@@ -1,4 +1,4 @@
-// Package config composes the settings of every room into one Config. It loads them from a
+// Package config composes the settings of every package into one Config. It loads them from a
 // YAML file, environment variables, flags, and the variable names of Queen MQ.
 //
 // It promises three things:
@@ -9,8 +9,8 @@
 //   - One error lists all problems, each with its source.
 //   - No password is printed. Print shows *** instead.
 //
-// Each room owns its struct, its defaults and its Validate; this package only composes
+// Each package owns its struct, its defaults and its Validate; this package only composes
 // them. It reads neither the environment nor the arguments of the process: the caller
 // passes them. Therefore two loads are independent. Only this package uses viper. pkg/app
-// and cmd may import it; no room does.
+// and cmd may import it; no package of pkg does.
 package config

@@ -1,6 +1,6 @@
 // Command belfry is the server and its tools.
 //
-// The package only handles flags, signals and exit codes; pkg/app wires the rooms. No
+// The package only handles flags, signals and exit codes; pkg/app wires the packages. No
 // package imports it. Exit codes: 0 after a clean stop, 1 when the work failed, 2 when the
 // command line was wrong. pkg/cli has more codes for the commands that speak to a server.
 package main

@@ -106,7 +106,7 @@ func authenticated(cfg config.Config) bool {
 	return cfg.Auth.Enabled || cfg.HTTP.TLSClientCAFile != "" && cfg.HTTP.TLSClientAuth == "required"
 }
 
-// start waits for the database, migrates and constructs the rooms.
+// start waits for the database, migrates and constructs the packages.
 func (b builder) start(ctx context.Context) error {
 	err := b.retry(ctx, "preparing the database failed; it will be retried", func() error {
 		if err := b.pool.Wait(ctx, time.Until(b.startUntil), b.log); err != nil {

@@ -44,7 +44,7 @@ import (
 // maxUrgentConnections bounds the connections for woken pops.
 const maxUrgentConnections = 1000
 
-// parts are the rooms of a running server.
+// parts are the packages of a running server.
 type parts struct {
 	instance   queue.ID
 	verbs      *store.Store
@@ -77,7 +77,7 @@ func (p *parts) close() {
 	}
 }
 
-// builder holds what most rooms need.
+// builder holds what most packages need.
 type builder struct {
 	*parts
 	cfg  config.Config
@@ -106,7 +106,7 @@ func warn(cfg *config.Config, log *zap.Logger) {
 	}
 }
 
-// newBuilder returns a builder without rooms. The caller closes it.
+// newBuilder returns a builder without packages. The caller closes it.
 func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, reg *prometheus.Registry, log *zap.Logger) builder {
 	return builder{
 		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay},

@@ -33,7 +33,7 @@ const (
 	scrapeAge = time.Second
 )
 
-// registerGauges registers the metrics that are read from the rooms at each scrape.
+// registerGauges registers the metrics that are read from the packages at each scrape.
 func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts, log *zap.Logger) {
 	gauge := func(name, help string, value func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))

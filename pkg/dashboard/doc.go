@@ -1,7 +1,7 @@
 // Package dashboard serves the pages for people who operate Belfry, under /ui/.
 //
-// It is the frame: sessions, headers, actions and the stream of changes. The pages are in the room pages,
-// and what they read comes from the room source, which calls the API of the same process. So a session
+// It is the frame: sessions, headers, actions and the stream of changes. The pages are in the package pages,
+// and what they read comes from the package source, which calls the API of the same process. So a session
 // sees and does what its token allows, and the audit has every change.
 //
 // It promises that

@@ -5,12 +5,12 @@
 //
 //  1. The HTTP layer puts an Entry into the context: who, from where, the request id and the action.
 //  2. The handler calls Begin once the parameters are valid. It names the target and the parameters.
-//  3. The room that makes the change calls Write in the transaction of the change. So the change and
+//  3. The package that makes the change calls Write in the transaction of the change. So the change and
 //     the row are committed together, or neither is.
 //  4. The HTTP layer completes the row after the request, if the request failed or changed nothing.
 //
 // A context without an Entry writes nothing. So the requests of producers and consumers, which run in
-// the same rooms, write no row.
+// the same packages, write no row.
 //
 // # Changes of several transactions
 //

@@ -3,5 +3,5 @@
 // pkg/dashboard/pages.
 //
 // Links are relative and all pages are in one folder, so the dashboard works under any path of a proxy. It
-// may be imported by pkg/dashboard and its rooms.
+// may be imported by pkg/dashboard and its packages.
 package page

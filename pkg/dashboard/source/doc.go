@@ -3,5 +3,5 @@
 // dashboard.
 //
 // Reads are shared: callers whose role and grants are equal get one answer. An answer is used again
-// until something changes, see Client. It may be imported by pkg/dashboard and its rooms.
+// until something changes, see Client. It may be imported by pkg/dashboard and its packages.
 package source

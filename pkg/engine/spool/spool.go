@@ -28,7 +28,7 @@ type Pusher interface {
 	Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error)
 }
 
-// Deps are the rooms that a Spool uses.
+// Deps are the packages that a Spool uses.
 type Deps struct {
 	Pusher Pusher
 	// Paused returns nil without push maintenance. Otherwise it returns a channel that is closed when push

@@ -1,6 +1,6 @@
 // Package store runs the hot verbs: push, pop, ack, transaction, extend and release of a lease, and
 // the wake after a commit. It keeps the invariants below in SQL: a caller needs no lock and no order.
-// This package is the interface. The rooms below internal hold the verbs:
+// This package is the interface. The packages below internal hold the verbs:
 //
 //	push, claim, ack, transaction   the verbs
 //	wake                            wakes, healing, settling

@@ -82,7 +82,7 @@ type Config struct {
 	// MaxPopBytes bounds the messages of one pop in bytes of its answer; a pop delivers at least one
 	// message. 0: 16 MiB.
 	MaxPopBytes int64
-	// Events carries what the store commits to the other rooms; nil: a bus of its own.
+	// Events carries what the store commits to the other packages; nil: a bus of its own.
 	Events *events.Bus
 	// Handoffs knows the requests that wait for a push; nil: none.
 	Handoffs Handoffs

@@ -1,4 +1,4 @@
-// Package events carries what happens in one room to the rooms that must react. A room
+// Package events carries what happens in one package to the packages that must react. A package
 // publishes on the Bus after its commit; the Bus calls every Handler at once, in the order in
 // which the handlers subscribed.
 //

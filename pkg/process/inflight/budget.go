@@ -7,7 +7,7 @@
 // Claims and pages of lists are told how much is left, so that few are refused. Bodies and answers have
 // half of the budget each, so that clients that do not read cannot stop pushes.
 //
-// The context of a request carries its reservation to the rooms that read for it: see With and From.
+// The context of a request carries its reservation to the packages that read for it: see With and From.
 package inflight
 
 import (

@@ -1,5 +1,5 @@
 // Package load sends pushes, pops and acks to a server over HTTP, verifies its deliveries and
-// measures its answers. It knows the server only by its URL and imports no other room. Package
+// measures its answers. It knows the server only by its URL and imports no other package. Package
 // bench and the benchmarks of the repository use it.
 //
 // # What is verified

@@ -3,7 +3,7 @@
 // Group commit must not wait for such a cursor: all other calls in the same flush would wait with
 // it. A call that touches a remembered cursor skips the flush and waits by itself. The package is in
 // memory and is only a hint: a flush finds out by SQL who holds what. It is imported by the other
-// rooms below pkg/engine/store.
+// packages below pkg/engine/store.
 package contention
 
 import (

@@ -4,7 +4,7 @@
 // The seq of a message never changes, so an entry stays true until it is forgotten. Only messages of
 // the log are remembered, not redriven ones. A message that is not remembered is looked up in the
 // database. The package is in memory and is imported by the
-// other rooms below pkg/engine/store.
+// other packages below pkg/engine/store.
 package delivered
 
 import (

@@ -1,5 +1,5 @@
 // Package groupcommit decides what group commit (pkg/engine/batch) does with a failed flush, gives errors
-// their codes, and measures flushes. It is imported by pkg/engine/store and the other rooms below it.
+// their codes, and measures flushes. It is imported by pkg/engine/store and the other packages below it.
 package groupcommit
 
 import (

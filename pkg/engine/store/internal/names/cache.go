@@ -14,7 +14,7 @@
 // missing. An ack needs no epoch: a cursor whose partition has another UUID is not the cursor of the
 // ack.
 //
-// It is imported by pkg/engine/store and the other rooms below it.
+// It is imported by pkg/engine/store and the other packages below it.
 package names
 
 import (

@@ -2,7 +2,7 @@
 //
 // A pipeline may open a transaction. Whatever happens, the connection leaves the pipeline without
 // an open transaction: after an error the package rolls back. The package knows no table and no
-// statement. It is imported by the other rooms below pkg/engine/store.
+// statement. It is imported by the other packages below pkg/engine/store.
 package pipeline
 
 import (

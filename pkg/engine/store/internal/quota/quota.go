@@ -7,7 +7,7 @@
 //
 // A push waits for a measurement only if it does not fit by the last one, or if that is too old.
 // Otherwise the push goes on during the measurement. Queues without a maxSize cost nothing. The package knows
-// no table: the caller supplies the measurement. It is imported by the other rooms below pkg/engine/store.
+// no table: the caller supplies the measurement. It is imported by the other packages below pkg/engine/store.
 package quota
 
 import (

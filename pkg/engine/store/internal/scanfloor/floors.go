@@ -18,7 +18,7 @@
 //  3. An announcement may be missing: its instance died before it, or it is still on its way. Each
 //     group makes a scan without floors every fullScanInterval, and after each resync.
 //
-// The package is in memory and knows no table. It is imported by the other rooms below pkg/engine/store.
+// The package is in memory and knows no table. It is imported by the other packages below pkg/engine/store.
 package scanfloor
 
 import (

@@ -3,7 +3,7 @@
 // A wake follows each commit that may leave a cursor without ready_at (I3 of package store). The
 // wake runs after the commit, so its failure is not the caller's: Heal repairs it. The package also
 // settles cursors that SQL consumers left, because no wake can follow the commit of a SQL consumer.
-// It is imported by pkg/engine/store and the other rooms below it.
+// It is imported by pkg/engine/store and the other packages below it.
 package wake
 
 import (
