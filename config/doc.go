@@ -12,5 +12,5 @@
 // Each package owns its struct, its defaults and its Validate; this package only composes
 // them. It reads neither the environment nor the arguments of the process: the caller
 // passes them. Therefore two loads are independent. Only this package uses viper. pkg/app
-// and cmd may import it; no package of pkg does.
+// and cmd may import it; no other package does.
 package config
