@@ -37,10 +37,10 @@ const (
 	shopURL   = "postgres://user:secret@db:5432/app"
 	// refused is for ids and versions that exist in the text alone, and short for measurements.
 	refused    = "|| [ $? = 1 ]"
-	short      = "--warmup 0s --duration 0.1s --url $BELFRY_SERVER"
+	short      = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
 	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
 	serving    = `"msg":"ready"`
-	tlsHealth  = "belfry health --url https://NAME:6632 --ca-file ca.crt"
+	tlsHealth  = "belfry health --server https://NAME:6632 --ca-file ca.crt"
 )
 
 // onServer are the commands for a database with a server. The queue shop has two messages and is encrypted. One message is a dead letter of
@@ -71,7 +71,8 @@ var onServer = map[string]documentedRun{
 	"belfry group seek GROUP QUEUE --to-end":                           {want: "billing shop - 1", more: "--yes"},
 	"belfry health":                                                    {},
 	"belfry health --live":                                             {},
-	"belfry health --url URL":                                          {},
+	"belfry health --context production":                               {before: "belfry context add production --server $BELFRY_SERVER --token t; "},
+	"belfry health --server URL":                                       {},
 	"belfry lag":                                                       {want: "billing shop Default 1"},
 	"belfry maintenance discard":                                       {want: "0", more: "--yes"},
 	"belfry maintenance rejected":                                      {want: "REASON"},
@@ -124,6 +125,7 @@ var ofExamples = map[string]documentedRun{
 	"belfry dlq purge orders --all --dry-run":                                                       {want: "orders yes 1 0 1"},
 	"belfry dlq purge orders --group billing --all":                                                 {more: "--yes --dry-run", want: "orders yes 1 0 1"},
 	"belfry dlq redrive orders --all --dry-run":                                                     {want: "orders billing yes 1 0 0 1"},
+	"belfry dlq redrive orders --all --to-queue orders.parked":                                      {before: "belfry queue create orders.parked; ", more: "--yes --dry-run", want: "orders billing yes 1"},
 	"belfry dlq redrive orders --group billing --all":                                               {more: "--yes --dry-run", want: "orders billing yes 1 0 0 1"},
 	"belfry dlq redrive orders --group billing --from 2h":                                           {more: "--yes", want: "orders billing no 1 1 0 0"},
 	"belfry doctor --database-url postgres://user@db/app --strict -o json":                          {want: "database_connection"},
@@ -193,7 +195,7 @@ var onNewDatabase = []struct {
 
 // elsewhere are the commands that other tests run, that take minutes or a fixed port, or whose names a program fills in.
 var elsewhere = []string{
-	tlsHealth, "belfry health --url https://belfry.example.com:6632 --ca-file ca.crt",
+	tlsHealth, "belfry health --server https://belfry.example.com:6632 --ca-file ca.crt",
 	"belfry dev", "belfry dev --data ./pgdata --http-addr 127.0.0.1:7000", "belfry dev --fresh --http-addr :7000", // dev_test.go
 	"belfry bench all --repeat 3 --baseline --database-url postgres://belfry@localhost/belfry",
 	"belfry ack 1 1", "belfry queue delete 1", "belfry explain --queue 1 --group 1 --partition NAME", "belfry migrate force 1",

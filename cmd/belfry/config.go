@@ -37,7 +37,7 @@ the database, with the same text: run it where the server will run, with its fil
 			return cfg.Print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().BoolVar(&check, "check", false, "only validate, for belfry serve; print nothing when it can start")
+	cmd.Flags().BoolVar(&check, "check", false, "only validate; print nothing when a server can start")
 	cmd.Flags().BoolVar(&reference, "reference", false, "print a file with every key, its default and its meaning")
 	cmd.MarkFlagsMutuallyExclusive("check", "reference")
 	return cmd

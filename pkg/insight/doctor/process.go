@@ -36,7 +36,7 @@ func checkServer(_ context.Context, e *exam) outcome {
 	case e.Process != nil:
 		return fine("A server of version %s answers at %s.", e.Version, e.Process.Addr)
 	case e.ServerWanted:
-		return wrong("No server was examined: %s.", e.NoServer).advise("belfry health --url URL", step)
+		return wrong("No server was examined: %s.", e.NoServer).advise("belfry health --server URL", step)
 	}
 	return unknown("No server was examined: %s.", e.NoServer).advise(step)
 }
