@@ -47,7 +47,7 @@ type Config struct {
 	MaxConnections int `mapstructure:"max_connections"`
 	// MaxHeaderBytes bounds the headers of a request; larger ones get 431.
 	MaxHeaderBytes int64 `mapstructure:"max_header_bytes"`
-	// MaxItems, MaxPartitions and MaxAcks bound what one call contains; see dataplane.Limits.
+	// MaxItems, MaxPartitions and MaxAcks bound what one call contains; see data.Limits.
 	MaxItems      int `mapstructure:"max_items"`
 	MaxPartitions int `mapstructure:"max_partitions"`
 	MaxAcks       int `mapstructure:"max_acks"`

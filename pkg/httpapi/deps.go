@@ -6,103 +6,148 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
-	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/deadplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/producerplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/data"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
+	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // Popper answers pops and reports the ones that wait.
 type Popper interface {
-	dataplane.Popper
-	adminplane.WaitReporter
+	data.Popper
+	observe.WaitReporter
 	// Waiting returns the number of pops that wait now.
 	Waiting() int
 }
 
 // ListenerState describes the LISTEN connection.
-type ListenerState = adminplane.ListenerState
+type ListenerState = observe.ListenerState
 
 // InboxState describes the inbox: the messages that producers wrote with SQL and that are not in their
 // partitions yet.
-type InboxState = adminplane.InboxState
+type InboxState = observe.InboxState
 
 // InboxHolder is the database session that has the lock for moving messages from the inbox to their
 // partitions.
-type InboxHolder = adminplane.InboxHolder
+type InboxHolder = observe.InboxHolder
+
+// Catalog configures, pauses and deletes queues, and wakes the pops that wait for one.
+type Catalog interface {
+	operate.Catalog
+	queen.Catalog
+}
+
+// GroupWriter deletes consumer groups, seeks them, and sets where they start.
+type GroupWriter interface {
+	operate.GroupWriter
+	queen.GroupWriter
+}
+
+// Resources reads queues, their namespaces and tasks, the totals of all queues, sweeps and messages.
+type Resources interface {
+	observe.Resources
+	queen.Resources
+}
 
 // Streams keeps the queries of stream clients.
 type Streams interface {
-	dataplane.Streams
-	adminplane.Streams
+	data.Streams
+	operate.Streams
+	observe.Streams
 }
 
-// DeadLetters read and change dead letters and single messages.
+// DeadLetters reads and changes dead letters and single messages.
 type DeadLetters interface {
-	adminplane.DeadLetters
-	deadplane.Letters
+	operate.DeadLetters
+	observe.DeadLetters
+}
+
+// Traces stores and lists the traces of messages.
+type Traces interface {
+	data.Traces
+	observe.Traces
+}
+
+// Rejections lists, retries and discards the rejected rows of the inbox.
+type Rejections interface {
+	operate.Rejections
+	observe.Rejections
+}
+
+// Switches are the switches for maintenance.
+type Switches interface {
+	operate.Switches
+	observe.Switches
+}
+
+// Spool keeps pushes on disk during push maintenance.
+type Spool interface {
+	operate.Spool
+	observe.Spool
+}
+
+// Audit lists the audit, and completes the row of a request.
+type Audit interface {
+	observe.Audit
+	Finish(ctx context.Context, e *audit.Entry, result string)
 }
 
 // Events collect what happens. *live.Hub is one.
 type Events interface {
-	liveplane.Events
-	dataplane.Meter
+	observe.Events
+	data.Meter
 	// Audited notes that a row of the audit was written.
 	Audited()
 }
 
-// Deps are the rooms and values that the handlers of the routes use.
+// Deps are the packages and values that the handlers of the routes use.
 type Deps struct {
-	Pusher dataplane.Pusher
+	Pusher data.Pusher
 	// Verbs acknowledge, extend leases and run transactions.
-	Verbs dataplane.Verbs
+	Verbs data.Verbs
 	// Auth verifies tokens. Nil: every request may do everything.
 	Auth        Authenticator
 	Popper      Popper
-	Catalog     adminplane.Catalog
-	GroupWriter adminplane.GroupWriter
-	GroupReader progressplane.GroupReader
+	Catalog     Catalog
+	GroupWriter GroupWriter
+	GroupReader observe.GroupReader
 	// Progress reads groups and partitions in bounded work.
-	Progress  progressplane.Progress
-	Resources adminplane.Resources
+	Progress  observe.Progress
+	Resources Resources
 	// Queues and Problems are the lists that read a bounded number of rows.
-	Queues      listplane.Queues
-	Problems    listplane.Problems
+	Queues      observe.Queues
+	Problems    observe.Problems
 	DeadLetters DeadLetters
-	Traces      adminplane.Traces
-	Audit       adminplane.Audit
+	Traces      Traces
+	Audit       Audit
 	// Texts makes texts of the audit storable. Nil: its encoding is UTF8.
 	Texts audit.Texts
 	// Confirm waits until the disk and the synchronous standbys have all that the database shows. A handler may have found
 	// its work done by an earlier call whose commit still waits, or was canceled while it waited: see postgres.Confirm.
 	Confirm   func(ctx context.Context) error
-	Explainer adminplane.Explainer
+	Explainer observe.Explainer
 	// Events are what happens, for watchers. They also count like a Meter.
 	Events Events
-	Doctor adminplane.Doctor
+	Doctor observe.Doctor
 	// Attachments and Rejections are of producers that write with SQL.
-	Attachments producerplane.Attachments
-	Rejections  producerplane.Rejections
+	Attachments observe.Attachments
+	Rejections  Rejections
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams
 	// History and Live are what the routes of status and analytics show.
-	History historyplane.History
-	Live    historyplane.Live
+	History observe.History
+	Live    observe.Live
 	// Pool counts the connections of the pool.
 	Pool func() (size, idle, active int64)
 	// MaxQueueMetrics is metrics.max_queues.
 	MaxQueueMetrics int
 	// Switches are the switches for maintenance.
-	Switches adminplane.Switches
+	Switches Switches
 	// Spool keeps pushes during push maintenance.
-	Spool adminplane.Spool
+	Spool Spool
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

@@ -2,9 +2,9 @@
 // far it is compatible with Queen MQ 0.15.
 //
 // It is the frame: the server, the route table in routes.go, error answers,
-// metrics and health. The handlers are in two rooms: dataplane for producers and
-// consumers, adminplane for operators. Both read requests with the room wire.
-// Only these rooms know echo, JSON shapes and status codes.
+// metrics and health. The handlers are in four packages: data for producers and consumers, operate for
+// what operators change, observe for what only reads, and queen for what exists only because Queen MQ has it.
+// All read requests with the package wire. Only these packages know echo, JSON shapes and status codes.
 //
 // It promises that
 //

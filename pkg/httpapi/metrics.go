@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/data"
+	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -34,7 +35,7 @@ type Metrics struct {
 	reg    *prometheus.Registry
 	counts *history.Recorder
 	// also counts the same. Open sets it, before the routes that count exist.
-	also []dataplane.Meter
+	also []data.Meter
 
 	requests *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
@@ -177,6 +178,15 @@ func (m *Metrics) certificateExpires(at func() time.Time) {
 	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "belfry_tls_certificate_expires_seconds", Help: "When the TLS certificate expires, in seconds since 1970.",
 	}, func() float64 { return float64(at().Unix()) }))
+}
+
+// process returns what GET /metrics shows.
+func (m *Metrics) process() queen.Process {
+	now := time.Now()
+	ingested, processed := m.Throughput()
+	return queen.Process{
+		Uptime: now.Sub(m.began), Requests: m.answers.Load(), RequestRate: m.answered.perSecond(now), Messages: m.messages.Load(), MessageRate: ingested + processed,
+	}
 }
 
 // Throughput returns the messages per second of the last minute: pushed ones, and

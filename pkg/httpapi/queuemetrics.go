@@ -186,3 +186,32 @@ func (c constants) Collect(into chan<- prometheus.Metric) {
 		into <- m
 	}
 }
+
+// queueCounters are the counters of each queue since the start of this process.
+var queueCounters = []struct {
+	desc  *prometheus.Desc
+	value func(c *history.Counts) int64
+}{
+	{queueCounter("push_messages", "Messages of a queue that this process stored."), func(c *history.Counts) int64 { return c.PushMessages }},
+	{queueCounter("pop_messages", "Messages of a queue that this process delivered."), func(c *history.Counts) int64 { return c.PopMessages }},
+	{queueCounter("pop_empty", "Pops of a queue that this process answered without a message."), func(c *history.Counts) int64 { return c.PopEmpty }},
+	{queueCounter("acks", "Acknowledgments for a queue that this process applied."), func(c *history.Counts) int64 { return c.AckSuccess }},
+	{queueCounter("acks_failed", "Acknowledgments for a queue that this process refused."), func(c *history.Counts) int64 { return c.AckFailed }},
+	{queueCounter("dead_lettered", "Acknowledgments for a queue that made a dead letter."), func(c *history.Counts) int64 { return c.DeadLetters }},
+	{queueCounter("transactions", "Transactions with an operation of a queue that this process applied."), func(c *history.Counts) int64 { return c.Transactions }},
+}
+
+func queueCounter(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("belfry_queue_"+name+"_total", help, queueLabels, nil)
+}
+
+// countersOf returns the counters of the queues.
+func countersOf(totals map[string]history.Counts) []prometheus.Metric {
+	var metrics []prometheus.Metric
+	for name, counts := range totals {
+		for _, counter := range queueCounters {
+			metrics = append(metrics, prometheus.MustNewConstMetric(counter.desc, prometheus.CounterValue, float64(counter.value(&counts)), name))
+		}
+	}
+	return metrics
+}

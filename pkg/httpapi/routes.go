@@ -7,14 +7,10 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
-	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/deadplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/historyplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/listplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/liveplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/producerplane"
-	"github.com/belfry-mq/belfry/pkg/httpapi/progressplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/data"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
+	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
 
@@ -34,32 +30,168 @@ func (s *Server) Routes() []Route { return s.routeTable() }
 
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
-	data, admin := s.planes()
-	return slices.Concat(s.internalRoutes(), s.clientRoutes(data), s.operatorRoutes(admin), s.maintenanceRoutes(admin), s.asideRoutes(), s.listRoutes(), s.historyRoutes(), s.progressRoutes(), s.streamRoutes(data), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.observeRoutes(), s.queenRoutes(), s.dashboardRoutes())
 }
 
-// progressRoutes show how far groups are.
-func (s *Server) progressRoutes() []Route {
-	shown := &progressplane.Handlers{Groups: s.deps.GroupReader, Progress: s.deps.Progress, Holders: &s.holders}
-	answer, count := wire.JSON, s.statistics.limit
+// dataRoutes are the routes of producers and consumers.
+func (s *Server) dataRoutes() []Route {
+	d, answer := s.deps, wire.JSON
+	serves := &data.Handlers{
+		Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Queries: d.Streams, Traces: d.Traces, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(),
+		Limits:   data.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks},
+		InFlight: s.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream,
+	}
 	return []Route{
-		{get, "/api/v1/consumer-groups", Read | Granted, answer(count(shown.ListGroups))},
-		{get, "/api/v1/consumer-groups/lagging", Read | Granted, answer(count(shown.LaggingGroups))},
-		{get, "/api/v1/consumer-groups/:group", Read | Granted, answer(count(shown.ShowGroup))},
-		{get, "/api/v1/resources/queues/:queue/groups", Read | Granted, answer(shown.GroupsOfQueue)},
-		{get, "/api/v1/resources/queues/:queue/partitions", Read | Granted, answer(shown.Partitions)},
-		{get, "/api/v1/consumer-groups/:group/queues/:queue", Read | Granted, answer(shown.ShowGroupOfQueue)},
-		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(shown.Places)},
-		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(shown.PreviewSeek)},
+		{post, "/api/v1/push", Write | Granted | MessagesBody, serves.Push},
+		{get, "/api/v1/pop", Write | Granted | Changes, serves.PopTagged},
+		{get, "/api/v1/pop/queue/:queue", Write | Granted | Changes, serves.PopQueue},
+		{get, "/api/v1/pop/queue/:queue/partition/:partition", Write | Granted | Changes, serves.PopPartition},
+		{get, "/api/v1/sse/queue/:queue", Write | Granted | Changes, serves.StreamQueue},
+		{post, "/api/v1/ack", Write | Granted | MessagesBody, serves.Ack},
+		{post, "/api/v1/ack/batch", Write | Granted | MessagesBody, serves.AckBatch},
+		{post, "/api/v1/transaction", Write | Granted | MessagesBody, serves.Transaction},
+		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(serves.Extend)},
+		{post, "/api/v1/traces", Write | Granted | MessagesBody, answer(serves.AddTrace)},
+
+		{post, "/streams/v1/queries", Write | Granted, s.confirmed(serves.RegisterQuery)},
+		{post, "/streams/v1/cycle", Write | Granted | MessagesBody, serves.Cycle},
+		{post, "/streams/v1/state/get", Read | Granted | KeysBody, answer(serves.StreamState)},
 	}
 }
 
-// streamRoutes answer with Server-Sent Events.
-func (s *Server) streamRoutes(data *dataplane.Handlers) []Route {
-	happens := &liveplane.Handlers{Events: s.deps.Events, Streams: s.streams(), SeesAudit: s.seesAudit}
+// operateRoutes change state for operators. Each request leaves a row in the audit.
+func (s *Server) operateRoutes() []Route {
+	d, change := s.deps, s.audited
+	serves := &operate.Handlers{
+		Transactor: d.Verbs, Catalog: d.Catalog, GroupWriter: d.GroupWriter, DeadLetters: d.DeadLetters, Rejections: d.Rejections, Owners: d.Owners, Queries: d.Streams,
+		Switches: d.Switches, Spool: d.Spool, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(), Streams: s.streams(), Report: s.reportStream,
+	}
 	return []Route{
-		{get, "/api/v1/events", Read | Granted, happens.Watch},
-		{get, "/api/v1/sse/queue/:queue", Write | Granted | Changes, data.StreamQueue},
+		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, serves.Configure)},
+		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, serves.ChangeQueue)},
+		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, serves.DeleteQueue)},
+		{post, "/api/v1/resources/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, serves.PauseQueue(true))},
+		{post, "/api/v1/resources/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, serves.PauseQueue(false))},
+		{post, "/api/v1/resources/queues/:queue/partitions/:partition/pause", Write | Granted, change(audit.PauseDelivery, serves.PausePartition(true))},
+		{post, "/api/v1/resources/queues/:queue/partitions/:partition/resume", Write | Granted, change(audit.ResumeDelivery, serves.PausePartition(false))},
+		{remove, "/api/v1/consumer-groups/:group", Administer, change(audit.DeleteGroup, serves.DeleteGroup)},
+		{remove, "/api/v1/consumer-groups/:group/queues/:queue", Administer | Granted, change(audit.DeleteGroup, serves.DeleteGroupOfQueue)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, serves.PauseGroup(true))},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, serves.PauseGroup(false))},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Write | Granted, change(audit.SeekGroup, serves.SeekQueue)},
+		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", Write | Granted, change(audit.SeekGroup, serves.SeekPartition)},
+		{remove, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.DeleteMessage, serves.DeleteMessage)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, serves.DeadLetterMessage)},
+		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, serves.RetryMessage)},
+		{remove, "/api/v1/dlq", Administer | Granted, change(audit.PurgeDeadLetters, serves.PurgeDeadLetters)},
+		{post, "/api/v1/dlq/redrive", Write | Granted, change(audit.RedriveDeadLetters, serves.Redrive)},
+		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, serves.StreamRedrive)},
+		{post, "/api/v1/inbox/rejected/retry", Write | Granted, change(audit.RetryInbox, serves.RetryInbox)},
+		{remove, "/api/v1/inbox/rejected", Administer | Granted, change(audit.DiscardInbox, serves.DiscardInbox)},
+		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, serves.DeleteStream)},
+		{post, "/api/v1/system/maintenance", Administer, change(audit.SetPushMaintenance, serves.SetMaintenance)},
+		{post, "/api/v1/system/maintenance/pop", Administer, change(audit.SetPopMaintenance, serves.SetPopMaintenance)},
+		{post, "/api/v1/system/maintenance/rejected/retry", Administer, change(audit.RetryRejected, serves.RetryRejected)},
+		{remove, "/api/v1/system/maintenance/rejected", Administer, change(audit.DiscardRejected, serves.DiscardRejected)},
+	}
+}
+
+// observeRoutes only read. Those without Granted show figures of processes or of the whole database. Those with count share
+// the limit of statistics.
+func (s *Server) observeRoutes() []Route {
+	d := s.deps
+	serves := &observe.Handlers{
+		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
+		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
+		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
+		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,
+	}
+	answer := wire.JSON
+	count := func(handler func(*wire.Params) (any, error)) echo.HandlerFunc {
+		return answer(s.statistics.limit(handler))
+	}
+	return []Route{
+		{get, "/openapi.json", Public, s.openapi},
+		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
+		{get, "/api/v1/events", Read | Granted, serves.Watch},
+
+		{get, "/api/v1/queues", Read | Granted, count(serves.ListQueues)},
+		{get, "/api/v1/tags", Read, count(serves.ListTags)},
+		{get, "/api/v1/problems", Read | Granted, count(serves.ListProblems)},
+		{get, "/api/v1/explain", Read | Granted, answer(serves.Explain)},
+		{get, "/api/v1/doctor", Administer, count(serves.Examine)},
+		{get, "/api/v1/audit", Administer | Granted, answer(serves.ListAudit)},
+
+		{get, "/api/v1/resources/queues/:queue", Read | Granted, count(serves.Queue)},
+		{get, "/api/v1/resources/queues/:queue/groups", Read | Granted, answer(serves.GroupsOfQueue)},
+		{get, "/api/v1/resources/queues/:queue/partitions", Read | Granted, answer(serves.Partitions)},
+		{get, "/api/v1/resources/namespaces", Read | Granted, count(serves.Namespaces)},
+		{get, "/api/v1/resources/tasks", Read | Granted, count(serves.Tasks)},
+		{get, "/api/v1/resources/overview", Read | Granted, count(serves.Overview)},
+		{get, "/api/v1/status/queues", Read | Granted, count(serves.QueueStatuses)},
+		{get, "/api/v1/status/queues/:queue", Read | Granted, count(serves.QueueStatus)},
+		{get, "/api/v1/status/dispatcher", Read, count(serves.DispatcherStatus)},
+		{get, "/api/v1/status/sweeps", Read | Granted, answer(serves.Sweeps)},
+
+		{get, "/api/v1/consumer-groups", Read | Granted, count(serves.ListGroups)},
+		{get, "/api/v1/consumer-groups/lagging", Read | Granted, count(serves.LaggingGroups)},
+		{get, "/api/v1/consumer-groups/:group", Read | Granted, count(serves.ShowGroup)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue", Read | Granted, answer(serves.ShowGroupOfQueue)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue/partitions", Read | Granted, answer(serves.Places)},
+		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
+
+		{get, "/api/v1/messages", Read | Granted, answer(serves.Messages)},
+		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
+		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
+		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
+		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
+		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
+		{get, "/api/v1/dlq/summary", Read | Granted, count(serves.Summary)},
+		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},
+		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
+		{get, "/api/v1/streams", Read | Granted, answer(serves.ListStreams)},
+		{get, "/api/v1/system/maintenance", Administer, answer(serves.Maintenance)},
+		{get, "/api/v1/system/maintenance/pop", Administer, answer(serves.PopMaintenance)},
+		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
+
+		{get, "/api/v1/status", Read | Granted, count(serves.Status)},
+		{get, "/api/v1/analytics/system-metrics", Read, count(serves.SystemMetrics)},
+		{get, "/api/v1/analytics/worker-metrics", Read | Granted, count(serves.WorkerMetrics)},
+		{get, "/api/v1/analytics/queue-lag", Read | Granted, count(serves.QueueLag)},
+		{get, "/api/v1/analytics/queue-ops", Read | Granted, count(serves.QueueOps)},
+		{get, "/api/v1/analytics/retention", Read | Granted, count(serves.Retention)},
+		{get, "/api/v1/analytics/postgres-stats", Read, count(serves.PostgresStats)},
+	}
+}
+
+// queenRoutes exist only because Queen MQ has them.
+func (s *Server) queenRoutes() []Route {
+	d, answer := s.deps, wire.JSON
+	serves := &queen.Handlers{
+		Catalog: d.Catalog, GroupWriter: d.GroupWriter, Resources: d.Resources, History: d.History, Switches: d.Switches, Spool: d.Spool, Listener: d.Listener,
+		Process: s.start.Metrics.process, Pool: d.Pool, Bodies: s.bodies(),
+	}
+	count := func(handler func(*wire.Params) (any, error)) echo.HandlerFunc {
+		return answer(s.statistics.limit(handler))
+	}
+	return []Route{
+		{post, "/api/v1/consumer-groups/:group/subscription", Write, s.audited(audit.SetSubscriptionStart, serves.SetSubscriptionStart)},
+		{get, "/api/v1/resources/queues", Read | Granted, count(serves.Queues)},
+		{get, "/api/v1/status/queues/:queue/messages", Read | Granted, answer(serves.QueueMessages)},
+		{get, "/api/v1/status/analytics", Read | Granted, count(serves.Analytics)},
+		{get, "/api/v1/status/buffers", Read, answer(serves.Buffers)},
+		{get, "/api/v1/analytics/queue-parked-replicas", Read, count(serves.ParkedReplicas)},
+		{post, "/api/v1/stats/refresh", Administer, answer(serves.Refresh)},
+		{get, "/metrics", Public, answer(serves.Metrics)},
+		{post, "/internal/api/notify", Administer, answer(serves.Notify)},
+		{get, "/api/v1/system/shared-state", Administer, answer(serves.SharedState)},
+		{get, "/internal/api/shared-state/stats", Administer, answer(serves.SharedState)},
+		{get, "/internal/api/inter-instance/stats", Administer, answer(serves.SharedState)},
+		{post, "/api/v1/migration/test-connection", Administer, answer(serves.Migration)},
+		{post, "/api/v1/migration/start", Administer, answer(serves.Migration)},
+		{get, "/api/v1/migration/status", Administer, answer(serves.Migration)},
+		{post, "/api/v1/migration/validate", Administer, answer(serves.Migration)},
+		{post, "/api/v1/migration/reset", Administer, answer(serves.Migration)},
 	}
 }
 
@@ -70,147 +202,6 @@ func (s *Server) streams() wire.Streams {
 		shared.NextRevocation = s.deps.Auth.NextRevocation
 	}
 	return shared
-}
-
-// clientRoutes are the routes of producers and consumers.
-func (s *Server) clientRoutes(data *dataplane.Handlers) []Route {
-	answer := wire.JSON
-	return []Route{
-		{get, "/openapi.json", Public, s.openapi},
-		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
-
-		{post, "/api/v1/push", Write | Granted | MessagesBody, data.Push},
-		{get, "/api/v1/pop", Write | Granted | Changes, data.PopTagged},
-		{get, "/api/v1/pop/queue/:queue", Write | Granted | Changes, data.PopQueue},
-		{get, "/api/v1/pop/queue/:queue/partition/:partition", Write | Granted | Changes, data.PopPartition},
-		{post, "/api/v1/ack", Write | Granted | MessagesBody, data.Ack},
-		{post, "/api/v1/ack/batch", Write | Granted | MessagesBody, data.AckBatch},
-		{post, "/api/v1/transaction", Write | Granted | MessagesBody, data.Transaction},
-		{post, "/api/v1/lease/:leaseId/extend", Write | Granted, answer(data.Extend)},
-
-		{post, "/streams/v1/queries", Write | Granted, s.confirmed(data.RegisterQuery)},
-		{post, "/streams/v1/cycle", Write | Granted | MessagesBody, data.Cycle},
-		{post, "/streams/v1/state/get", Read | Granted | KeysBody, answer(data.StreamState)},
-	}
-}
-
-// operatorRoutes are the routes of operators and dashboards.
-func (s *Server) operatorRoutes(admin *adminplane.Handlers) []Route {
-	answer, count, change := wire.JSON, s.statistics.limit, s.audited
-	return []Route{
-		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, admin.Configure)},
-		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, admin.ChangeQueue)},
-		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, admin.DeleteQueue)},
-		{remove, "/api/v1/consumer-groups/:group", Administer, change(audit.DeleteGroup, admin.DeleteGroup)},
-		{remove, "/api/v1/consumer-groups/:group/queues/:queue", Administer | Granted, change(audit.DeleteGroup, admin.DeleteGroupOfQueue)},
-		{post, "/api/v1/consumer-groups/:group/subscription", Write, change(audit.SetSubscriptionStart, admin.SetSubscriptionStart)},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/seek", Write | Granted, change(audit.SeekGroup, admin.SeekQueue)},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/partitions/:partition/seek", Write | Granted, change(audit.SeekGroup, admin.SeekPartition)},
-		{get, "/api/v1/explain", Read | Granted, answer(admin.Explain)},
-		{get, "/api/v1/resources/queues", Read | Granted, answer(count(admin.Queues))},
-		{get, "/api/v1/resources/queues/:queue", Read | Granted, answer(count(admin.Queue))},
-		{post, "/api/v1/resources/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, admin.PauseQueue(true))},
-		{post, "/api/v1/resources/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, admin.PauseQueue(false))},
-		{post, "/api/v1/resources/queues/:queue/partitions/:partition/pause", Write | Granted, change(audit.PauseDelivery, admin.PausePartition(true))},
-		{post, "/api/v1/resources/queues/:queue/partitions/:partition/resume", Write | Granted, change(audit.ResumeDelivery, admin.PausePartition(false))},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/pause", Write | Granted, change(audit.PauseDelivery, admin.PauseGroup(true))},
-		{post, "/api/v1/consumer-groups/:group/queues/:queue/resume", Write | Granted, change(audit.ResumeDelivery, admin.PauseGroup(false))},
-		{get, "/api/v1/resources/namespaces", Read | Granted, answer(count(admin.Namespaces))},
-		{get, "/api/v1/resources/tasks", Read | Granted, answer(count(admin.Tasks))},
-		{get, "/api/v1/resources/overview", Read | Granted, answer(count(admin.Overview))},
-		{get, "/api/v1/messages", Read | Granted, answer(admin.Messages)},
-		{get, "/api/v1/status/queues", Read | Granted, answer(count(admin.QueueStatuses))},
-		{get, "/api/v1/status/queues/:queue", Read | Granted, answer(count(admin.QueueStatus))},
-		{get, "/api/v1/status/queues/:queue/messages", Read | Granted, answer(admin.QueueMessages)},
-		{get, "/api/v1/status/dispatcher", Read, answer(count(admin.DispatcherStatus))},
-		{get, "/api/v1/status/sweeps", Read | Granted, answer(admin.Sweeps)},
-		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(admin.ShowMessage)},
-		{remove, "/api/v1/messages/:partitionId/:transactionId", Write | Granted, change(audit.DeleteMessage, admin.DeleteMessage)},
-		{post, "/api/v1/messages/:partitionId/:transactionId/dlq", Write | Granted, change(audit.DeadLetterMessage, admin.DeadLetterMessage)},
-		{post, "/api/v1/messages/:partitionId/:transactionId/retry", Write | Granted, change(audit.RetryMessage, admin.RetryMessage)},
-		{post, "/api/v1/traces", Write | Granted | MessagesBody, answer(admin.AddTrace)},
-		{get, "/api/v1/traces/names", Read | Granted, answer(admin.TraceNames)},
-		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(admin.NamedTraces)},
-		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(admin.MessageTraces)},
-		{get, "/api/v1/streams", Read | Granted, answer(admin.ListStreams)},
-		{remove, "/api/v1/streams/:id", Administer | Granted, change(audit.DeleteStream, admin.DeleteStream)},
-		{post, "/internal/api/notify", Administer, answer(admin.Notify)},
-		{get, "/api/v1/system/shared-state", Administer, answer(admin.SharedState)},
-		{get, "/internal/api/shared-state/stats", Administer, answer(admin.SharedState)},
-		{get, "/internal/api/inter-instance/stats", Administer, answer(admin.SharedState)},
-		{post, "/api/v1/migration/test-connection", Administer, answer(admin.Migration)},
-		{post, "/api/v1/migration/start", Administer, answer(admin.Migration)},
-		{get, "/api/v1/migration/status", Administer, answer(admin.Migration)},
-		{post, "/api/v1/migration/validate", Administer, answer(admin.Migration)},
-		{post, "/api/v1/migration/reset", Administer, answer(admin.Migration)},
-		{get, "/api/v1/audit", Administer | Granted, answer(admin.ListAudit)},
-		{get, "/api/v1/doctor", Administer, answer(count(admin.Examine))},
-	}
-}
-
-// listRoutes read a bounded number of rows. They share the limit of the other statistics.
-func (s *Server) listRoutes() []Route {
-	lists, count := &listplane.Handlers{Queues: s.deps.Queues, Problems: s.deps.Problems}, s.statistics.limit
-	return []Route{
-		{get, "/api/v1/queues", Read | Granted, wire.JSON(count(lists.ListQueues))},
-		{get, "/api/v1/tags", Read, wire.JSON(count(lists.ListTags))},
-		{get, "/api/v1/problems", Read | Granted, wire.JSON(count(lists.ListProblems))},
-	}
-}
-
-// maintenanceRoutes show and turn the switches for maintenance.
-func (s *Server) maintenanceRoutes(admin *adminplane.Handlers) []Route {
-	const path = "/api/v1/system/maintenance"
-	return []Route{
-		{get, path, Administer, wire.JSON(admin.Maintenance)},
-		{post, path, Administer, s.audited(audit.SetPushMaintenance, admin.SetMaintenance)},
-		{get, path + "/pop", Administer, wire.JSON(admin.PopMaintenance)},
-		{post, path + "/pop", Administer, s.audited(audit.SetPopMaintenance, admin.SetPopMaintenance)},
-		{get, path + "/rejected", Administer, wire.JSON(admin.Rejected)},
-		{post, path + "/rejected/retry", Administer, s.audited(audit.RetryRejected, admin.RetryRejected)},
-		{http.MethodDelete, path + "/rejected", Administer, s.audited(audit.DiscardRejected, admin.DiscardRejected)},
-		{get, "/api/v1/status/buffers", Read, wire.JSON(admin.Buffers)},
-	}
-}
-
-// asideRoutes show the messages that no consumer receives: dead letters, and rejected rows of the inbox. They
-// also show the attached tables, which write to the inbox.
-func (s *Server) asideRoutes() []Route {
-	bodies := s.bodies()
-	dead := &deadplane.Handlers{Letters: s.deps.DeadLetters, Bodies: bodies, Streams: s.streams(), Report: s.reportStream}
-	sql := &producerplane.Handlers{Attachments: s.deps.Attachments, Rejections: s.deps.Rejections, Bodies: bodies}
-	return []Route{
-		{get, "/api/v1/dlq", Read | Granted, wire.JSON(dead.ListDeadLetters)},
-		{get, "/api/v1/dlq/summary", Read | Granted, wire.JSON(s.statistics.limit(dead.Summary))},
-		{remove, "/api/v1/dlq", Administer | Granted, s.audited(audit.PurgeDeadLetters, dead.PurgeDeadLetters)},
-		{post, "/api/v1/dlq/redrive", Write | Granted, s.audited(audit.RedriveDeadLetters, dead.Redrive)},
-		{post, "/api/v1/dlq/redrive/stream", Write | Granted, s.auditedStream(audit.RedriveDeadLetters, dead.StreamRedrive)},
-		{get, "/api/v1/attachments", Read | Granted, wire.JSON(s.statistics.limit(sql.ListAttachments))},
-		{get, "/api/v1/inbox/rejected", Read | Granted, wire.JSON(s.statistics.limit(sql.ListRejected))},
-		{post, "/api/v1/inbox/rejected/retry", Write | Granted, s.audited(audit.RetryInbox, sql.RetryRejected)},
-		{remove, "/api/v1/inbox/rejected", Administer | Granted, s.audited(audit.DiscardInbox, sql.DiscardRejected)},
-	}
-}
-
-// historyRoutes show what happened. Those without Granted show figures of processes or of the database.
-func (s *Server) historyRoutes() []Route {
-	shown := &historyplane.Handlers{History: s.deps.History, Live: s.deps.Live}
-	read := func(path string, right Right, answer func(p *wire.Params) (any, error)) Route {
-		return Route{get, path, right, wire.JSON(s.statistics.limit(answer))}
-	}
-	return []Route{
-		{get, "/metrics", Public, wire.JSON(s.jsonMetrics)},
-		read("/api/v1/status", Read|Granted, shown.Status),
-		read("/api/v1/status/analytics", Read|Granted, shown.Analytics),
-		read("/api/v1/analytics/system-metrics", Read, shown.SystemMetrics),
-		read("/api/v1/analytics/worker-metrics", Read|Granted, shown.WorkerMetrics),
-		read("/api/v1/analytics/queue-lag", Read|Granted, shown.QueueLag),
-		read("/api/v1/analytics/queue-ops", Read|Granted, shown.QueueOps),
-		read("/api/v1/analytics/queue-parked-replicas", Read, shown.ParkedReplicas),
-		read("/api/v1/analytics/retention", Read|Granted, shown.Retention),
-		read("/api/v1/analytics/postgres-stats", Read, shown.PostgresStats),
-		{post, "/api/v1/stats/refresh", Administer, wire.JSON(shown.Refresh)},
-	}
 }
 
 // dashboardRoutes are the pages for people.
@@ -236,7 +227,7 @@ func (s *Server) internalRoutes() []Route {
 }
 
 // probes are the routes that a server answers from its start on.
-func (s *Server) probes(listener func() ListenerState, waiting func() int, switches adminplane.Switches) []Route {
+func (s *Server) probes(listener func() ListenerState, waiting func() int, switches Switches) []Route {
 	health := s.health(listener, waiting, switches)
 	return []Route{
 		{http.MethodGet, "/livez", Public, live},
@@ -250,18 +241,4 @@ func (s *Server) probes(listener func() ListenerState, waiting func() int, switc
 
 func (s *Server) bodies() wire.BodyReader {
 	return wire.BodyReader{MaxBytes: s.cfg.MaxBodyBytes, Timeout: s.cfg.BodyTimeout, AnyJSON: s.cfg.AllowAnyJSON}
-}
-
-func (s *Server) planes() (*dataplane.Handlers, *adminplane.Handlers) {
-	d := s.deps
-	bodies := s.bodies()
-	limits := dataplane.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks}
-	data := &dataplane.Handlers{Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Queries: d.Streams, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies, Limits: limits,
-		InFlight: s.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream}
-	admin := &adminplane.Handlers{
-		Transactor: d.Verbs, Waiting: d.Popper, Catalog: d.Catalog, GroupWriter: d.GroupWriter,
-		Resources: d.Resources, DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Streams: d.Streams, Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes,
-		Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: bodies,
-	}
-	return data, admin
 }

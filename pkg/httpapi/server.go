@@ -7,7 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
@@ -38,7 +38,7 @@ type Server struct {
 	statistics  statisticsLimit
 	queues      queueMetrics
 	// sent are the messages that streams have sent.
-	sent *dataplane.InFlight
+	sent *data.InFlight
 	// holders know who took the latest leases.
 	holders wire.Holders
 	// document is what GET /openapi.json answers.
@@ -55,7 +55,7 @@ func New(cfg Config, start StartDeps) *Server {
 		database:    databaseCheck{ping: start.Ping, log: start.Log},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
-		sent:        &dataplane.InFlight{},
+		sent:        &data.InFlight{},
 		inflight:    inflight.NewBudget(cfg.inflightBytes(), cfg.MaxResponseBytes),
 	}
 	if s.origins.any() {

@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 )
 
 // StartDeps are what a server needs while it starts, before the database has answered.
@@ -47,7 +47,7 @@ func (s *Server) currentPhase() Phase { return *s.phase.Load() }
 // Open makes the server answer every route. It is called once.
 func (s *Server) Open(deps Deps) {
 	s.deps = deps
-	s.start.Metrics.also = []dataplane.Meter{deps.Events, s.sent}
+	s.start.Metrics.also = []data.Meter{deps.Events, s.sent}
 	s.serveRoutes(s.routeTable(), s.internalRoutes(), s.handleError)
 	s.SetPhase(serving)
 }

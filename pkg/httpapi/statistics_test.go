@@ -11,14 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/httpapi/adminplane"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
 // slowOverview is a large database: each overview blocks until it is allowed to finish.
 type slowOverview struct {
-	adminplane.Resources
+	httpapi.Resources
 	inside, finish chan struct{}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
-	"github.com/belfry-mq/belfry/pkg/httpapi/dataplane"
+	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
@@ -132,7 +132,7 @@ func wait(ctx context.Context) error {
 }
 
 // slowPusher stores a push after a wait.
-type slowPusher struct{ dataplane.Pusher }
+type slowPusher struct{ data.Pusher }
 
 func (v slowPusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	if err := wait(ctx); err != nil {

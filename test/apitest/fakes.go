@@ -178,10 +178,10 @@ func (f streamsFake) Delete(_ context.Context, id queue.ID) (existed bool, err e
 	return true, nil
 }
 
-// dataPlane has the verbs of the data plane.
-type dataPlane struct{ *Fakes }
+// verbsFake has the verbs of producers and consumers.
+type verbsFake struct{ *Fakes }
 
-func (f dataPlane) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
+func (f verbsFake) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {
 	f.Pushed = append(f.Pushed, items)
 	if f.Fakes.Push != nil {
 		return f.Fakes.Push(items)
@@ -189,7 +189,7 @@ func (f dataPlane) Push(_ context.Context, items []queue.PushItem) ([]queue.Push
 	return make([]queue.PushResult, len(items)), nil
 }
 
-func (f dataPlane) Ack(_ context.Context, items []queue.AckItem) ([]queue.AckResult, error) {
+func (f verbsFake) Ack(_ context.Context, items []queue.AckItem) ([]queue.AckResult, error) {
 	f.Acked = append(f.Acked, items)
 	if f.Fakes.Ack != nil {
 		return f.Fakes.Ack(items)
@@ -197,11 +197,11 @@ func (f dataPlane) Ack(_ context.Context, items []queue.AckItem) ([]queue.AckRes
 	return make([]queue.AckResult, len(items)), nil
 }
 
-func (f dataPlane) Extend(_ context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
+func (f verbsFake) Extend(_ context.Context, lease queue.ID, d time.Duration) (time.Time, error) {
 	return f.Fakes.Extend(lease, d)
 }
 
-func (f dataPlane) Transact(_ context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
+func (f verbsFake) Transact(_ context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
 	f.Transactions = append(f.Transactions, tx)
 	if f.Fakes.Transact != nil {
 		return f.Fakes.Transact(tx)
@@ -217,7 +217,7 @@ func (f dataPlane) Transact(_ context.Context, tx *queue.Transaction) (queue.Tra
 	return result, nil
 }
 
-func (f dataPlane) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
+func (f verbsFake) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Delivery, error) {
 	f.Popped = append(f.Popped, req)
 	if f.Fakes.Pop == nil {
 		return &queue.Delivery{}, nil
@@ -226,15 +226,15 @@ func (f dataPlane) Pop(ctx context.Context, req *queue.PopRequest) (*queue.Deliv
 	return &delivery, err
 }
 
-func (f dataPlane) Release(_ context.Context, delivery *queue.Delivery) {
+func (f verbsFake) Release(_ context.Context, delivery *queue.Delivery) {
 	f.Released = append(f.Released, *delivery)
 }
 
-func (f dataPlane) Waiting() int { return f.Fakes.Waiting }
+func (f verbsFake) Waiting() int { return f.Fakes.Waiting }
 
-func (f dataPlane) Status() dispatch.Status { return f.Fakes.Status }
+func (f verbsFake) Status() dispatch.Status { return f.Fakes.Status }
 
-func (f dataPlane) WaitingFor(dispatch.WaitingGroup) int { return f.Fakes.Status.Waiting }
+func (f verbsFake) WaitingFor(dispatch.WaitingGroup) int { return f.Fakes.Status.Waiting }
 
 // InFlight returns what PositionsOf returns.
 func (f ownersFake) InFlight(_ context.Context, leases []queue.ID) (map[catalog.LeasePosition]int64, error) {

@@ -34,7 +34,7 @@ var wings = []wing{
 		contexts demo instant names outage output payload progress`},
 	{"pkg/client", "", "."},
 	{"pkg/httpapi", "pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
-		adminplane dataplane deadplane historyplane listplane liveplane producerplane progressplane >
+		data operate queen > observe >
 		openapi wire`},
 	{"pkg/insight", "pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain history live problem stats trace"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
@@ -209,8 +209,8 @@ func TestWingBreachesAreFound(t *testing.T) {
 		{"pkg/engine/store/push_test.go", "test/pgtest", ""},
 		{"pkg/httpapi/routes_test.go", "pkg/postgres", ""},
 		{"pkg/queue/id.go", "sql", "packages outside of Belfry"},
-		{"pkg/httpapi/routes.go", "pkg/httpapi/dataplane", ""},
-		{"pkg/httpapi/dataplane/push.go", "pkg/httpapi", "not below"},
+		{"pkg/httpapi/routes.go", "pkg/httpapi/data", ""},
+		{"pkg/httpapi/data/push.go", "pkg/httpapi", "not below"},
 		{"pkg/client/client.go", "pkg/queue", "packages outside of Belfry"},
 		{"cmd/belfry/serve.go", "pkg/client", ""},
 		{"pkg/cli/push.go", "pkg/cli/output", ""},

@@ -1,4 +1,4 @@
-// Package wire reads HTTP requests and writes HTTP answers for the rooms of
+// Package wire reads HTTP requests and writes HTTP answers for the packages of
 // pkg/httpapi. It reads bodies, JSON values, parameters and instants, and it maps
 // error codes to statuses. Its readers follow the rules for clients of Queen MQ in
 // docs/compatibility.md.
@@ -10,5 +10,5 @@
 //   - a name it accepts is UTF-8 without NUL and at most queue.MaxNameBytes
 //     long, so that Postgres can store it.
 //
-// It knows no verb. Only rooms of pkg/httpapi import it.
+// It knows no verb. Only packages of pkg/httpapi import it.
 package wire

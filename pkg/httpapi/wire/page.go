@@ -58,14 +58,14 @@ func ReadCursor[ID any](p *Params, parse func(string) (ID, error)) (at time.Time
 	before, after, _ := strings.Cut(text, "_")
 	micros, err := strconv.ParseInt(before, 10, 64)
 	id, badID := parse(after)
-	if err != nil || badID != nil || micros <= 0 || micros > maxMicros {
+	if err != nil || badID != nil || micros <= 0 || micros > MaxMicros {
 		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", Clip(text)))
 	}
 	return time.UnixMicro(micros), id
 }
 
-// maxMicros is the last instant of the year 9999.
-const maxMicros = 253402300799999999
+// MaxMicros is the last instant of the year 9999.
+const MaxMicros = 253402300799999999
 
 // NextPage describes a page with these rows. cursorAfter returns the cursor after a
 // row. next is null on the last page.

@@ -1,0 +1,55 @@
+package data
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Internals that the tests in package data_test call.
+const (
+	MaxBatch      = maxBatch
+	MaxPartitions = maxPartitions
+	MaxWait       = maxWait
+)
+
+// defaultLimits leave room for one operation more than a transaction may have, so its own limit is reached first.
+var defaultLimits = Limits{Items: queue.MaxOperations + 1, Partitions: 10_000, Acks: queue.MaxOperations + 1}
+
+var ParseAckBatch = defaultLimits.parseAckBatch
+
+// ParsePush reads a body that is not strict.
+func ParsePush(body []byte) ([]queue.PushItem, error) {
+	return defaultLimits.parsePush(body, &spelling{})
+}
+
+// ParseTransaction returns the transaction of a body, and the first unknown
+// operation type.
+func ParseTransaction(body []byte) (queue.Transaction, *string, error) {
+	read, err := defaultLimits.parseTransaction(body, spelling{})
+	if err != nil {
+		return queue.Transaction{}, nil, err
+	}
+	return read.tx, read.unknownType, nil
+}
+
+// PopRequest reads the query of a pop.
+func (h *Handlers) PopRequest(c echo.Context) (*queue.PopRequest, error) {
+	p := &wire.Params{Context: c}
+	req := h.popRequest(p)
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	return req, nil
+}
+
+// FinishBeforeAKeepAlive finishes a stream. Then a keep-alive runs that had been due, and had waited for the end.
+func FinishBeforeAKeepAlive() error {
+	s := &queueStream{ctx: context.Background(), sent: (&InFlight{}).stream()}
+	err := s.finish(streamEnd(wire.EndShutdown))
+	s.keepAlive()
+	return err
+}

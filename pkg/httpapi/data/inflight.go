@@ -1,0 +1,205 @@
+package data
+
+import (
+	"sync"
+
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// InFlight knows the messages that streams have sent and that nobody has acknowledged. It is a Meter, so it
+// learns of the acknowledgments at this instance. It is safe for concurrent use. Its zero value is empty.
+//
+// A partition has at most one live lease of a group. So a later delivery of the partition ends the earlier
+// one, also at another stream.
+type InFlight struct {
+	mu         sync.Mutex
+	partitions map[flightKey]*flight
+}
+
+// flightKey is a partition and a group.
+type flightKey struct {
+	group     string
+	partition queue.ID
+}
+
+// flight are the messages of one partition, in their order.
+type flight struct {
+	stream   *flightStream
+	position catalog.LeasePosition
+	messages []flightMessage
+}
+
+type flightMessage struct {
+	transaction string
+	seq         int64
+}
+
+// flightStream are the messages of one stream.
+type flightStream struct {
+	all *InFlight
+	// all.mu guards unsettled and keys. keys and freed are nil before the first message.
+	unsettled int
+	keys      map[flightKey]struct{}
+	// freed has an element if unsettled has become smaller.
+	freed chan struct{}
+}
+
+func (f *InFlight) stream() *flightStream {
+	return &flightStream{all: f}
+}
+
+// add notes a delivery.
+func (s *flightStream) add(d *queue.Delivery) {
+	f := s.all
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.partitions == nil {
+		f.partitions = map[flightKey]*flight{}
+	}
+	for i := range d.Messages {
+		m := &d.Messages[i]
+		key := flightKey{d.Group, m.Partition.ID}
+		one := f.partitions[key]
+		if one == nil || one.stream != s || one.position.Lease != d.LeaseID {
+			f.dropLocked(key, len(messagesOf(one)))
+			one = &flight{stream: s, position: catalog.LeasePosition{Lease: d.LeaseID, Partition: m.Partition.Key}}
+			f.partitions[key] = one
+			if s.keys == nil {
+				s.keys, s.freed = map[flightKey]struct{}{}, make(chan struct{}, 1)
+			}
+			s.keys[key] = struct{}{}
+		}
+		one.messages = append(one.messages, flightMessage{m.TransactionID, m.Seq})
+		s.unsettled++
+	}
+}
+
+func messagesOf(one *flight) []flightMessage {
+	if one == nil {
+		return nil
+	}
+	return one.messages
+}
+
+// dropLocked ends the first n messages of a partition.
+func (f *InFlight) dropLocked(key flightKey, n int) {
+	one := f.partitions[key]
+	if one == nil {
+		return
+	}
+	s := one.stream
+	s.unsettled -= n
+	if one.messages = one.messages[n:]; len(one.messages) == 0 {
+		delete(f.partitions, key)
+		delete(s.keys, key)
+	}
+	if n > 0 {
+		select {
+		case s.freed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// count returns how many messages nobody has acknowledged.
+func (s *flightStream) count() int {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	return s.unsettled
+}
+
+// leases returns the leases of these messages.
+func (s *flightStream) leases() (ids []queue.ID) {
+	s.all.mu.Lock()
+	defer s.all.mu.Unlock()
+	seen := map[queue.ID]bool{}
+	for key := range s.keys {
+		if id := s.all.partitions[key].position.Lease; !seen[id] {
+			seen[id] = true
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// update ends the messages that are done, according to the database. positions has all live leases of the stream.
+func (s *flightStream) update(positions map[catalog.LeasePosition]int64) {
+	f := s.all
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range s.keys {
+		one := f.partitions[key]
+		done, live := positions[one.position]
+		n := 0
+		for n < len(one.messages) && (!live || one.messages[n].seq <= done) {
+			n++
+		}
+		f.dropLocked(key, n)
+	}
+}
+
+// end forgets the messages, and returns their leases.
+func (s *flightStream) end() []queue.ID {
+	ids := s.leases()
+	s.update(nil)
+	return ids
+}
+
+// settled ends what one acknowledgment settled.
+func (f *InFlight) settled(item *queue.AckItem, r *queue.AckResult) {
+	id, err := queue.ParseID(item.PartitionID)
+	if err != nil || !r.Success {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := flightKey{item.Group, id}
+	one := f.partitions[key]
+	if one == nil {
+		return
+	}
+	if r.LeaseReleased {
+		f.dropLocked(key, len(one.messages))
+		return
+	}
+	for i := range one.messages {
+		switch {
+		case one.messages[i].transaction != item.TransactionID:
+		case item.Status == queue.AckCompleted: // this one and all earlier ones
+			f.dropLocked(key, i+1)
+			return
+		default: // this one: it moves to the front
+			m := one.messages[i]
+			copy(one.messages[1:i+1], one.messages[:i])
+			one.messages[0] = m
+			f.dropLocked(key, 1)
+			return
+		}
+	}
+}
+
+// Acknowledged implements Meter.
+func (f *InFlight) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
+	for i := range results {
+		f.settled(&items[i], &results[i])
+	}
+}
+
+// Transacted implements Meter.
+func (f *InFlight) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
+	for i := range result.Operations {
+		if done := result.Operations[i].Ack; done != nil {
+			f.settled(tx.Operations[i].Ack, done)
+		}
+	}
+}
+
+// Pushed implements Meter.
+func (f *InFlight) Pushed([]queue.PushItem, []queue.PushResult) {}
+
+// Delivered implements Meter.
+func (f *InFlight) Delivered(*queue.Delivery) {}
+
+// Empty implements Meter.
+func (f *InFlight) Empty(*queue.PopRequest) {}

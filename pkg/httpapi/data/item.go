@@ -1,0 +1,179 @@
+package data
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// itemPlace is where a request has an item.
+type itemPlace int
+
+const (
+	inPush itemPlace = iota
+	// inTransaction changes two rules: null counts as not sent, and data is another name of payload.
+	inTransaction
+	// inOperation is an item of a transaction that is the operation itself, so it has the members of an operation too.
+	inOperation
+)
+
+// itemReader reads one item of a push or of a transaction.
+type itemReader struct {
+	queue.PushItem
+	// path precedes the name of a field in an error: "items[0].".
+	path                            string
+	place                           itemPlace
+	hasQueue, sentQueue, hasPayload bool
+	// unknown are the first members that no item has.
+	unknown              []unknownMember
+	bySeconds, byInstant bool
+}
+
+// readItem reads and checks the item in raw. path names the item in errors.
+func readItem(path string, raw jsontext.Value, place itemPlace) (r itemReader, err error) {
+	r = itemReader{
+		PushItem: queue.PushItem{Partition: queue.DefaultPartition, Payload: json.RawMessage("null")},
+		path:     path + ".", place: place,
+	}
+	isObject, err := wire.Members(raw, r.member)
+	switch {
+	case err != nil:
+		return r, err
+	case !isObject:
+		return r, queue.Invalidf("%s must be an object", path)
+	case !r.sentQueue:
+		return r, r.missingQueue()
+	case !r.hasQueue:
+		return r, r.notString("queue")
+	}
+	return r, r.check()
+}
+
+func (r *itemReader) member(name string, value jsontext.Value) (err error) {
+	if r.place != inPush && value.Kind() == 'n' && name != "queue" {
+		return nil
+	}
+	switch name {
+	case "queue":
+		r.sentQueue = true
+		r.Queue, r.hasQueue = wire.Text(value)
+	case "partition":
+		r.Partition, err = r.text(name, value)
+	case "transactionId":
+		r.TransactionID, err = r.text(name, value)
+	case "traceId":
+		r.TraceID, err = r.traceID(value)
+	case "delaySeconds":
+		r.Delay, err = r.delay(value)
+		r.bySeconds = value.Kind() != 'n'
+	case "visibleAt":
+		r.VisibleAt, err = r.instant(value)
+		r.byInstant = value.Kind() != 'n'
+	case "payload":
+		r.Payload, r.hasPayload = json.RawMessage(value.Clone()), true
+	case "data":
+		if r.place == inPush {
+			r.unknownMember(name)
+		} else if !r.hasPayload {
+			r.Payload = json.RawMessage(value.Clone())
+		}
+	case "type", "items":
+		if r.place != inOperation {
+			r.unknownMember(name)
+		}
+	default:
+		r.unknownMember(name)
+	}
+	if err == nil && r.bySeconds && r.byInstant {
+		err = queue.Invalidf("%sdelaySeconds and visibleAt say the same thing: send one of them", r.path)
+	}
+	return err
+}
+
+func (r *itemReader) text(name string, value jsontext.Value) (string, error) {
+	text, ok := wire.Text(value)
+	if !ok {
+		return "", r.notString(name)
+	}
+	return text, nil
+}
+
+// traceID reads the trace id; an empty text means that the item has none.
+func (r *itemReader) traceID(value jsontext.Value) (queue.ID, error) {
+	text, err := r.text("traceId", value)
+	if err != nil || text == "" {
+		return queue.ID{}, err
+	}
+	id, err := queue.ParseID(text)
+	if err != nil {
+		return id, queue.Invalidf("%straceId: %v", r.path, err)
+	}
+	return id, nil
+}
+
+// notString returns the error for a field that must be a string.
+func (r *itemReader) notString(field string) error {
+	return queue.Invalidf("%s%s must be a string", r.path, field)
+}
+
+func (r *itemReader) check() error {
+	if err := wire.CheckName(r.path+"queue", r.Queue); err != nil {
+		return err
+	}
+	if err := wire.CheckName(r.path+"partition", r.Partition); err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(r.TransactionID); n > queue.MaxTransactionIDRunes {
+		return queue.Invalidf("%stransactionId is %d characters long: at most %d are allowed", r.path, n, queue.MaxTransactionIDRunes)
+	}
+	if strings.ContainsRune(r.TransactionID, 0) {
+		return queue.Invalidf("%stransactionId contains a NUL character: remove it", r.path)
+	}
+	return nil
+}
+
+// delay reads how long after its push the message becomes visible. null counts as
+// not sent.
+func (r *itemReader) delay(value jsontext.Value) (time.Duration, error) {
+	if value.Kind() == 'n' {
+		return 0, nil
+	}
+	return seconds(r.path+"delaySeconds", value)
+}
+
+// seconds reads a delay: a number of seconds, perhaps with a fraction.
+func seconds(field string, value jsontext.Value) (time.Duration, error) {
+	n, err := math.NaN(), error(nil)
+	if value.Kind() == '0' {
+		n, err = strconv.ParseFloat(string(value), 64)
+	}
+	if limit := queue.MaxPushDelay.Seconds(); err != nil || !(n >= 0 && n <= limit) {
+		return 0, queue.Invalidf("%s must be a number between 0 and %.0f (a year), not %s", field, limit, wire.Clip(string(value)))
+	}
+	return time.Duration(n * float64(time.Second)), nil
+}
+
+// instant reads the instant at which the message becomes visible. null counts as
+// not sent.
+func (r *itemReader) instant(value jsontext.Value) (time.Time, error) {
+	if value.Kind() == 'n' {
+		return time.Time{}, nil
+	}
+	text, _ := wire.Text(value)
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, queue.Invalidf("%svisibleAt must be an instant as in RFC 3339, such as 2026-05-16T08:41:27.5Z, not %s", r.path, wire.Clip(string(value)))
+	}
+	if at.After(time.Now().Add(queue.MaxPushDelay)) {
+		return at, queue.Invalidf("%svisibleAt is %s: it must be at most %.0f seconds (a year) from now", r.path, wire.Clip(text), queue.MaxPushDelay.Seconds())
+	}
+	return at, nil
+}

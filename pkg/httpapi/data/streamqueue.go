@@ -1,0 +1,264 @@
+package data
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// maxInFlightDefault and maxInFlight are the default and the largest value of max_in_flight.
+	maxInFlightDefault, maxInFlight = 100, 10_000
+	// firstWait is the wait of the first pop of a stream. That pop comes before the answer begins, so a
+	// stream that is refused gets a status like a long poll.
+	firstWait = time.Millisecond
+	// firstCheck is how long a full stream waits until it asks the database which messages are done. The
+	// next waits are twice as long, up to maxCheck.
+	firstCheck, maxCheck = time.Second, 15 * time.Second
+)
+
+// errLeft ends a stream whose client has left.
+var errLeft = errors.New("the client of the stream left")
+
+// streamEnd ends a stream for one of the reasons of package wire.
+type streamEnd string
+
+func (e streamEnd) Error() string { return "the stream ends: " + string(e) }
+
+// queueStream is a stream of messages. The goroutine of its handler delivers, and a timer sends keep-alives.
+type queueStream struct {
+	*Handlers
+	c      *wire.Params
+	most   int // max_in_flight
+	batch  int
+	sent   *flightStream
+	ends   time.Time
+	next   *queue.PopRequest     // the current or the next pop
+	memory *inflight.Reservation // of its messages
+
+	// ctx is that of the request. net/http ends it when the client leaves, or a write fails.
+	ctx context.Context
+	// writing guards the stream, which is nil until the answer begins.
+	writing sync.Mutex
+	stream  *wire.EventStream
+	beat    *time.Timer
+	// finished: the handler returns, and nobody may write any more.
+	finished bool
+}
+
+// StreamQueue serves GET /api/v1/sse/queue/:queue. Queen MQ does not have it. It pops in a loop, with the
+// waits of a long poll. An acknowledgment frees a place for one more message.
+//
+// When the client leaves, its leases are released. When the server ends the stream they are kept, because
+// the client has the messages and acknowledges them at another server.
+//
+// Its frame is small, and it calls the dispatcher itself: thousands of streams wait there. See package dispatch.
+func (h *Handlers) StreamQueue(c echo.Context) error {
+	s, err := h.newQueueStream(&wire.Params{Context: c})
+	if err != nil {
+		return err
+	}
+	for err == nil {
+		var delivery *queue.Delivery
+		if err = s.prepare(); err == nil {
+			if delivery, err = s.Popper.Pop(s.ctx, s.next); err == nil {
+				s.Holders.Took(c, delivery.LeaseID)
+			}
+		}
+		err = s.deliver(delivery, err)
+	}
+	return s.finish(err)
+}
+
+func (h *Handlers) newQueueStream(p *wire.Params) (*queueStream, error) {
+	s := &queueStream{Handlers: h, c: p, next: h.popRequest(p), sent: h.InFlight.stream(), ends: wire.End(p)}
+	s.next.Queue = p.PathName("queue")
+	if s.next.Partition = p.Name("partition"); s.next.Partition != nil {
+		s.next.Partitions = 1
+	}
+	s.batch = s.next.Batch
+	s.most = wire.Clamp(1, wire.LeadingInt(p.QueryParam("max_in_flight"), maxInFlightDefault), maxInFlight)
+	if s.next.AutoAck {
+		p.Check(queue.Invalidf("autoAck is set: a stream delivers with leases; acknowledge with POST /api/v1/ack"))
+	}
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	s.ctx = p.Ctx()
+	return s, mayPop(p.Ctx(), s.next)
+}
+
+// finish ends the stream. why is not nil.
+func (s *queueStream) finish(why error) error {
+	if s.beat != nil {
+		s.beat.Stop()
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.finished = true
+	leases := s.sent.end()
+	switch {
+	case errors.Is(why, errLeft):
+		for _, lease := range leases {
+			s.Popper.Release(s.c.Ctx(), &queue.Delivery{Queue: s.next.Queue, LeaseID: lease, Messages: make([]queue.Message, 1)})
+		}
+		return nil
+	case s.stream == nil:
+		return why
+	default:
+		return s.close(why)
+	}
+}
+
+// prepare sets the request of the next pop, and reserves memory for its messages.
+func (s *queueStream) prepare() error {
+	s.memory = wire.Memory(s.c).Another()
+	if s.memory.AnswerBytesLeft() == 0 {
+		return queue.MemoryFull()
+	}
+	wait := firstWait
+	if s.stream != nil {
+		wait = max(firstWait, min(maxWait, time.Until(s.ends)))
+	}
+	req := *s.next // a late handoff may still read the request of the last pop
+	req.Wait, req.Batch, req.Memory = wait, min(s.batch, s.most-s.sent.count()), s.memory
+	req.WaitingSince, req.RefreshSince = time.Time{}, time.Time{}
+	s.next = &req
+	return nil
+}
+
+// deliver sends what a pop got, and waits until the stream has a place for more.
+func (s *queueStream) deliver(delivery *queue.Delivery, err error) error {
+	if err := s.sendDelivery(delivery, err); err != nil || s.sent.count() < s.most {
+		return err
+	}
+	return s.waitForPlace()
+}
+
+func (s *queueStream) sendDelivery(delivery *queue.Delivery, err error) error {
+	defer s.memory.End()
+	switch {
+	case err != nil && s.ctx.Err() != nil: // the pop has released what it claimed
+		return errLeft
+	case errors.Is(err, queue.ErrJoining):
+		delivery = &queue.Delivery{} // the next pop goes on
+	case err != nil:
+		return err
+	case s.stream == nil && delivery.Displaced:
+		return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: time.Second, Message: "another request was admitted instead; send the request again"}
+	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := identity.Valid(s.ctx); err != nil { // perhaps a keep-alive took long
+		s.Popper.Release(s.ctx, delivery)
+		return err
+	}
+	s.sent.add(delivery)
+	if s.stream == nil {
+		if s.stream, err = s.Streams.Start(s.c); err != nil {
+			return errLeft
+		}
+		s.beat = time.AfterFunc(wire.KeepAlive, s.keepAlive)
+	}
+	if len(delivery.Messages) == 0 {
+		return s.over()
+	}
+	s.beat.Reset(wire.KeepAlive)
+	return s.send(delivery)
+}
+
+// keepAlive runs after a time without messages. If it fails, net/http ends ctx.
+func (s *queueStream) keepAlive() {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if !s.finished && s.ctx.Err() == nil && s.stream.KeepAlive() == nil {
+		s.beat.Reset(wire.KeepAlive)
+	}
+}
+
+// send sends messages. A stream that is over sends them too: they are leased to it.
+func (s *queueStream) send(d *queue.Delivery) error {
+	lease, group := wire.AppendID(nil, "", d.LeaseID), wire.AppendString(nil, "", d.Group)
+	for i := range d.Messages {
+		m := &d.Messages[i]
+		b := append(appendIDs(make([]byte, 0, m.AnswerSize()+len(m.Partition.Name)), m), m.Payload...)
+		s.stream.Append("message", m.ID.String(), appendRest(b, m, lease, group))
+	}
+	if s.stream.Flush() != nil {
+		return errLeft
+	}
+	s.Meter.Delivered(d)
+	return s.over()
+}
+
+// over returns why the stream must end, or nil.
+func (s *queueStream) over() error {
+	select {
+	case <-s.ctx.Done():
+		return errLeft
+	case <-s.Streams.Ending:
+		return streamEnd(wire.EndShutdown)
+	default:
+	}
+	if !time.Now().Before(s.ends) {
+		return streamEnd(wire.ReasonOf(s.ctx))
+	}
+	return identity.Valid(s.ctx)
+}
+
+// waitForPlace blocks while max_in_flight messages are not acknowledged. Acknowledgments at this instance
+// free places at once. For those elsewhere, and for leases that end, it asks the database.
+func (s *queueStream) waitForPlace() error {
+	check := firstCheck
+	timer, end := time.NewTimer(check), time.NewTimer(time.Until(s.ends))
+	defer timer.Stop()
+	defer end.Stop()
+	for {
+		revocation := s.Streams.NextRevocation()
+		if err := s.over(); err != nil || s.sent.count() < s.most {
+			return err
+		}
+		select {
+		case <-s.ctx.Done():
+		case <-s.Streams.Ending:
+		case <-end.C:
+		case <-revocation:
+		case <-s.sent.freed:
+		case <-timer.C:
+			check = min(2*check, maxCheck)
+			timer.Reset(check)
+			if positions, err := s.Owners.InFlight(s.ctx, s.sent.leases()); err == nil { // else at the next check
+				s.sent.update(positions)
+			}
+		}
+	}
+}
+
+// close sends the last event.
+func (s *queueStream) close(why error) error {
+	var last wire.Fields
+	var end streamEnd
+	var coded *queue.Error
+	switch {
+	case errors.As(why, &end):
+		last = wire.Fields{"reason", string(end)}
+	case queue.CodeOf(why) == queue.CodeUnauthenticated:
+		last = wire.Fields{"reason", wire.EndUnauthorized}
+	case errors.As(why, &coded) && coded.Code == queue.CodeOverloaded:
+		last = wire.Fields{"reason", wire.EndOverloaded, "retryAfter", wire.RetryAfter(coded), "error", s.Report(s.c, why)}
+	default:
+		last = wire.Fields{"reason", wire.EndError, "error", s.Report(s.c, why)}
+	}
+	if err := s.stream.AppendJSON("closing", "", last); err != nil {
+		return err
+	}
+	return s.stream.Flush()
+}

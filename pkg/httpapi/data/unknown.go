@@ -1,0 +1,133 @@
+package data
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// itemMembers are the members of a pushed item.
+var itemMembers = []string{"queue", "partition", "payload", "transactionId", "traceId", "delaySeconds", "visibleAt"}
+
+const (
+	// maxUnknown is how many unknown members of one item are kept.
+	maxUnknown = 3
+	// fewEdits is the largest edit distance between a misspelled member and the member that is meant.
+	fewEdits = 2
+	// fewLetters is the length of the shortest member that counts as a misspelled one.
+	fewLetters = 4
+)
+
+// spelling reads the pushed items of a request, and looks for members that no item has.
+type spelling struct {
+	// strict refuses such a member.
+	strict bool
+	// warnings has those of each item that has some, by its place in the answer.
+	warnings map[int][]string
+}
+
+// spellingOf returns the spelling of a request: ?strict=true or 1 makes it strict.
+func spellingOf(c echo.Context) spelling {
+	return spelling{strict: wire.IsTrue(c.QueryParam("strict"))}
+}
+
+// item reads and checks the item in raw, whose answer is number at. path names the item in errors.
+func (s *spelling) item(at int, path string, raw jsontext.Value, place itemPlace) (queue.PushItem, error) {
+	r, err := readItem(path, raw, place)
+	if err == nil && s.strict {
+		err = r.refuseUnknown()
+	}
+	if list := r.warnings(); len(list) > 0 {
+		if s.warnings == nil {
+			s.warnings = map[int][]string{}
+		}
+		s.warnings[at] = list
+	}
+	return r.PushItem, err
+}
+
+// appendWarnings appends the member warnings. Without any it appends nothing.
+func appendWarnings(b []byte, warnings []string) []byte {
+	before := `,"warnings":[`
+	for _, warning := range warnings {
+		b = wire.AppendString(b, before, warning)
+		before = ","
+	}
+	if len(warnings) > 0 {
+		b = append(b, ']')
+	}
+	return b
+}
+
+// unknownMember is a member of an item that no item has. near is the member that is probably meant, or "".
+type unknownMember struct{ name, near string }
+
+func (r *itemReader) unknownMember(name string) {
+	if len(r.unknown) < maxUnknown {
+		r.unknown = append(r.unknown, unknownMember{name: name, near: nearMember(name)})
+	}
+}
+
+// nearMember returns the member of an item whose name resembles name: it is spelled almost like it, or begins with it.
+// Without one it returns "".
+func nearMember(name string) string {
+	plain := strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(wire.Clip(name)))
+	if plain == "data" {
+		return "payload" // as a transaction calls it
+	}
+	if len(plain) < fewLetters {
+		return ""
+	}
+	best, edits := "", fewEdits+1
+	for _, member := range itemMembers {
+		known := strings.ToLower(member)
+		if strings.HasPrefix(known, plain) {
+			return member
+		}
+		if len(plain) > len(known)+fewEdits {
+			continue
+		}
+		if d := levenshtein.ComputeDistance(plain, known); d < edits {
+			best, edits = member, d
+		}
+	}
+	return best
+}
+
+// missingQueue returns the error for an item without a queue.
+func (r *itemReader) missingQueue() error {
+	for _, u := range r.unknown {
+		if u.near == "queue" {
+			return queue.Invalidf(`%squeue is missing; did you mean "queue" for %q?`, r.path, u.name)
+		}
+	}
+	return queue.Invalidf("%squeue is missing", r.path)
+}
+
+// refuseUnknown returns an error for an item with an unknown member.
+func (r *itemReader) refuseUnknown() error {
+	if len(r.unknown) == 0 {
+		return nil
+	}
+	u := r.unknown[0]
+	if u.near == "" {
+		return queue.Invalidf("%s%s is unknown, and the request is strict: remove it", r.path, wire.Clip(u.name))
+	}
+	return queue.Invalidf("%s%s is unknown, and the request is strict; did you mean %s?", r.path, wire.Clip(u.name), u.near)
+}
+
+// warnings lists the unknown members that resemble a member of an item.
+func (r *itemReader) warnings() (list []string) {
+	for _, u := range r.unknown {
+		if u.near != "" {
+			list = append(list, fmt.Sprintf("%s%s is unknown and was ignored; did you mean %s?", r.path, wire.Clip(u.name), u.near))
+		}
+	}
+	return list
+}

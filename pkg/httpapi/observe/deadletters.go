@@ -1,0 +1,73 @@
+package observe
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// ListDeadLetters serves GET /api/v1/dlq.
+func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
+	filter, page := DeadLetterFilter(p), wire.ReadPage(p, 100)
+	after := deadletter.ListKey{}
+	p.Check(mayReadNamed(p, filter.Queue))
+	after.FailedAt, after.ID = wire.ReadCursor(p, func(id string) (int64, error) { return strconv.ParseInt(id, 10, 64) })
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	found, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
+	next := wire.NextPage(page.Cut(len(found.Letters), found.Cut), found.Letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
+	return wire.Fields{"messages", wire.Each(found.Letters, deadLetterRow), "total", found.Total, "pagination", next}, err
+}
+
+func deadLetterRow(l *deadletter.Letter) wire.Fields {
+	var transactionID *string // null for a message that is deleted
+	if !l.MessageID.IsZero() {
+		transactionID = &l.TransactionID
+	}
+	row := wire.Fields{
+		"id", l.MessageID, "transactionId", transactionID, "partitionId", l.PartitionID, "queue", l.Queue,
+		"partition", l.Partition, "consumerGroup", l.Group, "errorMessage", l.Error, "retryCount", l.Failures, "data", wire.Stored(l.Payload),
+	}
+	if l.PayloadError != "" {
+		row = append(row, "dataError", l.PayloadError)
+	}
+	return append(row, "producerSub", wire.OrNull(l.ProducerSub), "createdAt", l.CreatedAt, "failedAt", l.FailedAt)
+}
+
+// DeadLetterFilter reads the query of a list or of a purge.
+func DeadLetterFilter(p *wire.Params) deadletter.Filter {
+	f := deadletter.Filter{Queue: p.Name("queue"), Group: p.Name("consumerGroup"), Partition: p.Name("partition")}
+	f.Error = errorOf(p)
+	f.TransactionID = wire.OrNull(p.TransactionID())
+	f.From, f.To = p.Instant("from"), p.Instant("to")
+	p.Check(wire.CheckSpan(f.From, f.To))
+	f.Allowed = identity.GrantsOf(p.Ctx()).Readable()
+	return f
+}
+
+// errorOf returns the error in the query. An absent or empty one is nil.
+func errorOf(p *wire.Params) *string {
+	text := p.QueryParam("error")
+	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+		p.Check(queue.Invalidf("error is not UTF-8 without NUL"))
+	}
+	return wire.OrNull(FirstCharacters(text))
+}
+
+// FirstCharacters returns what a filter compares of an error.
+func FirstCharacters(text string) string {
+	n := 0
+	for i := range text {
+		if n == deadletter.MaxError {
+			return text[:i]
+		}
+		n++
+	}
+	return text
+}

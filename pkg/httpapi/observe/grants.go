@@ -1,0 +1,17 @@
+package observe
+
+import (
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+)
+
+// readable returns patterns of the queues that the sender may see. Nil: every queue.
+func readable(p *wire.Params) []string { return identity.GrantsOf(p.Ctx()).Readable() }
+
+// mayReadNamed returns CodeForbidden if a filter names a queue that the sender may not see.
+func mayReadNamed(p *wire.Params, queueName *string) error {
+	if queueName == nil {
+		return nil
+	}
+	return wire.MayRead(p.Ctx(), *queueName)
+}

@@ -1,0 +1,84 @@
+package observe
+
+import (
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// ShowMessage serves GET /api/v1/messages/:partitionId/:transactionId.
+func (h *Handlers) ShowMessage(p *wire.Params) (any, error) {
+	ref, err := wire.ReadMessagePath(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.FindPartition(p.Ctx(), h.Owners, ref.Partition, (*identity.Grants).MayRead); err != nil {
+		return nil, err
+	}
+	found, err := h.DeadLetters.Message(p.Ctx(), ref.Partition, ref.TransactionID)
+	m := stats.Message{
+		ID: found.ID, TransactionID: ref.TransactionID, TraceID: found.TraceID, ProducerSub: found.ProducerSub,
+		CreatedAt: found.CreatedAt, Queue: found.Queue, Namespace: found.Namespace, Task: found.Task, Priority: found.Priority,
+		PartitionID: ref.Partition, Partition: found.Partition,
+	}
+	var failure *string
+	var failures int
+	if dead := addReaders(&m, found.Groups); dead != nil {
+		failure, failures = &dead.Error, dead.Failures
+	}
+	answer := append(messageRow(&m), "payload", wire.Stored(found.Payload))
+	if found.PayloadError != "" {
+		answer = append(answer, "payloadError", found.PayloadError)
+	}
+	mode := messageMode(stats.Mode{QueueMode: m.QueueStatus != "", Groups: m.Groups})
+	return append(answer,
+		"isEncrypted", found.Encrypted, "errorMessage", failure, "retryCount", failures,
+		"queueConfig", wire.Fields{
+			"leaseTime", found.LeaseTime, "retryLimit", found.RetryLimit, "retryDelay", found.RetryDelay,
+			"ttl", found.TTL, "priority", found.Priority,
+		},
+		"mode", append(mode, "consumedByGroups", m.DoneBy),
+		"consumerGroups", wire.Each(found.Groups, func(g *deadletter.GroupState) wire.Fields {
+			return wire.Fields{"name", g.Group, "consumed", g.Consumed, "leaseExpiresAt", g.LeasedUntil}
+		})), err
+}
+
+// addReaders sets the status of m from the progress of all readers: the consumer
+// groups, and the reader without a group. It returns the newest dead letter, or nil.
+func addReaders(m *stats.Message, readers []deadletter.GroupState) (dead *deadletter.GroupState) {
+	for i := range readers {
+		r := &readers[i]
+		switch {
+		case r.Group != queue.DefaultGroup:
+			m.Groups++
+			if r.Consumed {
+				m.DoneBy++
+			}
+		case r.Consumed:
+			m.QueueStatus = stats.StatusCompleted
+		case !r.LeasedUntil.IsZero():
+			m.QueueStatus = stats.StatusProcessing
+		default:
+			m.QueueStatus = stats.StatusPending
+		}
+		if r.LeasedUntil.After(m.LeasedUntil) {
+			m.LeasedUntil = r.LeasedUntil
+		}
+		if r.Dead && (dead == nil || r.FailedAt.After(dead.FailedAt)) {
+			dead = r
+		}
+	}
+	switch {
+	case dead != nil:
+		m.Status = stats.StatusDeadLetter
+	case m.QueueStatus != "":
+		m.Status = m.QueueStatus
+	case m.Groups > 0 && m.DoneBy == m.Groups:
+		m.Status = stats.StatusCompleted
+	default:
+		m.Status = stats.StatusPending
+	}
+	return dead
+}

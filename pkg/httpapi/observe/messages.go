@@ -1,0 +1,116 @@
+package observe
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	// messagesLimit is the default page of GET /messages.
+	messagesLimit = 200
+	// messagesSpan is how far back GET /messages goes without from.
+	messagesSpan = time.Hour
+)
+
+// Messages serves GET /api/v1/messages. The newest message comes first.
+func (h *Handlers) Messages(p *wire.Params) (any, error) {
+	page := wire.ReadPage(p, messagesLimit)
+	filter, err := messageFilter(p, page, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	list, err := h.Resources.Messages(p.Ctx(), filter)
+	var next *string
+	if list.Next != nil {
+		next = wire.OrNull(list.Next.Token())
+	}
+	pagination := wire.Fields{"limit", page.Limit, "offset", page.Offset, "next", next}
+	if list.NextWindow != nil {
+		pagination = append(pagination, "nextPartitions", list.NextWindow.Token())
+	}
+	return wire.Fields{"messages", wire.Each(list.Messages, messageRow), "mode", messageMode(list.Mode), "pagination", pagination}, err
+}
+
+// MessageRef names a message.
+func MessageRef(m *stats.Message) wire.Fields {
+	return wire.Fields{
+		"id", m.ID, "transactionId", m.TransactionID, "partitionId", m.PartitionID,
+		"queuePath", m.Queue + "/" + m.Partition, "queue", m.Queue, "partition", m.Partition,
+	}
+}
+
+// messageRow describes a message. queueStatus is null in the answer of one message
+// that has no reader without a group.
+func messageRow(m *stats.Message) wire.Fields {
+	return append(MessageRef(m),
+		"namespace", m.Namespace, "task", m.Task, "status", m.Status, "queueStatus", wire.OrNull(m.QueueStatus),
+		"busStatus", wire.Fields{"consumedBy", m.DoneBy, "totalGroups", m.Groups}, "traceId", m.TraceID,
+		"producerSub", wire.OrNull(m.ProducerSub), "queuePriority", m.Priority, "createdAt", m.CreatedAt,
+		"leaseExpiresAt", m.LeasedUntil)
+}
+
+func messageMode(m stats.Mode) wire.Fields {
+	return wire.Fields{"hasQueueMode", m.QueueMode, "busGroupsCount", m.Groups, "type", m.Type()}
+}
+
+// messageFilter reads the query of GET /messages. Queen MQ calls the namespace
+// ns; Belfry accepts namespace too.
+func messageFilter(p *wire.Params, page wire.Page, now time.Time) (stats.MessageFilter, error) {
+	filter := stats.MessageFilter{
+		Queue: p.Name("queue"), Partition: p.Name("partition"),
+		Limit: int(page.Limit), Offset: int(page.Offset), After: ReadMark(p), Allowed: readable(p),
+	}
+	p.Check(mayReadNamed(p, filter.Queue))
+	namespace := "namespace"
+	if p.QueryParam("ns") != "" {
+		namespace = "ns"
+	}
+	filter.Namespace, filter.Task = p.Text(namespace), p.Text("task")
+	switch filter.Status = stats.Status(p.QueryParam("status")); filter.Status {
+	case "", stats.StatusPending, stats.StatusProcessing, stats.StatusCompleted, stats.StatusDeadLetter:
+	default:
+		p.Check(queue.Invalidf("status is %s: it must be pending, processing, completed or dead_letter",
+			wire.Clip(fmt.Sprintf("%q", string(filter.Status)))))
+	}
+	filter.From, filter.To = readSpan(p, now)
+	if size := wire.LeadingInt(p.QueryParam("partitions"), 0); size > 0 {
+		var err error
+		filter.Window, err = stats.ParseWindow(p.QueryParam("partitionsAfter"), min(size, maxLimit))
+		p.Check(err)
+	}
+	return filter, p.Err
+}
+
+// readSpan reads from and to. Without from, the span begins messagesSpan before to
+// or now. Without to, the span has no end, so that a message whose clock is ahead
+// is listed too.
+func readSpan(p *wire.Params, now time.Time) (from, to time.Time) {
+	from, to = p.Instant("from"), p.Instant("to")
+	if !to.IsZero() {
+		to = to.Truncate(time.Minute).Add(time.Minute - time.Microsecond) // the whole minute, as in Queen MQ
+	}
+	reversed := func() bool { return !to.IsZero() && to.Before(from) }
+	if from.IsZero() {
+		if from = now.Add(-messagesSpan); reversed() {
+			from = to.Add(-messagesSpan)
+		}
+	} else if reversed() {
+		p.Check(queue.Invalidf("to is before from: exchange them"))
+	}
+	return from, to
+}
+
+// ReadMark reads the cursor. An absent cursor is nil.
+func ReadMark(p *wire.Params) *stats.Position {
+	text := p.QueryParam("cursor")
+	if text == "" {
+		return nil
+	}
+	mark, err := stats.ParsePosition(text)
+	p.Check(err)
+	return &mark
+}

@@ -1,0 +1,39 @@
+package observe
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/belfry-mq/belfry/pkg/engine/stream"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// ListStreams serves GET /api/v1/streams: the queries of stream clients, by source and name. Queen MQ does
+// not have it.
+func (h *Handlers) ListStreams(p *wire.Params) (any, error) {
+	limit := int64(wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxLimit))
+	var after stream.Query
+	var paged bool
+	if text := p.QueryParam("cursor"); text != "" {
+		decoded, err := base64.RawURLEncoding.DecodeString(text)
+		after.Source, after.Name, paged = strings.Cut(string(decoded), "\x00")
+		if err != nil || !paged || wire.CheckName("source", after.Source) != nil || wire.CheckName("name", after.Name) != nil {
+			p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(text)))
+		}
+	}
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	found, err := h.Queries.List(p.Ctx(), after, limit, readable(p))
+	var next *string
+	if n := len(found); int64(n) == limit {
+		next = wire.OrNull(base64.RawURLEncoding.EncodeToString([]byte(found[n-1].Source + "\x00" + found[n-1].Name)))
+	}
+	return wire.Fields{"streams", wire.Each(found, func(l *stream.Listed) wire.Fields {
+		return wire.Fields{
+			"id", l.ID, "name", l.Name, "sourceQueue", l.Source, "sinkQueue", wire.OrNull(l.Sink), "configHash", l.Hash,
+			"consumerGroup", "streams." + l.ID.String(), "stateKeys", l.Keys, "createdAt", l.CreatedAt, "updatedAt", l.UpdatedAt,
+		}
+	}), "pagination", wire.Fields{"limit", limit, "next", next}}, err
+}

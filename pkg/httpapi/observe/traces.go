@@ -1,0 +1,73 @@
+package observe
+
+import (
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/trace"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+func traceRow(t *trace.Trace) wire.Fields {
+	return wire.Fields{
+		"id", t.ID, "event_type", t.Type, "data", wire.Stored(t.Data), "consumer_group", t.Group,
+		"worker_id", t.Worker, "created_at", t.CreatedAt, "trace_names", t.Names,
+	}
+}
+
+func namedTraceRow(t *trace.NamedTrace) wire.Fields {
+	return append(traceRow(&t.Trace),
+		"transaction_id", wire.OrNull(t.TransactionID), "partition_id", t.PartitionID, "queue_name", t.Queue,
+		"partition_name", t.Partition, "message_payload", wire.Stored(t.Payload))
+}
+
+// MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId. pagination is not in Queen MQ.
+func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
+	var found []trace.Trace
+	var cut bool
+	page := wire.ReadPage(p, maxLimit)
+	page.Offset = 0
+	after := trace.Position{}
+	after.CreatedAt, after.ID = wire.ReadCursor(p, queue.ParseID)
+	ref, err := wire.ReadMessagePath(p)
+	if err == nil {
+		err = wire.FindPartition(p.Ctx(), h.Owners, ref.Partition, (*identity.Grants).MayRead)
+	}
+	if err == nil {
+		found, cut, err = h.Traces.OfMessage(p.Ctx(), ref.Partition, ref.TransactionID, after, page.Limit)
+	} else if queue.CodeOf(err) == queue.CodeNotFound {
+		err = nil
+	}
+	next := wire.NextPage(page.Cut(len(found), cut), found, func(last *trace.Trace) string { return wire.Cursor(last.CreatedAt, last.ID) })
+	return wire.Fields{"traces", wire.Each(found, traceRow), "pagination", next}, err
+}
+
+// NamedTraces serves GET /api/v1/traces/by-name/:name.
+func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
+	name, page := p.PathName("name"), wire.ReadPage(p, 100)
+	after := trace.Position{}
+	after.CreatedAt, after.ID = wire.ReadCursor(p, queue.ParseID)
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	found, total, cut, err := h.Traces.ByName(p.Ctx(), name, after, trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
+	next := wire.NextPage(page.Cut(len(found), cut), found, func(last *trace.NamedTrace) string { return wire.Cursor(last.CreatedAt, last.ID) })
+	return wire.Fields{"traces", wire.Each(found, namedTraceRow), "total", total, "pagination", next}, err
+}
+
+// TraceNames serves GET /api/v1/traces/names.
+func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
+	page := wire.ReadPage(p, 50)
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	names, total, err := h.Traces.Names(p.Ctx(), trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
+	list := wire.Each(names, func(n *trace.NameCount) wire.Fields {
+		return wire.Fields{"trace_name", n.Name, "trace_count", n.Traces, "message_count", n.Messages, "last_seen", n.LastSeen}
+	})
+	return wire.Fields{"trace_names", list, "total", total, "pagination", page}, err
+}
+
+// traceBound reads bound: 0 without it, and at most 10000.
+func traceBound(p *wire.Params) int64 {
+	return int64(wire.Clamp(0, wire.LeadingInt(p.QueryParam("bound"), 0), 10_000))
+}

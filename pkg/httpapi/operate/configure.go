@@ -1,0 +1,176 @@
+package operate
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Configure serves POST /api/v1/configure. It replaces all options and tags.
+func (h *Handlers) Configure(p *wire.Params) (any, error) {
+	body, err := h.Bodies.Read(p)
+	if err != nil {
+		return nil, err
+	}
+	set, err := parseConfigure(body, h.Defaults)
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.MayAdminister(p.Ctx(), set.Queue); err != nil {
+		return nil, err
+	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: set.Queue}, audit.Parameters{
+		"namespace": set.Namespace, "task": set.Task, "options": set.optionsInForce(),
+	})
+	made, err := h.Catalog.Configure(p.Ctx(), set.Settings)
+	answer := wire.Fields{
+		"configured", true, "queueId", made.QueueID, "partitionId", made.PartitionID,
+		"queue", set.Queue, "namespace", set.Namespace, "task", set.Task, "options", set.optionsInForce(),
+	}
+	warnings := set.warnings()
+	if made.Warning != "" {
+		warnings = append(warnings, made.Warning)
+	}
+	if len(warnings) > 0 {
+		answer = append(answer, "warnings", warnings)
+	}
+	return answer, err
+}
+
+// ChangeQueue serves PATCH /api/v1/resources/queues/:queue. It changes only the tags and options that the body names.
+// Queen MQ does not have it.
+func (h *Handlers) ChangeQueue(p *wire.Params) (any, error) {
+	name := p.PathName("queue")
+	p.Check(wire.MayAdminister(p.Ctx(), name))
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	body, err := h.Bodies.Read(p)
+	if err != nil {
+		return nil, err
+	}
+	set, named := configuration{}, audit.Parameters{}
+	if err := set.parseChange(body, named); err != nil {
+		return nil, err
+	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: name}, named)
+	now, changed, err := h.Catalog.Change(p.Ctx(), name, func(now *catalog.Settings) {
+		set.Settings = *now
+		_ = set.parseChange(body, audit.Parameters{}) // it was read without an error before
+		*now = set.Settings
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := wire.Fields{
+		"configured", true, "queueId", changed.QueueID, "queue", name, "namespace", now.Namespace, "task", now.Task,
+		"options", observe.ConfiguredOptions(&now.Options, &now.Extensions),
+	}
+	warnings := set.warnings()
+	if changed.Warning != "" {
+		warnings = append(warnings, changed.Warning)
+	}
+	if len(warnings) > 0 {
+		answer = append(answer, "warnings", warnings)
+	}
+	return answer, nil
+}
+
+// parseChange reads a body that names what changes into the settings, and into named. null counts as not named.
+func (set *configuration) parseChange(body []byte, named audit.Parameters) error {
+	set.sent, set.unknown = map[string]bool{}, nil
+	return wire.Object(body, func(name string, value jsontext.Value) error {
+		if value.Kind() == 'n' {
+			return nil
+		}
+		tags := map[string]*string{"namespace": &set.Namespace, "task": &set.Task}
+		switch tag := tags[name]; {
+		case tag != nil:
+			text, ok := wire.Text(value)
+			if !ok {
+				return queue.Invalidf("%s must be a string, not %s", name, wire.Clip(string(value)))
+			}
+			*tag, named[name] = text, text
+			return wire.CheckName(name, text)
+		case name == "options":
+			isObject, err := wire.Members(value, set.option)
+			if err == nil && !isObject {
+				err = queue.Invalidf("options must be an object, not %s", wire.Clip(string(value)))
+			}
+			options := map[string]any{}
+			for option := range set.sent {
+				if number := set.numbers()[option]; number != nil {
+					options[option] = *number
+				} else {
+					options[option] = *set.flags()[option]
+				}
+			}
+			named["options"] = options
+			return err
+		default:
+			return queue.Invalidf("%s is unknown: a change names namespace, task or options", wire.Clip(name))
+		}
+	})
+}
+
+// configuration reads the body of a configure call.
+type configuration struct {
+	catalog.Settings
+	// sent holds the known options of the body, unknown the other ones in order.
+	sent    map[string]bool
+	unknown []string
+}
+
+func parseConfigure(body []byte, defaults queue.Defaults) (configuration, error) {
+	set := configuration{Settings: catalog.Settings{Options: defaults.Options(), Extensions: defaults.Extensions()}}
+	var hasQueue bool
+	err := wire.Object(body, func(name string, value jsontext.Value) error {
+		switch name {
+		case "queue":
+			set.Queue, hasQueue = wire.Text(value)
+		case "namespace":
+			set.Namespace, _ = wire.Text(value)
+		case "task":
+			set.Task, _ = wire.Text(value)
+		case "options":
+			set.Options, set.Extensions = defaults.Options(), defaults.Extensions()
+			set.sent, set.unknown = map[string]bool{}, nil
+			isObject, err := wire.Members(value, set.option)
+			if err == nil && !isObject && value.Kind() != 'n' {
+				err = queue.Invalidf("options must be an object, not %s", wire.Clip(string(value)))
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		return set, err
+	}
+	if !hasQueue {
+		return set, queue.Invalidf("queue is required")
+	}
+	for _, name := range []struct{ field, value string }{
+		{"queue", set.Queue}, {"namespace", set.Namespace}, {"task", set.Task},
+	} {
+		if err := wire.CheckName(name.field, name.value); err != nil {
+			return set, err
+		}
+	}
+	return set, nil
+}
+
+// DeleteQueue serves DELETE /api/v1/resources/queues/:queue.
+func (h *Handlers) DeleteQueue(p *wire.Params) (any, error) {
+	name := p.PathName("queue")
+	p.Check(wire.MayAdminister(p.Ctx(), name))
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: name}, nil)
+	existed, err := h.Catalog.Delete(p.Ctx(), name)
+	return wire.Fields{"deleted", true, "queue", name, "existed", existed}, err
+}

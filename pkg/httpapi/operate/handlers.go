@@ -1,0 +1,95 @@
+package operate
+
+import (
+	"context"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
+	"github.com/belfry-mq/belfry/pkg/engine/spool"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Catalog configures, pauses and deletes queues.
+type Catalog interface {
+	Configure(ctx context.Context, settings catalog.Settings) (catalog.Configured, error)
+	Change(ctx context.Context, queueName string, change func(set *catalog.Settings)) (catalog.Settings, catalog.Configured, error)
+	Delete(ctx context.Context, queueName string) (existed bool, err error)
+	SetPaused(ctx context.Context, what catalog.Pausable, paused bool) (changed bool, err error)
+}
+
+// GroupWriter deletes and seeks consumer groups.
+type GroupWriter interface {
+	DeleteGroup(ctx context.Context, group string, queueName *string, keepSubscription bool) (catalog.DeletedGroup, error)
+	Seek(ctx context.Context, queueName, group string, place catalog.Position) (moved int64, err error)
+	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
+}
+
+// DeadLetters redrives, retries, purges and deletes dead letters, and deletes other messages.
+type DeadLetters interface {
+	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
+	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
+	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
+	RedriveAll(ctx context.Context, f deadletter.Filter, rate int64, report func(deadletter.Result) error) (deadletter.Result, error)
+	Move(ctx context.Context, f deadletter.Filter, target string, rate int64, dryRun bool) (deadletter.Result, error)
+	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
+}
+
+// Rejections retries and discards the rejected rows of the inbox.
+type Rejections interface {
+	Retry(ctx context.Context, f inbox.RejectedFilter) (rows int64, more bool, err error)
+	Discard(ctx context.Context, f inbox.RejectedFilter) (rows int64, more bool, err error)
+}
+
+// Transactor applies operations in a database transaction of their own.
+type Transactor interface {
+	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
+}
+
+// Streams deletes the queries of stream clients.
+type Streams interface {
+	Source(ctx context.Context, id queue.ID) (source string, found bool, err error)
+	Delete(ctx context.Context, id queue.ID) (existed bool, err error)
+}
+
+// Switches are the switches for maintenance.
+type Switches interface {
+	Set(ctx context.Context, name maintenance.Switch, enabled bool) error
+}
+
+// Spool keeps pushes on disk during push maintenance.
+type Spool interface {
+	Healthy() error
+	Stats() spool.Stats
+	Retry() (int, error)
+	Discard() (int, error)
+}
+
+// Meter counts acknowledgments.
+type Meter interface {
+	Acknowledged(items []queue.AckItem, results []queue.AckResult)
+}
+
+// Handlers has one method for each route.
+type Handlers struct {
+	Transactor  Transactor
+	Catalog     Catalog
+	GroupWriter GroupWriter
+	DeadLetters DeadLetters
+	Rejections  Rejections
+	Owners      wire.Owners
+	Queries     Streams
+	Switches    Switches
+	Spool       Spool
+	Meter       Meter
+	Defaults    queue.Defaults
+	Bodies      wire.BodyReader
+	// Streams are what all streams share.
+	Streams wire.Streams
+	// Report counts and logs the error that ends a stream, and returns its text for the client.
+	Report func(c echo.Context, err error) string
+}

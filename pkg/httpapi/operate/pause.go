@@ -1,0 +1,69 @@
+package operate
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// PauseQueue returns the handler of POST /api/v1/resources/queues/:queue/pause, or of resume.
+func (h *Handlers) PauseQueue(paused bool) func(p *wire.Params) (any, error) {
+	return func(p *wire.Params) (any, error) {
+		name := p.PathName("queue")
+		p.Check(wire.MayAdminister(p.Ctx(), name))
+		return h.setPaused(p, catalog.Pausable{Queue: name}, paused)
+	}
+}
+
+// PausePartition returns the handler of POST /api/v1/resources/queues/:queue/partitions/:partition/pause,
+// or of resume.
+func (h *Handlers) PausePartition(paused bool) func(p *wire.Params) (any, error) {
+	return func(p *wire.Params) (any, error) {
+		name, partition := p.PathName("queue"), p.PathName("partition")
+		p.Check(wire.MayAdminister(p.Ctx(), name))
+		return h.setPaused(p, catalog.Pausable{Queue: name, Partition: partition}, paused)
+	}
+}
+
+// PauseGroup returns the handler of POST /api/v1/consumer-groups/:group/queues/:queue/pause, or of
+// resume.
+func (h *Handlers) PauseGroup(paused bool) func(p *wire.Params) (any, error) {
+	return func(p *wire.Params) (any, error) {
+		name, group := p.PathName("queue"), p.PathName("group")
+		p.Check(wire.MayConsume(p.Ctx(), name, group))
+		return h.setPaused(p, catalog.Pausable{Queue: name, Group: group}, paused)
+	}
+}
+
+func (h *Handlers) setPaused(p *wire.Params, what catalog.Pausable, paused bool) (any, error) {
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	parameters := audit.Parameters{}
+	err := h.Bodies.ReadOptionalObject(p, func(name string, value jsontext.Value) error {
+		if name != "reason" || value.Kind() == 'n' {
+			return nil
+		}
+		reason, ok := wire.Text(value)
+		if !ok {
+			return queue.Invalidf("reason must be a string")
+		}
+		parameters["reason"] = reason
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: what.Queue, Partition: what.Partition, Group: what.Group}, parameters)
+	changed, err := h.Catalog.SetPaused(p.Ctx(), what, paused)
+	if queue.CodeOf(err) == queue.CodeNotFound {
+		return wire.NotFound(p, err)
+	}
+	return wire.Fields{
+		"success", true, "queueName", what.Queue, "partitionName", wire.OrNull(what.Partition),
+		"consumerGroup", wire.OrNull(what.Group), "paused", paused, "changed", changed,
+	}, err
+}

@@ -1,0 +1,79 @@
+package operate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have it.
+func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
+	filter := observe.DeadLetterFilter(p)
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	if filter.Queue == nil {
+		return nil, queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
+	}
+	dryRun, err := purgeFlag(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := wire.MayAdminister(p.Ctx(), *filter.Queue); err != nil {
+		return nil, err
+	}
+	if !dryRun {
+		beginAudit(p, filter, nil)
+	}
+	done, err := h.DeadLetters.Purge(p.Ctx(), filter, dryRun)
+	return wire.Fields{
+		"success", true, "queue", filter.Queue, "dryRun", dryRun,
+		"matched", done.Matched, "purged", done.Taken, "remaining", done.Remaining,
+	}, err
+}
+
+// beginAudit begins the audit of a redrive or a purge.
+func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters) {
+	if parameters == nil {
+		parameters = audit.Parameters{}
+	}
+	if f.Error != nil {
+		parameters["error"] = *f.Error
+	}
+	for name, at := range map[string]time.Time{"from": f.From, "to": f.To} {
+		if !at.IsZero() {
+			parameters[name] = at
+		}
+	}
+	audit.Begin(p.Ctx(), audit.Target{
+		Queue: wire.OrEmpty(f.Queue), Group: wire.OrEmpty(f.Group), Partition: wire.OrEmpty(f.Partition), TransactionID: wire.OrEmpty(f.TransactionID),
+	}, parameters)
+}
+
+// purgeFlag reads dryRun. It refuses an unknown parameter: a purge that ignored a
+// misspelled filter would delete more messages.
+func purgeFlag(c echo.Context) (dryRun bool, err error) {
+	for name := range c.QueryParams() {
+		switch name {
+		case "queue", "consumerGroup", "partition", "transactionId", "error", "from", "to", "dryRun":
+		default:
+			return false, queue.Invalidf("%s is no parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to and dryRun",
+				wire.Clip(fmt.Sprintf("%q", name)))
+		}
+	}
+	switch text := c.QueryParam("dryRun"); text {
+	case "", "false", "0":
+		return false, nil
+	case "true", "1":
+		return true, nil
+	default:
+		return false, queue.Invalidf("dryRun is %s: it must be true or false", wire.Clip(fmt.Sprintf("%q", text)))
+	}
+}

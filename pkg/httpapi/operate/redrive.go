@@ -1,0 +1,136 @@
+package operate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// maxRate bounds the rate of a redrive, in messages per second.
+const maxRate = 100_000
+
+// redriveRequest reads the body of a redrive.
+type redriveRequest struct {
+	deadletter.Filter
+	// toQueue is the queue to which messages are moved. Nil: the dead letters are redriven.
+	toQueue     *string
+	all, dryRun bool
+	rate        int64
+}
+
+func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
+	names := map[string]**string{
+		"queue": &r.Queue, "consumerGroup": &r.Group, "partition": &r.Partition, "transactionId": &r.TransactionID, "toQueue": &r.toQueue,
+	}
+	flags := map[string]*bool{"all": &r.all, "dryRun": &r.dryRun}
+	if value.Kind() == 'n' {
+		return nil
+	}
+	if into, ok := names[name]; ok {
+		return wire.NameMember(name, value, into)
+	}
+	if into, ok := flags[name]; ok {
+		*into, err = wire.Bool(name, value)
+		return err
+	}
+	switch name {
+	case "from", "to":
+		at, ok := wire.Text(value)
+		if !ok || at == "" {
+			return queue.Invalidf("%s must be an instant as a string, not %s", name, wire.Clip(string(value)))
+		}
+		into := &r.From
+		if name == "to" {
+			into = &r.To
+		}
+		*into, err = wire.Instant(name, at)
+	case "error":
+		text, ok := wire.Text(value)
+		if !ok || text == "" || strings.ContainsRune(text, 0) {
+			return queue.Invalidf("error must be the beginning of an error as a string, not %s", wire.Clip(string(value)))
+		}
+		text = observe.FirstCharacters(text)
+		r.Error = &text
+	case "rate":
+		r.rate, err = wire.WholeNumber("rate", value)
+		if err == nil && (r.rate < 1 || r.rate > maxRate) {
+			err = queue.Invalidf("rate is %d: it must be between 1 and %d messages per second", r.rate, maxRate)
+		}
+	default: // a redrive that ignored a misspelled filter would redrive more
+		err = queue.Invalidf("%s is no field of a redrive: use queue, consumerGroup, partition, transactionId, error, from, to, all, rate, toQueue and dryRun",
+			wire.Clip(fmt.Sprintf("%q", name)))
+	}
+	return err
+}
+
+// readRedrive reads and checks the body of a redrive.
+func (h *Handlers) readRedrive(p *wire.Params) (r redriveRequest, err error) {
+	if err := h.Bodies.ReadObject(p, r.member); err != nil {
+		return r, err
+	}
+	switch {
+	case r.Queue == nil:
+		return r, queue.Invalidf("queue is required")
+	case r.Group == nil || *r.Group == "":
+		return r, queue.Invalidf("consumerGroup is required: what is redriven goes to one group; the reader without one is %s", queue.DefaultGroup)
+	case !r.all && r.Partition == nil && r.TransactionID == nil && r.Error == nil && r.From.IsZero() && r.To.IsZero():
+		return r, queue.Invalidf("say which: transactionId, partition, error, from, to, or all: true for every dead letter of the queue and consumerGroup")
+	}
+	if err := wire.CheckSpan(r.From, r.To); err != nil {
+		return r, err
+	}
+	if r.toQueue != nil {
+		if *r.toQueue == *r.Queue {
+			return r, queue.Invalidf("toQueue is the queue itself: leave it out to deliver the dead letters there again")
+		}
+		if err := wire.MayPush(p.Ctx(), *r.toQueue); err != nil {
+			return r, err
+		}
+	}
+	return r, wire.MayConsume(p.Ctx(), *r.Queue, *r.Group)
+}
+
+// begin begins the audit.
+func (r *redriveRequest) begin(p *wire.Params) {
+	parameters := audit.Parameters{"all": r.all}
+	if r.rate > 0 {
+		parameters["rate"] = r.rate
+	}
+	if r.toQueue != nil {
+		parameters["toQueue"] = *r.toQueue
+	}
+	beginAudit(p, r.Filter, parameters)
+}
+
+// Redrive serves POST /api/v1/dlq/redrive: dead letters of a queue and group are
+// delivered to that group again, or moved to another queue. Queen MQ does not have it.
+func (h *Handlers) Redrive(p *wire.Params) (any, error) {
+	r, err := h.readRedrive(p)
+	if err != nil {
+		return nil, err
+	}
+	if !r.dryRun {
+		r.begin(p)
+	}
+	var done deadletter.Result
+	if r.toQueue != nil {
+		done, err = h.DeadLetters.Move(p.Ctx(), r.Filter, *r.toQueue, r.rate, r.dryRun)
+	} else {
+		done, err = h.DeadLetters.Redrive(p.Ctx(), r.Filter, r.rate, r.dryRun)
+	}
+	fields := wire.Fields{
+		"success", true, "queue", r.Queue, "consumerGroup", r.Group, "dryRun", r.dryRun,
+		"matched", done.Matched, "redriven", done.Taken, "skipped", done.Skipped, "remaining", done.Remaining,
+	}
+	if r.toQueue != nil {
+		fields = append(fields, "toQueue", *r.toQueue)
+	}
+	return fields, err
+}

@@ -1,0 +1,83 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// progressInterval is the shortest time between two reports of a redrive.
+const progressInterval = 250 * time.Millisecond
+
+// ended is the reason for which a redrive stops before its end.
+type ended string
+
+// Error returns the reason.
+func (e ended) Error() string { return "the redrive stopped: " + string(e) }
+
+// StreamRedrive serves POST /api/v1/dlq/redrive/stream: a redrive that goes on until all are redriven, and
+// reports its progress as Server-Sent Events. It stops when the client closes the connection, when the
+// token ends and when the server stops. What is redriven by then stays redriven. Queen MQ does not have it.
+func (h *Handlers) StreamRedrive(p *wire.Params) error {
+	r, err := h.readRedrive(p)
+	switch {
+	case err != nil:
+		return err
+	case r.toQueue != nil:
+		return queue.Invalidf("toQueue is not possible here: use /api/v1/dlq/redrive")
+	case r.dryRun:
+		return queue.Invalidf("dryRun is not possible here: use /api/v1/dlq/redrive")
+	}
+	r.begin(p)
+	stream, err := h.Streams.Start(p)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithDeadline(p.Ctx(), wire.End(p))
+	defer cancel()
+	var last time.Time
+	done, err := h.DeadLetters.RedriveAll(ctx, r.Filter, r.rate, func(so deadletter.Result) error {
+		switch {
+		case h.Streams.IsEnding():
+			return ended(wire.EndShutdown)
+		case identity.Valid(ctx) != nil:
+			return ended(wire.EndUnauthorized)
+		case time.Since(last) < progressInterval:
+			return nil
+		}
+		last = time.Now()
+		return h.send(stream, "progress", progressOf(&so))
+	})
+	if p.Ctx().Err() != nil { // the client has left
+		return p.Ctx().Err()
+	}
+	closing, reason := progressOf(&done), endDone
+	switch early := ended(""); {
+	case errors.As(err, &early):
+		reason, err = string(early), nil
+	case ctx.Err() != nil:
+		reason, err = wire.ReasonOf(ctx), nil
+	case err != nil:
+		reason, closing = wire.EndError, append(closing, "error", h.Report(p, err))
+	}
+	return errors.Join(err, h.send(stream, "closing", append(closing, "reason", reason)))
+}
+
+func (h *Handlers) send(stream *wire.EventStream, kind string, value wire.Fields) error {
+	if err := stream.AppendJSON(kind, "", value); err != nil {
+		return err
+	}
+	return stream.Flush()
+}
+
+func progressOf(r *deadletter.Result) wire.Fields {
+	return wire.Fields{"matched", r.Matched, "redriven", r.Taken, "skipped", r.Skipped, "remaining", r.Remaining}
+}
+
+// endDone is the reason of a stream that has redriven all.
+const endDone = "done"

@@ -1,0 +1,119 @@
+package operate
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// selection is what a retry or a discard selects.
+type selection struct {
+	inbox.RejectedFilter
+	all bool
+}
+
+// set sets a field. The fields of a retry and the parameters of a discard are the same.
+func (s *selection) set(name, value string) (err error) {
+	if value == "" {
+		return queue.Invalidf("%s is empty: leave it out, or give a value", wire.Clip(name))
+	}
+	if name == "queue" || name == "code" {
+		if err := wire.CheckName(name, value); err != nil {
+			return err
+		}
+	}
+	switch name {
+	case "queue":
+		s.Queue = &value
+	case "code":
+		s.Code = &value
+		return observe.CheckRejectionCode(s.Code)
+	case "id":
+		s.ID, err = strconv.ParseInt(value, 10, 64)
+		if err != nil || s.ID <= 0 {
+			return queue.Invalidf("id is %s: use the id of a rejected row", wire.Clip(fmt.Sprintf("%q", value)))
+		}
+	case "all":
+		if s.all = value == "true"; !s.all && value != "false" {
+			return queue.Invalidf("all must be true or false, not %s", wire.Clip(fmt.Sprintf("%q", value)))
+		}
+	default:
+		return queue.Invalidf("%s is not known: use id, queue, code and all", wire.Clip(fmt.Sprintf("%q", name)))
+	}
+	return nil
+}
+
+// check refuses a selection that names nothing, and one that the grants of the sender do not allow.
+func (s *selection) check(p *wire.Params, may func(queueName string) error) error {
+	switch {
+	case s.ID == 0 && s.Queue == nil && s.Code == nil && !s.all:
+		return queue.Invalidf("say which: id, queue, code, or all: true for every rejected row")
+	case s.Queue != nil:
+		return may(*s.Queue)
+	case identity.GrantsOf(p.Ctx()) != nil:
+		return queue.Invalidf("queue is required: the token is limited to some queues")
+	}
+	return nil
+}
+
+// begin begins the audit.
+func (s *selection) begin(p *wire.Params) {
+	parameters := audit.Parameters{"all": s.all}
+	if s.ID != 0 {
+		parameters["id"] = strconv.FormatInt(s.ID, 10)
+	}
+	if s.Code != nil {
+		parameters["code"] = *s.Code
+	}
+	audit.Begin(p.Ctx(), audit.Target{Queue: wire.OrEmpty(s.Queue)}, parameters)
+}
+
+// RetryInbox serves POST /api/v1/inbox/rejected/retry. Queen MQ does not have it.
+func (h *Handlers) RetryInbox(p *wire.Params) (any, error) {
+	var s selection
+	err := h.Bodies.ReadObject(p, func(name string, value jsontext.Value) error {
+		if value.Kind() == 'n' {
+			return nil
+		}
+		text, ok := wire.Text(value)
+		if isFlag := value.Kind() == 't' || value.Kind() == 'f'; name == "all" && isFlag {
+			text, ok = string(value), true
+		}
+		if !ok {
+			return queue.Invalidf("%s must be a string, and all true or false; it is %s", wire.Clip(name), wire.Clip(string(value)))
+		}
+		return s.set(name, text)
+	})
+	if err == nil {
+		err = s.check(p, func(queueName string) error { return wire.MayPush(p.Ctx(), queueName) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.begin(p)
+	n, more, err := h.Rejections.Retry(p.Ctx(), s.RejectedFilter)
+	return wire.Fields{"success", true, "retried", n, "more", more}, err
+}
+
+// DiscardInbox serves DELETE /api/v1/inbox/rejected. Queen MQ does not have it.
+func (h *Handlers) DiscardInbox(p *wire.Params) (any, error) {
+	var s selection
+	for name, values := range p.QueryParams() {
+		p.Check(s.set(name, values[0]))
+	}
+	p.Check(s.check(p, func(queueName string) error { return wire.MayAdminister(p.Ctx(), queueName) }))
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	s.begin(p)
+	n, more, err := h.Rejections.Discard(p.Ctx(), s.RejectedFilter)
+	return wire.Fields{"success", true, "discarded", n, "more", more}, err
+}

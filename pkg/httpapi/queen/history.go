@@ -1,0 +1,72 @@
+package queen
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// intervals are the values of the parameter interval of GET /status/analytics.
+var intervals = map[string]time.Duration{"minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+
+// analyticsSpan is the time that GET /status/analytics covers without from.
+const analyticsSpan = 24 * time.Hour
+
+// Analytics serves GET /api/v1/status/analytics.
+func (h *Handlers) Analytics(p *wire.Params) (any, error) {
+	name := cmp.Or(p.QueryParam("interval"), "hour")
+	bucket, known := intervals[name]
+	if !known {
+		return nil, queue.Invalidf("interval is %q: it must be minute, hour or day", wire.Clip(name))
+	}
+	q, err := observe.ReadQuery(p, analyticsSpan)
+	if err != nil {
+		return nil, err
+	}
+	if q.SetRange(time.Now().UTC(), bucket); q.To.Sub(q.From)/bucket > observe.MaxBuckets {
+		return nil, queue.Invalidf("interval is %s, and from and to are more than %d of them apart: send a longer interval or a later from", name, observe.MaxBuckets)
+	}
+	found, err := h.History.Sums(p.Ctx(), q.Range, q.Filter)
+	return wire.Fields{
+		"dataPoints", wire.Each(found, func(b *history.Bucket) wire.Fields {
+			return wire.Fields{"timestamp", observe.BucketTime(b.At), "messages", b.PushMessages}
+		}),
+		"interval", name, "from", q.Since, "to", q.Until,
+	}, err
+}
+
+// ParkedReplicas serves GET /api/v1/analytics/queue-parked-replicas.
+func (h *Handlers) ParkedReplicas(p *wire.Params) (any, error) {
+	q, err := observe.ReadQuery(p, observe.DefaultSpan)
+	if err != nil {
+		return nil, err
+	}
+	parked, err := h.History.Parked(p.Ctx(), q.Range, q.Filter)
+	type replica struct {
+		Hostname string `json:"hostname"`
+		WorkerID int64  `json:"workerId"`
+	}
+	replicas := []replica{}
+	series := wire.Each(parked, func(one *history.Parked) wire.Fields {
+		replicas = append(replicas, replica{one.Hostname, one.PID})
+		return wire.Fields{"bucket", observe.BucketTime(one.At), "queueName", one.Queue, "hostname", one.Hostname, "workerId", one.PID, "parkedCount", one.Count}
+	})
+	slices.SortFunc(replicas, func(a, b replica) int {
+		return cmp.Or(cmp.Compare(a.Hostname, b.Hostname), cmp.Compare(a.WorkerID, b.WorkerID))
+	})
+	return append(q.Head(), "series", series, "replicas", slices.Compact(replicas)), err
+}
+
+// Refresh serves POST /api/v1/stats/refresh. Nothing is cached, so each step of Queen MQ has nothing to do.
+func (h *Handlers) Refresh(*wire.Params) (any, error) {
+	done := wire.Fields{}
+	return wire.Fields{
+		"skipped", true, "reason", "Nothing to refresh: all statistics are live",
+		"partition", done, "queue", done, "namespace", done, "task", done, "system", done, "cleanup", done,
+	}, nil
+}

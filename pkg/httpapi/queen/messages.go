@@ -1,0 +1,35 @@
+package queen
+
+import (
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
+)
+
+const (
+	// queueMessagesLimit is the default page of GET /status/queues/:queue/messages.
+	queueMessagesLimit = 50
+	// nextHeader carries the cursor of the next page, because the body is an array.
+	nextHeader = "X-Next-Cursor"
+)
+
+// QueueMessages serves GET /api/v1/status/queues/:queue/messages: messages of all
+// ages, newest first. A queue that does not exist is a 404 and not an empty list.
+func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
+	name, page := p.PathName("queue"), wire.ReadPage(p, queueMessagesLimit)
+	filter := stats.MessageFilter{Queue: &name, Limit: int(page.Limit), Offset: int(page.Offset), After: observe.ReadMark(p)}
+	p.Check(wire.MayRead(p.Ctx(), name))
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	if err := h.Resources.Exists(p.Ctx(), name); err != nil {
+		return nil, err
+	}
+	list, err := h.Resources.Messages(p.Ctx(), filter)
+	if list.Next != nil {
+		p.Response().Header().Set(nextHeader, list.Next.Token())
+	}
+	return wire.Each(list.Messages, func(m *stats.Message) wire.Fields {
+		return append(observe.MessageRef(m), "status", m.Status, "createdAt", m.CreatedAt)
+	}), err
+}

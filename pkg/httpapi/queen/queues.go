@@ -1,0 +1,14 @@
+package queen
+
+import (
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
+	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
+)
+
+// Queues serves GET /api/v1/resources/queues: all of them, newest first.
+func (h *Handlers) Queues(p *wire.Params) (any, error) {
+	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{Allowed: identity.GrantsOf(p.Ctx()).Readable()})
+	return wire.Fields{"queues", wire.Each(queues, observe.QueueRow)}, err
+}

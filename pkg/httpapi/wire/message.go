@@ -1,0 +1,64 @@
+package wire
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// MessageNotFound is a text that clients of Queen MQ know.
+const MessageNotFound = "Message not found"
+
+// MessagePath is the message that a path names.
+type MessagePath struct {
+	Partition                    queue.ID
+	PartitionText, TransactionID string
+}
+
+// ReadMessagePath reads the path. The error for a partition that is not a UUID is
+// CodeNotFound.
+func ReadMessagePath(p *Params) (ref MessagePath, err error) {
+	ref.PartitionText = p.PathName("partitionId")
+	// A transaction id has at most 255 characters, which can be more bytes than a
+	// name.
+	ref.TransactionID = p.PathText("transactionId")
+	if p.Err != nil {
+		return ref, p.Err
+	}
+	ref.Partition, err = ParsePartition(ref.PartitionText)
+	return ref, err
+}
+
+// ParsePartition reads the id of a partition. The error for another text is CodeNotFound.
+func ParsePartition(text string) (queue.ID, error) {
+	id, err := queue.ParseID(text)
+	if err != nil {
+		err = &queue.Error{Code: queue.CodeNotFound, Message: MessageNotFound}
+	}
+	return id, err
+}
+
+// FindPartition returns the error for a message that does not exist, unless may allows the queue of the
+// partition. Without grants it returns nil, without a query.
+func FindPartition(ctx context.Context, owners Owners, id queue.ID, may func(g *identity.Grants, queueName string) bool) error {
+	grants := identity.GrantsOf(ctx)
+	if grants == nil {
+		return nil
+	}
+	queues, err := owners.Partitions(ctx, []queue.ID{id})
+	if err != nil {
+		return err
+	}
+	if name, exists := queues[id]; !exists || !may(grants, name) {
+		return &queue.Error{Code: queue.CodeNotFound, Message: MessageNotFound}
+	}
+	return nil
+}
+
+// NotFound answers 404 with a body that Queen MQ marks with success.
+func NotFound(p *Params, err error) (any, error) {
+	p.Status = http.StatusNotFound
+	return Fields{"success", false, "error", err.Error()}, nil
+}
