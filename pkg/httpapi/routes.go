@@ -30,7 +30,8 @@ func (s *Server) Routes() []Route { return s.routeTable() }
 
 // routeTable is the whole API.
 func (s *Server) routeTable() []Route {
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.observeRoutes(), s.queenRoutes(), s.dashboardRoutes())
+	observes := s.observes()
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.observeRoutes(observes), s.historyRoutes(observes), s.queenRoutes(observes), s.dashboardRoutes())
 }
 
 // dataRoutes are the routes of producers and consumers.
@@ -98,18 +99,8 @@ func (s *Server) operateRoutes() []Route {
 
 // observeRoutes only read. Those without Granted show figures of processes or of the whole database. Those with count share
 // the limit of statistics.
-func (s *Server) observeRoutes() []Route {
-	d := s.deps
-	serves := &observe.Handlers{
-		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
-		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
-		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
-		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,
-	}
-	answer := wire.JSON
-	count := func(handler func(*wire.Params) (any, error)) echo.HandlerFunc {
-		return answer(s.statistics.limit(handler))
-	}
+func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
+	answer, count := wire.JSON, s.count
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
@@ -153,31 +144,48 @@ func (s *Server) observeRoutes() []Route {
 		{get, "/api/v1/system/maintenance", Administer, answer(serves.Maintenance)},
 		{get, "/api/v1/system/maintenance/pop", Administer, answer(serves.PopMaintenance)},
 		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
+	}
+}
 
-		{get, "/api/v1/status", Read | Granted, count(serves.Status)},
-		{get, "/api/v1/analytics/system-metrics", Read, count(serves.SystemMetrics)},
-		{get, "/api/v1/analytics/worker-metrics", Read | Granted, count(serves.WorkerMetrics)},
-		{get, "/api/v1/analytics/queue-lag", Read | Granted, count(serves.QueueLag)},
-		{get, "/api/v1/analytics/queue-ops", Read | Granted, count(serves.QueueOps)},
-		{get, "/api/v1/analytics/retention", Read | Granted, count(serves.Retention)},
-		{get, "/api/v1/analytics/postgres-stats", Read, count(serves.PostgresStats)},
+// historyRoutes show what all instances did.
+func (s *Server) historyRoutes(serves *observe.Handlers) []Route {
+	return []Route{
+		{get, "/api/v1/analytics/system-metrics", Read, s.count(serves.SystemMetrics)},
+		{get, "/api/v1/analytics/worker-metrics", Read | Granted, s.count(serves.WorkerMetrics)},
+		{get, "/api/v1/analytics/queue-lag", Read | Granted, s.count(serves.QueueLag)},
+		{get, "/api/v1/analytics/queue-ops", Read | Granted, s.count(serves.QueueOps)},
+		{get, "/api/v1/analytics/retention", Read | Granted, s.count(serves.Retention)},
+		{get, "/api/v1/analytics/postgres-stats", Read, s.count(serves.PostgresStats)},
+	}
+}
+
+// count returns the handler of a route that shares the limit of statistics.
+func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
+	return wire.JSON(s.statistics.limit(answer))
+}
+
+// observes returns the handlers of the routes that only read.
+func (s *Server) observes() *observe.Handlers {
+	d := s.deps
+	return &observe.Handlers{
+		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
+		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
+		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
+		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,
 	}
 }
 
 // queenRoutes exist only because Queen MQ has them.
-func (s *Server) queenRoutes() []Route {
-	d, answer := s.deps, wire.JSON
+func (s *Server) queenRoutes(observes *observe.Handlers) []Route {
+	d, answer, count := s.deps, wire.JSON, s.count
 	serves := &queen.Handlers{
-		Catalog: d.Catalog, GroupWriter: d.GroupWriter, Resources: d.Resources, History: d.History, Switches: d.Switches, Spool: d.Spool, Listener: d.Listener,
-		Process: s.start.Metrics.process, Pool: d.Pool, Bodies: s.bodies(),
-	}
-	count := func(handler func(*wire.Params) (any, error)) echo.HandlerFunc {
-		return answer(s.statistics.limit(handler))
+		Observe: observes, Catalog: d.Catalog, GroupWriter: d.GroupWriter, Resources: d.Resources, Process: s.start.Metrics.process, Pool: d.Pool, Bodies: s.bodies(),
 	}
 	return []Route{
 		{post, "/api/v1/consumer-groups/:group/subscription", Write, s.audited(audit.SetSubscriptionStart, serves.SetSubscriptionStart)},
 		{get, "/api/v1/resources/queues", Read | Granted, count(serves.Queues)},
 		{get, "/api/v1/status/queues/:queue/messages", Read | Granted, answer(serves.QueueMessages)},
+		{get, "/api/v1/status", Read | Granted, count(serves.Status)},
 		{get, "/api/v1/status/analytics", Read | Granted, count(serves.Analytics)},
 		{get, "/api/v1/status/buffers", Read, answer(serves.Buffers)},
 		{get, "/api/v1/analytics/queue-parked-replicas", Read, count(serves.ParkedReplicas)},

@@ -7,12 +7,13 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // WorkerMetrics serves GET /api/v1/analytics/worker-metrics.
 func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
-	q, err := ReadQuery(p, DefaultSpan)
+	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
@@ -28,17 +29,17 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	processes, err := h.readProcesses(p.Ctx(), &q, nil, nil)
+	processes, err := h.ReadProcesses(p.Ctx(), &q, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	queues, err := h.liveQueues(p, &q)
+	queues, err := h.LiveQueues(p, &q)
 	var pending int64
 	for i := range queues {
 		pending += queues[i].Counts.Pending
 	}
-	points, dbErrors := workerPoints(&q, sums, totalsOf(&q, processes))
-	all := sumOf(sums)
+	points, dbErrors := workerPoints(&q, sums, TotalsOf(&q, processes))
+	all := SumOf(sums)
 	return append(q.Head(),
 		"pointCount", len(points), "timeSeries", points,
 		"workers", wire.Each(processes, worker), "queues", queueLags(found, percentile),
@@ -50,40 +51,40 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	), err
 }
 
-func worker(one *process) wire.Fields {
-	last := one.last()
+func worker(one *Process) wire.Fields {
+	last := one.Last()
 	return wire.Fields{
-		"hostname", one.hostname, "workerId", one.pid, "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "freeSlots", 0,
-		"dbConnections", int64(last.PoolSize[3]), "jobQueueSize", 0, "backoffSize", 0, "messagesProcessed", one.popped, "lastSeen", last.LastAt,
+		"hostname", one.Hostname, "workerId", one.PID, "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "freeSlots", 0,
+		"dbConnections", int64(last.PoolSize[3]), "jobQueueSize", 0, "backoffSize", 0, "messagesProcessed", one.Popped, "lastSeen", last.LastAt,
 	}
 }
 
 // workerPoints are the points of all buckets, the newest first, and the errors of all.
-func workerPoints(q *Query, found []history.Bucket, processes map[int64]*totals) (points []wire.Fields, dbErrors int64) {
+func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes map[int64]*Totals) (points []wire.Fields, dbErrors int64) {
 	byTime := map[int64]*history.Counts{}
 	for i := range found {
 		byTime[found[i].At.Unix()] = &found[i].Counts
 	}
 	points = []wire.Fields{}
-	q.buckets(func(at time.Time) {
+	q.Buckets(func(at time.Time) {
 		c, t := byTime[at.Unix()], processes[at.Unix()]
 		if c == nil {
 			c = &history.Counts{}
 		}
 		if t == nil {
-			t = &totals{}
+			t = &Totals{}
 		}
-		dbErrors += t.dbErrors
+		dbErrors += t.DBErrors
 		acked := c.AckSuccess + c.AckFailed
 		points = append(points, wire.Fields{
-			"timestamp", BucketTime(at), "pushMessages", c.PushMessages, "popMessages", c.PopMessages, "ackMessages", acked,
+			"timestamp", wire.BucketTime(at), "pushMessages", c.PushMessages, "popMessages", c.PopMessages, "ackMessages", acked,
 			"pushRequests", c.PushRequests, "popRequests", c.PopRequests, "ackRequests", c.AckRequests,
 			"jobsDone", c.PushRequests + c.PopRequests + c.AckRequests + c.Transactions,
-			"pushPerSecond", q.perSecond(c.PushMessages), "popPerSecond", q.perSecond(c.PopMessages), "ackPerSecond", q.perSecond(acked),
-			"avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "avgFreeSlots", 0, "minFreeSlots", 0, "dbConnections", int64(t.poolSize),
+			"pushPerSecond", q.PerSecond(c.PushMessages), "popPerSecond", q.PerSecond(c.PopMessages), "ackPerSecond", q.PerSecond(acked),
+			"avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "avgFreeSlots", 0, "minFreeSlots", 0, "dbConnections", int64(t.PoolSize),
 			"avgJobQueueSize", 0, "maxJobQueueSize", 0, "backoffSize", 0,
-			"avgLagMs", averageLag(c), "maxLagMs", maxLag(c), "lagCount", c.LagCount,
-			"dbErrors", t.dbErrors, "ackSuccess", c.AckSuccess, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
+			"avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c), "lagCount", c.LagCount,
+			"dbErrors", t.DBErrors, "ackSuccess", c.AckSuccess, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
 		})
 	})
 	return points, dbErrors
@@ -104,14 +105,14 @@ func queueLags(found []history.Bucket, percentile map[history.At]history.Percent
 	})
 	return wire.Each(names, func(name *string) wire.Fields {
 		c := sums[*name]
-		return append(wire.Fields{"queueName", *name, "pushCount", c.PushMessages, "popCount", c.PopMessages, "avgLagMs", averageLag(c), "maxLagMs", maxLag(c)},
-			percentiles(percentile[history.At{Queue: *name}])...)
+		return append(wire.Fields{"queueName", *name, "pushCount", c.PushMessages, "popCount", c.PopMessages, "avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c)},
+			wire.Percentiles(percentile[history.At{Queue: *name}])...)
 	})
 }
 
 // QueueLag serves GET /api/v1/analytics/queue-lag: the buckets in which a queue delivered messages.
 func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
-	q, err := ReadQuery(p, DefaultSpan)
+	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
@@ -123,15 +124,15 @@ func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 	found = slices.DeleteFunc(found, func(b history.Bucket) bool { return b.PopMessages == 0 })
 	return wire.Each(found, func(b *history.Bucket) wire.Fields {
 		return append(wire.Fields{
-			"queueName", b.Queue, "popCount", b.PopMessages, "avgLagMs", averageLag(&b.Counts), "maxLagMs", maxLag(&b.Counts), "bucketTime", BucketTime(b.At),
-		}, percentiles(percentile[history.At{Unix: b.At.Unix(), Queue: b.Queue}])...)
+			"queueName", b.Queue, "popCount", b.PopMessages, "avgLagMs", wire.AverageLag(&b.Counts), "maxLagMs", wire.MaxLag(&b.Counts), "bucketTime", wire.BucketTime(b.At),
+		}, wire.Percentiles(percentile[history.At{Unix: b.At.Unix(), Queue: b.Queue}])...)
 	}), err
 }
 
 // QueueOps serves GET /api/v1/analytics/queue-ops: the buckets in which something happened to a queue, or in
 // which requests waited for it.
 func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
-	q, err := ReadQuery(p, DefaultSpan)
+	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +151,7 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	live, err := h.liveQueues(p, &q)
+	live, err := h.LiveQueues(p, &q)
 	partitions := map[string]int64{}
 	for i := range live {
 		partitions[live[i].Name] = live[i].Partitions
@@ -168,13 +169,13 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 		at := history.At{Unix: b.At.Unix(), Queue: b.Queue}
 		acked := b.AckSuccess + b.AckFailed
 		return append(wire.Fields{
-			"bucket", BucketTime(b.At), "queueName", b.Queue, "pushRequests", b.PushRequests, "pushMessages", b.PushMessages,
+			"bucket", wire.BucketTime(b.At), "queueName", b.Queue, "pushRequests", b.PushRequests, "pushMessages", b.PushMessages,
 			"popMessages", b.PopMessages, "popEmpty", b.PopEmpty, "ackRequests", b.AckRequests, "ackSuccess", b.AckSuccess, "ackFailed", b.AckFailed,
 			"transactions", b.Transactions, "partitionsCreated", b.PartitionsCreated, "partitionsDeleted", b.PartitionsDeleted,
-			"partitionCount", partitions[b.Queue], "avgLagMs", averageLag(&b.Counts), "maxLagMs", maxLag(&b.Counts),
-			"pushPerSecond", q.perSecond(b.PushMessages), "popPerSecond", q.perSecond(b.PopMessages), "ackPerSecond", q.perSecond(acked),
-			"emptyPerSecond", q.perSecond(b.PopEmpty), "parkedCount", waiting[at],
-		}, percentiles(percentile[at])...)
+			"partitionCount", partitions[b.Queue], "avgLagMs", wire.AverageLag(&b.Counts), "maxLagMs", wire.MaxLag(&b.Counts),
+			"pushPerSecond", q.PerSecond(b.PushMessages), "popPerSecond", q.PerSecond(b.PopMessages), "ackPerSecond", q.PerSecond(acked),
+			"emptyPerSecond", q.PerSecond(b.PopEmpty), "parkedCount", waiting[at],
+		}, wire.Percentiles(percentile[at])...)
 	})
 	slices.Sort(names)
 	return append(q.Head(), "series", series, "queues", slices.Compact(names)), err
@@ -202,7 +203,7 @@ func withParked(found []history.Bucket, parked []history.Parked) ([]history.Buck
 
 // Retention serves GET /api/v1/analytics/retention: the buckets in which sweeps deleted messages.
 func (h *Handlers) Retention(p *wire.Params) (any, error) {
-	q, err := ReadQuery(p, DefaultSpan)
+	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func (h *Handlers) Retention(p *wire.Params) (any, error) {
 	series := wire.Each(found, func(b *history.Bucket) wire.Fields {
 		all.Add(&b.Counts)
 		all.Removals += b.Removals
-		return append(wire.Fields{"bucket", BucketTime(b.At)}, removed(b)...)
+		return append(wire.Fields{"bucket", wire.BucketTime(b.At)}, removed(b)...)
 	})
 	return append(q.Head(), "series", series, "totals", removed(&all)), err
 }
@@ -222,4 +223,28 @@ func removed(b *history.Bucket) wire.Fields {
 		"retentionMsgs", b.RemovedRetention, "completedRetentionMsgs", b.RemovedCompleted, "evictionMsgs", b.RemovedEvicted,
 		"totalMsgs", b.RemovedRetention + b.RemovedCompleted + b.RemovedEvicted, "eventCount", b.Removals,
 	}
+}
+
+// SumOf returns the counts of all buckets together.
+func SumOf(found []history.Bucket) (all history.Counts) {
+	for i := range found {
+		all.Add(&found[i].Counts)
+	}
+	return all
+}
+
+// LiveQueues returns the queues that the filters select. With live=false it reads none.
+func (h *Handlers) LiveQueues(p *wire.Params, q *wire.HistoryQuery) ([]stats.Queue, error) {
+	if p.QueryParam("live") == "false" {
+		return nil, nil
+	}
+	filter := stats.QueueFilter{Allowed: q.Allowed}
+	if q.Namespace != nil {
+		filter.Namespace = *q.Namespace
+	}
+	if q.Task != nil {
+		filter.Task = *q.Task
+	}
+	queues, err := h.Live.Queues(p.Ctx(), filter)
+	return slices.DeleteFunc(queues, func(one stats.Queue) bool { return q.Queue != nil && *q.Queue != one.Name }), err
 }

@@ -54,7 +54,7 @@ func (h *Handlers) PostgresStats(p *wire.Params) (any, error) {
 			}
 		}),
 		"bufferConfig", wire.Fields{"sharedBuffers", database.SharedBuffers, "sharedBuffersSize", database.SharedBuffersSize},
-		"bufferUsage", empty,
+		"bufferUsage", []any{},
 	)
 	return h.settings(p.Ctx(), answer)
 }

@@ -11,20 +11,21 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
-// process is one process in a Range.
-type process struct {
-	hostname  string
-	port, pid int64
-	// buckets are the figures, the oldest first. last is the latest one.
-	buckets []history.InstanceBucket
-	popped  int64
+// Process is one process in a Range.
+type Process struct {
+	Hostname  string
+	Port, PID int64
+	// Buckets are the figures, the oldest first. There is at least one.
+	Buckets []history.InstanceBucket
+	Popped  int64
 }
 
-func (p *process) last() *history.InstanceBucket { return &p.buckets[len(p.buckets)-1] }
+// Last returns the latest figures.
+func (p *Process) Last() *history.InstanceBucket { return &p.Buckets[len(p.Buckets)-1] }
 
-// readProcesses returns the processes that have figures. For a token with grants it returns none.
-func (h *Handlers) readProcesses(ctx context.Context, q *Query, hostname, pid *string) ([]process, error) {
-	if q.limited {
+// ReadProcesses returns the processes that have figures. For a token with grants it returns none.
+func (h *Handlers) ReadProcesses(ctx context.Context, q *wire.HistoryQuery, hostname, pid *string) ([]Process, error) {
+	if q.Limited {
 		return nil, nil
 	}
 	rows, err := h.History.Instances(ctx, q.Range, hostname, pid)
@@ -35,57 +36,57 @@ func (h *Handlers) readProcesses(ctx context.Context, q *Query, hostname, pid *s
 		hostname  string
 		port, pid int64
 	}
-	byName := map[name]*process{}
+	byName := map[name]*Process{}
 	for i := range rows {
 		row := &rows[i]
 		key := name{row.Hostname, row.Port, row.PID}
 		if byName[key] == nil {
-			byName[key] = &process{hostname: row.Hostname, port: row.Port, pid: row.PID}
+			byName[key] = &Process{Hostname: row.Hostname, Port: row.Port, PID: row.PID}
 		}
-		byName[key].buckets = append(byName[key].buckets, *row)
-		byName[key].popped += row.Popped
+		byName[key].Buckets = append(byName[key].Buckets, *row)
+		byName[key].Popped += row.Popped
 	}
-	found := make([]process, 0, len(byName))
+	found := make([]Process, 0, len(byName))
 	for _, p := range byName {
 		found = append(found, *p)
 	}
-	slices.SortFunc(found, func(a, b process) int {
-		return cmp.Or(cmp.Compare(a.hostname, b.hostname), cmp.Compare(a.port, b.port), cmp.Compare(a.pid, b.pid))
+	slices.SortFunc(found, func(a, b Process) int {
+		return cmp.Or(cmp.Compare(a.Hostname, b.Hostname), cmp.Compare(a.Port, b.Port), cmp.Compare(a.PID, b.PID))
 	})
 	return found, nil
 }
 
-// totals are the figures of all processes together in a bucket.
-type totals struct {
-	dbErrors                         int64
-	cpuUser, cpuSystem, rss          float64
-	poolSize, poolIdle, poolAcquired float64
+// Totals are the figures of all processes together in a bucket.
+type Totals struct {
+	DBErrors                         int64
+	CPUUser, CPUSystem, RSS          float64
+	PoolSize, PoolIdle, PoolAcquired float64
 }
 
-// totalsOf adds up the processes by the begin of a bucket. A process without a row in a bucket did nothing
+// TotalsOf adds up the processes by the begin of a bucket. A process without a row in a bucket did nothing
 // worth one. The memory and the pool of its row before hold on, and CPU and errors are 0.
-func totalsOf(q *Query, processes []process) map[int64]*totals {
-	found := map[int64]*totals{}
+func TotalsOf(q *wire.HistoryQuery, processes []Process) map[int64]*Totals {
+	found := map[int64]*Totals{}
 	for i := range processes {
-		rest := processes[i].buckets
+		rest := processes[i].Buckets
 		var latest *history.InstanceBucket
 		for at := q.From; at.Before(q.To); at = at.Add(q.Bucket) {
 			t := found[at.Unix()]
 			if t == nil {
-				t = &totals{}
+				t = &Totals{}
 				found[at.Unix()] = t
 			}
 			if len(rest) > 0 && !rest[0].At.After(at) {
 				latest, rest = &rest[0], rest[1:]
-				t.dbErrors += latest.DBErrors
-				t.cpuUser += latest.CPUUser[1]
-				t.cpuSystem += latest.CPUSystem[1]
+				t.DBErrors += latest.DBErrors
+				t.CPUUser += latest.CPUUser[1]
+				t.CPUSystem += latest.CPUSystem[1]
 			}
 			if latest != nil && (len(rest) > 0 || at.Sub(latest.At) <= forward) {
-				t.rss += latest.RSSBytes[1]
-				t.poolSize += latest.PoolSize[1]
-				t.poolIdle += latest.PoolIdle[1]
-				t.poolAcquired += latest.PoolUsed[1]
+				t.RSS += latest.RSSBytes[1]
+				t.PoolSize += latest.PoolSize[1]
+				t.PoolIdle += latest.PoolIdle[1]
+				t.PoolAcquired += latest.PoolUsed[1]
 			}
 		}
 	}
@@ -97,16 +98,16 @@ const forward = time.Hour
 
 // SystemMetrics serves GET /api/v1/analytics/system-metrics.
 func (h *Handlers) SystemMetrics(p *wire.Params) (any, error) {
-	q, err := ReadQuery(p, DefaultSpan)
+	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	hostname, pid := p.Name("hostname"), p.Name("workerId")
 	if err = cmp.Or(err, p.Err); err != nil {
 		return nil, err
 	}
-	processes, err := h.readProcesses(p.Ctx(), &q, hostname, pid)
+	processes, err := h.ReadProcesses(p.Ctx(), &q, hostname, pid)
 	points := 0
-	replicas := wire.Each(processes, func(one *process) wire.Fields {
-		points += len(one.buckets)
-		return wire.Fields{"hostname", one.hostname, "port", one.port, "workerId", strconv.FormatInt(one.pid, 10), "timeSeries", wire.Each(one.buckets, systemPoint)}
+	replicas := wire.Each(processes, func(one *Process) wire.Fields {
+		points += len(one.Buckets)
+		return wire.Fields{"hostname", one.Hostname, "port", one.Port, "workerId", strconv.FormatInt(one.PID, 10), "timeSeries", wire.Each(one.Buckets, systemPoint)}
 	})
 	return append(q.Head(), "replicas", replicas, "replicaCount", len(replicas), "pointCount", points), err
 }
@@ -114,12 +115,12 @@ func (h *Handlers) SystemMetrics(p *wire.Params) (any, error) {
 // systemPoint is one point of system-metrics. CPU is percent of one core, multiplied by 100.
 func systemPoint(b *history.InstanceBucket) wire.Fields {
 	spread := func(f history.Figure, factor float64) wire.Fields {
-		return wire.Fields{"avg", rounded(f[1] * factor), "min", rounded(f[0] * factor), "max", rounded(f[2] * factor), "last", rounded(f[3] * factor)}
+		return wire.Fields{"avg", wire.Rounded(f[1] * factor), "min", wire.Rounded(f[0] * factor), "max", wire.Rounded(f[2] * factor), "last", wire.Rounded(f[3] * factor)}
 	}
 	none := spread(history.Figure{}, 1)
 	threads := wire.Fields{"pool_size", none, "queue_size", none}
 	return wire.Fields{
-		"timestamp", BucketTime(b.At), "sampleCount", b.Samples, "metrics", wire.Fields{
+		"timestamp", wire.BucketTime(b.At), "sampleCount", b.Samples, "metrics", wire.Fields{
 			"cpu", wire.Fields{"user_us", spread(b.CPUUser, 100), "system_us", spread(b.CPUSystem, 100)},
 			"memory", wire.Fields{"rss_bytes", spread(b.RSSBytes, 1), "virtual_bytes", none},
 			"database", wire.Fields{"pool_size", spread(b.PoolSize, 1), "pool_idle", spread(b.PoolIdle, 1), "pool_active", spread(b.PoolUsed, 1)},

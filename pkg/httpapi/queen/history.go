@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -24,17 +23,17 @@ func (h *Handlers) Analytics(p *wire.Params) (any, error) {
 	if !known {
 		return nil, queue.Invalidf("interval is %q: it must be minute, hour or day", wire.Clip(name))
 	}
-	q, err := observe.ReadQuery(p, analyticsSpan)
+	q, err := wire.ReadHistoryQuery(p, analyticsSpan)
 	if err != nil {
 		return nil, err
 	}
-	if q.SetRange(time.Now().UTC(), bucket); q.To.Sub(q.From)/bucket > observe.MaxBuckets {
-		return nil, queue.Invalidf("interval is %s, and from and to are more than %d of them apart: send a longer interval or a later from", name, observe.MaxBuckets)
+	if q.SetRange(time.Now().UTC(), bucket); q.To.Sub(q.From)/bucket > wire.MaxBuckets {
+		return nil, queue.Invalidf("interval is %s, and from and to are more than %d of them apart: send a longer interval or a later from", name, wire.MaxBuckets)
 	}
-	found, err := h.History.Sums(p.Ctx(), q.Range, q.Filter)
+	found, err := h.Observe.History.Sums(p.Ctx(), q.Range, q.Filter)
 	return wire.Fields{
 		"dataPoints", wire.Each(found, func(b *history.Bucket) wire.Fields {
-			return wire.Fields{"timestamp", observe.BucketTime(b.At), "messages", b.PushMessages}
+			return wire.Fields{"timestamp", wire.BucketTime(b.At), "messages", b.PushMessages}
 		}),
 		"interval", name, "from", q.Since, "to", q.Until,
 	}, err
@@ -42,11 +41,11 @@ func (h *Handlers) Analytics(p *wire.Params) (any, error) {
 
 // ParkedReplicas serves GET /api/v1/analytics/queue-parked-replicas.
 func (h *Handlers) ParkedReplicas(p *wire.Params) (any, error) {
-	q, err := observe.ReadQuery(p, observe.DefaultSpan)
+	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
-	parked, err := h.History.Parked(p.Ctx(), q.Range, q.Filter)
+	parked, err := h.Observe.History.Parked(p.Ctx(), q.Range, q.Filter)
 	type replica struct {
 		Hostname string `json:"hostname"`
 		WorkerID int64  `json:"workerId"`
@@ -54,7 +53,7 @@ func (h *Handlers) ParkedReplicas(p *wire.Params) (any, error) {
 	replicas := []replica{}
 	series := wire.Each(parked, func(one *history.Parked) wire.Fields {
 		replicas = append(replicas, replica{one.Hostname, one.PID})
-		return wire.Fields{"bucket", observe.BucketTime(one.At), "queueName", one.Queue, "hostname", one.Hostname, "workerId", one.PID, "parkedCount", one.Count}
+		return wire.Fields{"bucket", wire.BucketTime(one.At), "queueName", one.Queue, "hostname", one.Hostname, "workerId", one.PID, "parkedCount", one.Count}
 	})
 	slices.SortFunc(replicas, func(a, b replica) int {
 		return cmp.Or(cmp.Compare(a.Hostname, b.Hostname), cmp.Compare(a.WorkerID, b.WorkerID))

@@ -25,7 +25,7 @@ func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
 	if err := h.Resources.Exists(p.Ctx(), name); err != nil {
 		return nil, err
 	}
-	list, err := h.Resources.Messages(p.Ctx(), filter)
+	list, err := h.Observe.Resources.Messages(p.Ctx(), filter)
 	if list.Next != nil {
 		p.Response().Header().Set(nextHeader, list.Next.Token())
 	}

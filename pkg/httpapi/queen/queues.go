@@ -9,6 +9,6 @@ import (
 
 // Queues serves GET /api/v1/resources/queues: all of them, newest first.
 func (h *Handlers) Queues(p *wire.Params) (any, error) {
-	queues, err := h.Resources.Queues(p.Ctx(), stats.QueueFilter{Allowed: identity.GrantsOf(p.Ctx()).Readable()})
+	queues, err := h.Observe.Resources.Queues(p.Ctx(), stats.QueueFilter{Allowed: identity.GrantsOf(p.Ctx()).Readable()})
 	return wire.Fields{"queues", wire.Each(queues, observe.QueueRow)}, err
 }

@@ -8,13 +8,13 @@ import (
 // SharedState serves GET /api/v1/system/shared-state, and two more paths of Queen MQ. The instances share
 // their state by notifications of Postgres, so the members about UDP say nothing.
 func (h *Handlers) SharedState(*wire.Params) (any, error) {
-	l := h.Listener()
+	l := h.Observe.Listener()
 	peers, identities := make([]wire.Fields, len(l.Others)), wire.Fields{}
 	for i, id := range l.Others {
 		peers[i] = wire.Fields{"hostname", "", "config_server_id", id, "learned_server_id", id, "port", 0, "resolved", true}
 		identities = append(identities, id.String(), i)
 	}
-	return append(InstanceState(&l, h.Switches), "transport", wire.Fields{
+	return append(InstanceState(&l, h.Observe.Switches), "transport", wire.Fields{
 		"kind", "postgres", "state", l.State, "secondsSinceProof", l.Proof, "reconnects", l.Reconnects,
 		"server_id", l.Instance, "session_id", l.Instance, "port", 0, "peer_count", len(peers), "peers", peers,
 		"learned_identities_count", len(peers), "learned_identities", identities,

@@ -1,9 +1,9 @@
-package observe
+package queen
 
 import (
-	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
@@ -11,15 +11,15 @@ import (
 
 // Status serves GET /api/v1/status.
 func (h *Handlers) Status(p *wire.Params) (any, error) {
-	q, err := ReadQuery(p, DefaultSpan)
+	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
-	found, err := h.History.Sums(p.Ctx(), q.Range, q.Filter)
+	found, err := h.Observe.History.Sums(p.Ctx(), q.Range, q.Filter)
 	if err != nil {
 		return nil, err
 	}
-	processes, err := h.readProcesses(p.Ctx(), &q, nil, nil)
+	processes, err := h.Observe.ReadProcesses(p.Ctx(), &q, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -27,22 +27,22 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, points := sumOf(found), throughput(&q, found, totalsOf(&q, processes))
+	all, points := observe.SumOf(found), throughput(&q, found, observe.TotalsOf(&q, processes))
 	var dbErrors int64
 	for i := range processes {
-		for j := range processes[i].buckets {
-			dbErrors += processes[i].buckets[j].DBErrors
+		for j := range processes[i].Buckets {
+			dbErrors += processes[i].Buckets[j].DBErrors
 		}
 	}
 	return append(q.Head(),
 		"pointCount", len(points), "throughput", points,
 		"queues", live.queues, "messages", live.messages(&all),
 		"leases", wire.Fields{"active", live.leases.Leases, "partitionsWithLeases", live.leases.Partitions, "totalBatchSize", live.leases.Messages, "totalAcked", 0},
-		"deadLetterQueue", wire.Fields{"totalMessages", live.counts.DeadLetter, "affectedPartitions", 0, "topErrors", empty},
-		"workers", wire.Each(processes, func(one *process) wire.Fields {
+		"deadLetterQueue", wire.Fields{"totalMessages", live.counts.DeadLetter, "affectedPartitions", 0, "topErrors", []any{}},
+		"workers", wire.Each(processes, func(one *observe.Process) wire.Fields {
 			return wire.Fields{
-				"hostname", one.hostname, "workerId", one.pid, "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "freeSlots", 0,
-				"dbConnections", int64(one.last().PoolSize[3]), "jobQueueSize", 0, "messagesProcessed", one.popped,
+				"hostname", one.Hostname, "workerId", one.PID, "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "freeSlots", 0,
+				"dbConnections", int64(one.Last().PoolSize[3]), "jobQueueSize", 0, "messagesProcessed", one.Popped,
 			}
 		}),
 		"errors", wire.Fields{"dbErrors", dbErrors, "ackFailed", all.AckFailed, "dlqMessages", all.DeadLetters},
@@ -51,37 +51,30 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 }
 
 // throughput are the points of all buckets, the newest first.
-func throughput(q *Query, found []history.Bucket, processes map[int64]*totals) []wire.Fields {
+func throughput(q *wire.HistoryQuery, found []history.Bucket, processes map[int64]*observe.Totals) []wire.Fields {
 	byTime := map[int64]*history.Counts{}
 	for i := range found {
 		byTime[found[i].At.Unix()] = &found[i].Counts
 	}
 	points := []wire.Fields{}
-	q.buckets(func(at time.Time) {
+	q.Buckets(func(at time.Time) {
 		c, t := byTime[at.Unix()], processes[at.Unix()]
 		if c == nil {
 			c = &history.Counts{}
 		}
 		if t == nil {
-			t = &totals{}
+			t = &observe.Totals{}
 		}
 		points = append(points, wire.Fields{
-			"timestamp", BucketTime(at), "ingested", c.PushMessages, "processed", c.AckSuccess, "popMessages", c.PopMessages,
-			"ingestedPerSecond", q.perSecond(c.PushMessages), "processedPerSecond", q.perSecond(c.AckSuccess), "popPerSecond", q.perSecond(c.PopMessages),
-			"avgLagMs", averageLag(c), "maxLagMs", maxLag(c), "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "minFreeSlots", 0,
-			"dbErrors", t.dbErrors, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
-			"queenCpuUserPct", rounded(t.cpuUser), "queenCpuSysPct", rounded(t.cpuSystem), "queenRssMb", rounded(t.rss / (1 << 20)),
-			"dbPoolActive", int64(t.poolAcquired), "dbPoolIdle", int64(t.poolIdle), "dbPoolSize", int64(t.poolSize),
+			"timestamp", wire.BucketTime(at), "ingested", c.PushMessages, "processed", c.AckSuccess, "popMessages", c.PopMessages,
+			"ingestedPerSecond", q.PerSecond(c.PushMessages), "processedPerSecond", q.PerSecond(c.AckSuccess), "popPerSecond", q.PerSecond(c.PopMessages),
+			"avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c), "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "minFreeSlots", 0,
+			"dbErrors", t.DBErrors, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
+			"queenCpuUserPct", wire.Rounded(t.CPUUser), "queenCpuSysPct", wire.Rounded(t.CPUSystem), "queenRssMb", wire.Rounded(t.RSS / (1 << 20)),
+			"dbPoolActive", int64(t.PoolAcquired), "dbPoolIdle", int64(t.PoolIdle), "dbPoolSize", int64(t.PoolSize),
 		})
 	})
 	return points
-}
-
-func sumOf(found []history.Bucket) (all history.Counts) {
-	for i := range found {
-		all.Add(&found[i].Counts)
-	}
-	return all
 }
 
 // liveStatus is what a status says of the present.
@@ -91,28 +84,12 @@ type liveStatus struct {
 	leases stats.Leases
 }
 
-// liveQueues returns the queues that the filters select. With live=false it reads none.
-func (h *Handlers) liveQueues(p *wire.Params, q *Query) ([]stats.Queue, error) {
-	if p.QueryParam("live") == "false" {
-		return nil, nil
-	}
-	filter := stats.QueueFilter{Allowed: q.Allowed}
-	if q.Namespace != nil {
-		filter.Namespace = *q.Namespace
-	}
-	if q.Task != nil {
-		filter.Task = *q.Task
-	}
-	queues, err := h.Live.Queues(p.Ctx(), filter)
-	return slices.DeleteFunc(queues, func(one stats.Queue) bool { return q.Queue != nil && *q.Queue != one.Name }), err
-}
-
-func (h *Handlers) liveStatus(p *wire.Params, q *Query) (live liveStatus, err error) {
-	queues, err := h.liveQueues(p, q)
+func (h *Handlers) liveStatus(p *wire.Params, q *wire.HistoryQuery) (live liveStatus, err error) {
+	queues, err := h.Observe.LiveQueues(p, q)
 	if err != nil {
 		return live, err
 	}
-	percentile, err := h.History.Percentiles(p.Ctx(), q.Range, q.Filter, false)
+	percentile, err := h.Observe.History.Percentiles(p.Ctx(), q.Range, q.Filter, false)
 	if err != nil {
 		return live, err
 	}
@@ -126,15 +103,17 @@ func (h *Handlers) liveStatus(p *wire.Params, q *Query) (live liveStatus, err er
 		live.counts.DeadLetter += one.Counts.DeadLetter
 		live.queues = append(live.queues, append(wire.Fields{
 			"id", one.ID, "name", one.Name, "namespace", one.Namespace, "task", one.Task, "partitions", one.Partitions, "totalConsumed", one.Counts.Completed,
-		}, percentiles(percentile[history.At{Queue: one.Name}])...))
+		}, wire.Percentiles(percentile[history.At{Queue: one.Name}])...))
 	}
-	live.leases, err = h.Live.Leases(p.Ctx(), q.Allowed)
+	live.leases, err = h.Observe.Live.Leases(p.Ctx(), q.Allowed)
 	return live, err
 }
 
 // messages counts what is stored, and what was requested in the time of the status.
 func (s *liveStatus) messages(all *history.Counts) wire.Fields {
-	efficiency := func(messages, requests int64) float64 { return rounded(float64(messages) / float64(max(1, requests))) }
+	efficiency := func(messages, requests int64) float64 {
+		return wire.Rounded(float64(messages) / float64(max(1, requests)))
+	}
 	acked := all.AckSuccess + all.AckFailed
 	return wire.Fields{
 		"total", s.counts.Total, "pending", s.counts.Pending, "processing", s.counts.Processing, "completed", s.counts.Completed,
