@@ -21,7 +21,7 @@ func (h *Handlers) Maintenance(p *wire.Params) (any, error) {
 		all.Bytes += of.Bytes
 	}
 	return wire.Fields{
-		"maintenanceMode", h.Switches.PushPaused() != nil, "PopMaintenanceFieldsMode", h.Switches.PopPaused() != nil,
+		"maintenanceMode", h.Switches.PushPaused() != nil, "popMaintenanceMode", h.Switches.PopPaused() != nil,
 		"bufferedMessages", all.Messages, "bufferHealthy", h.Spool.Healthy() == nil,
 		"bufferStats", wire.Fields{
 			"pendingCount", all.Messages, "failedCount", all.Rejected, "dbHealthy", loaded == nil && listed == nil,
@@ -64,10 +64,11 @@ func (h *Handlers) PopMaintenance(p *wire.Params) (any, error) {
 	return PopMaintenanceFields(h.Switches.PopPaused() != nil), err
 }
 
+// PopMaintenanceFields are the answer of both routes of the switch.
 func PopMaintenanceFields(enabled bool) wire.Fields {
 	message := "Pop maintenance is off"
 	if enabled {
 		message = "Pop maintenance is on: pops are answered without messages until it ends"
 	}
-	return wire.Fields{"PopMaintenanceFieldsMode", enabled, "message", message}
+	return wire.Fields{"popMaintenanceMode", enabled, "message", message}
 }
