@@ -113,6 +113,15 @@ func SendOK(t *testing.T, s *httpapi.Server, r *http.Request) *httptest.Response
 	return rec
 }
 
+// RequireAnswer sends a request to a new server on the fakes, and checks status and body of its answer.
+func RequireAnswer(t *testing.T, f *Fakes, r *http.Request, status int, want string) {
+	t.Helper()
+	s, _ := Server(f)
+	rec := Send(s, r)
+	require.Equal(t, status, rec.Code, rec.Body)
+	require.JSONEq(t, want, rec.Body.String(), r.RequestURI)
+}
+
 // RequireError checks an error answer and returns its text.
 func RequireError(t *testing.T, rec *httptest.ResponseRecorder, status int) string {
 	t.Helper()

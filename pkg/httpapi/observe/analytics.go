@@ -17,11 +17,7 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
-	if err != nil {
-		return nil, err
-	}
-	percentile, err := h.History.Percentiles(p.Ctx(), q.Range, q.Filter, false)
+	found, percentile, err := h.queueBuckets(p, &q, false)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +34,7 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	for i := range queues {
 		pending += queues[i].Counts.Pending
 	}
-	points, dbErrors := workerPoints(&q, sums, TotalsOf(&q, processes))
+	points, dbErrors := workerPoints(&q, sums, processes)
 	all := SumOf(sums)
 	return append(q.Head(),
 		"pointCount", len(points), "timeSeries", points,
@@ -51,6 +47,16 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	), err
 }
 
+// queueBuckets returns what happened to queues, and their lags: of each bucket, or of all together.
+func (h *Handlers) queueBuckets(p *wire.Params, q *wire.HistoryQuery, each bool) ([]history.Bucket, map[history.At]history.Percentiles, error) {
+	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
+	if err != nil {
+		return nil, nil, err
+	}
+	percentile, err := h.History.Percentiles(p.Ctx(), q.Range, q.Filter, each)
+	return found, percentile, err
+}
+
 func worker(one *Process) wire.Fields {
 	last := one.Last()
 	return wire.Fields{
@@ -60,23 +66,11 @@ func worker(one *Process) wire.Fields {
 }
 
 // workerPoints are the points of all buckets, the newest first, and the errors of all.
-func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes map[int64]*Totals) (points []wire.Fields, dbErrors int64) {
-	byTime := map[int64]*history.Counts{}
-	for i := range found {
-		byTime[found[i].At.Unix()] = &found[i].Counts
-	}
-	points = []wire.Fields{}
-	q.Buckets(func(at time.Time) {
-		c, t := byTime[at.Unix()], processes[at.Unix()]
-		if c == nil {
-			c = &history.Counts{}
-		}
-		if t == nil {
-			t = &Totals{}
-		}
+func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Process) (points []wire.Fields, dbErrors int64) {
+	points = Points(q, found, processes, func(at time.Time, c *history.Counts, t *Totals) wire.Fields {
 		dbErrors += t.DBErrors
 		acked := c.AckSuccess + c.AckFailed
-		points = append(points, wire.Fields{
+		return wire.Fields{
 			"timestamp", wire.BucketTime(at), "pushMessages", c.PushMessages, "popMessages", c.PopMessages, "ackMessages", acked,
 			"pushRequests", c.PushRequests, "popRequests", c.PopRequests, "ackRequests", c.AckRequests,
 			"jobsDone", c.PushRequests + c.PopRequests + c.AckRequests + c.Transactions,
@@ -85,7 +79,7 @@ func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes map[in
 			"avgJobQueueSize", 0, "maxJobQueueSize", 0, "backoffSize", 0,
 			"avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c), "lagCount", c.LagCount,
 			"dbErrors", t.DBErrors, "ackSuccess", c.AckSuccess, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
-		})
+		}
 	})
 	return points, dbErrors
 }
@@ -116,11 +110,7 @@ func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
-	if err != nil {
-		return nil, err
-	}
-	percentile, err := h.History.Percentiles(p.Ctx(), q.Range, q.Filter, true)
+	found, percentile, err := h.queueBuckets(p, &q, true)
 	found = slices.DeleteFunc(found, func(b history.Bucket) bool { return b.PopMessages == 0 })
 	return wire.Each(found, func(b *history.Bucket) wire.Fields {
 		return append(wire.Fields{
@@ -139,11 +129,7 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	if p.QueryParam("live") == "false" && (q.Namespace != nil || q.Task != nil) {
 		return nil, queue.Invalidf("live is false: leave out namespace and task, or live")
 	}
-	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
-	if err != nil {
-		return nil, err
-	}
-	percentile, err := h.History.Percentiles(p.Ctx(), q.Range, q.Filter, true)
+	found, percentile, err := h.queueBuckets(p, &q, true)
 	if err != nil {
 		return nil, err
 	}

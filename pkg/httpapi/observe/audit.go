@@ -18,7 +18,7 @@ func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
 		p.Check(wire.MayAdminister(p.Ctx(), *filter.Queue))
 	}
 	p.Check(wire.CheckSpan(filter.From, filter.To))
-	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxLimit)
+	limit := limitOf(p)
 	after := audit.Key{}
 	after.At, after.ID = wire.ReadCursor(p, queue.ParseID)
 	if p.Err != nil {

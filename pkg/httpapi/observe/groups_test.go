@@ -17,18 +17,9 @@ const groupsPath = "/api/v1/consumer-groups"
 
 var noon = time.Date(2026, 5, 16, 12, 0, 0, 123_456_789, time.UTC)
 
-// requireAnswer checks an answer's status and body.
-func requireAnswer(t *testing.T, f *apitest.Fakes, r *http.Request, status int, want string) {
-	t.Helper()
-	s, _ := apitest.Server(f)
-	rec := apitest.Send(s, r)
-	require.Equal(t, status, rec.Code, rec.Body)
-	require.JSONEq(t, want, rec.Body.String(), r.RequestURI)
-}
-
 func TestGroupsAreListed(t *testing.T) {
 	t.Parallel()
-	requireAnswer(t, &apitest.Fakes{}, apitest.Request("GET", groupsPath, ""), 200, `[]`)
+	apitest.RequireAnswer(t, &apitest.Fakes{}, apitest.Request("GET", groupsPath, ""), 200, `[]`)
 	f := &apitest.Fakes{Groups: []stats.Group{
 		{Name: "g", Queue: "q", Mode: queue.SubscribeAll, CreatedAt: noon},
 		{
@@ -38,7 +29,7 @@ func TestGroupsAreListed(t *testing.T) {
 		{Name: "h", Queue: "r", Mode: queue.SubscribeAll, ConsumedAt: noon, Oldest: 301 * time.Second},
 		{Name: "i", Queue: "r", Mode: queue.SubscribeAll, Oldest: 301 * time.Second},
 	}}
-	requireAnswer(t, f, apitest.Request("GET", groupsPath, ""), 200, `[
+	apitest.RequireAnswer(t, f, apitest.Request("GET", groupsPath, ""), 200, `[
 		{"name":"g","topics":["q"],"queueName":"q","members":0,"partitionsWithLag":0,"totalLag":0,"maxTimeLag":0,"state":"Stable","paused":false,
 		 "subscriptionMode":null,"subscriptionTimestamp":null,"subscriptionCreatedAt":null},
 		{"name":"g","topics":["r"],"queueName":"r","members":3,"partitionsWithLag":2,"totalLag":9,"maxTimeLag":299,"state":"Stable","paused":false,
@@ -52,13 +43,13 @@ func TestGroupsAreListed(t *testing.T) {
 func TestGroupIsShown(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
-	requireAnswer(t, f, apitest.Request("GET", groupsPath+"/a%2Fb%20c", ""), 200, `{}`)
+	apitest.RequireAnswer(t, f, apitest.Request("GET", groupsPath+"/a%2Fb%20c", ""), 200, `{}`)
 	require.Equal(t, []apitest.GroupCall{{Verb: "show", Group: "a/b c", Limit: observe.GroupLimit}}, f.GroupCalls)
 	f = &apitest.Fakes{GroupQueues: []stats.QueueProgress{
 		{Queue: "q", Truncated: true, Partitions: []stats.PartitionProgress{{Partition: "p", Lease: apitest.IDOne, Lag: 4, Age: 90 * time.Second, Consumed: 5, ConsumedAt: noon, Expired: 6}}},
 		{Queue: "r"},
 	}}
-	requireAnswer(t, f, apitest.Request("GET", groupsPath+"/g?limit=1000000", ""), 200, `{
+	apitest.RequireAnswer(t, f, apitest.Request("GET", groupsPath+"/g?limit=1000000", ""), 200, `{
 		"q":{"partitions":[{"partition":"p","workerId":"`+apitest.IDOne.String()+`","lastConsumedAt":"2026-05-16T12:00:00.123Z",
 		     "totalConsumed":5,"totalExpired":6,"offsetLag":4,"timeLagSeconds":90,"leaseActive":true}],"truncated":true},
 		"r":{"partitions":[]}}`)
@@ -86,11 +77,11 @@ func TestLaggingCursorsAreListed(t *testing.T) {
 	f := &apitest.Fakes{Lagging: []stats.LaggingPartition{
 		{Group: "g", Queue: "q", PartitionID: apitest.IDTwo, Oldest: noon, PartitionProgress: stats.PartitionProgress{Partition: "p", Lag: 3, Age: 5400 * time.Second}},
 	}}
-	requireAnswer(t, f, apitest.Request("GET", groupsPath+"/lagging?minLagSeconds=0&limit=5", ""), 200, `[
+	apitest.RequireAnswer(t, f, apitest.Request("GET", groupsPath+"/lagging?minLagSeconds=0&limit=5", ""), 200, `[
 		{"consumer_group":"g","queue_name":"q","partition_name":"p","partition_id":"`+apitest.IDTwo.String()+`","worker_id":null,"offset_lag":3,
 		 "time_lag_seconds":5400,"lag_hours":1.5,"oldest_unconsumed_at":"2026-05-16T12:00:00.123Z","last_consumed_at":null}]`)
 	require.Equal(t, []apitest.GroupCall{{Verb: "lagging", Limit: 5}}, f.GroupCalls)
-	requireAnswer(t, &apitest.Fakes{}, apitest.Request("GET", groupsPath+"/lagging", ""), 200, `[]`)
+	apitest.RequireAnswer(t, &apitest.Fakes{}, apitest.Request("GET", groupsPath+"/lagging", ""), 200, `[]`)
 	for _, bad := range []string{"x", "-1", "1.5", "99999999999"} {
 		text := apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "GET", groupsPath+"/lagging?minLagSeconds="+bad, ""), 400)
 		require.Equal(t, `minLagSeconds is "`+bad+`": it must be a whole number of seconds between 0 and 2147483647`, text)

@@ -35,11 +35,7 @@ func (h *Handlers) ListQueues(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	page, err := h.Queues.QueuePage(p.Ctx(), filter)
-	queues := make([]wire.Fields, len(page.Queues))
-	for i := range page.Queues {
-		queues[i] = pagedQueueRow(&page.Queues[i])
-	}
-	return wire.Fields{"queues", queues, "pagination", wire.Fields{"limit", filter.Limit, "next", page.Next}}, err
+	return wire.Fields{"queues", wire.Each(page.Queues, pagedQueueRow), "pagination", wire.Fields{"limit", filter.Limit, "next", page.Next}}, err
 }
 
 func pagedQueueRow(q *stats.PagedQueue) wire.Fields {
@@ -88,12 +84,8 @@ func (h *Handlers) ListProblems(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	problems := make([]wire.Fields, len(found.Problems))
-	for i := range found.Problems {
-		problems[i] = problemRow(&found.Problems[i])
-	}
 	return wire.Fields{
-		"problems", problems, "found", found.Total, "examined", found.Examined,
+		"problems", wire.Each(found.Problems, problemRow), "found", found.Total, "examined", found.Examined,
 		"pagination", wire.Fields{"limit", limit, "next", positionCursor(found.Next)},
 	}, nil
 }

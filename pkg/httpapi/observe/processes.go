@@ -63,9 +63,9 @@ type Totals struct {
 	PoolSize, PoolIdle, PoolAcquired float64
 }
 
-// TotalsOf adds up the processes by the begin of a bucket. A process without a row in a bucket did nothing
+// totalsOf adds up the processes by the begin of a bucket. A process without a row in a bucket did nothing
 // worth one. The memory and the pool of its row before hold on, and CPU and errors are 0.
-func TotalsOf(q *wire.HistoryQuery, processes []Process) map[int64]*Totals {
+func totalsOf(q *wire.HistoryQuery, processes []Process) map[int64]*Totals {
 	found := map[int64]*Totals{}
 	for i := range processes {
 		rest := processes[i].Buckets
@@ -91,6 +91,19 @@ func TotalsOf(q *wire.HistoryQuery, processes []Process) map[int64]*Totals {
 		}
 	}
 	return found
+}
+
+// Points returns the point of each bucket, the newest first. A bucket in which nothing happened has zeros.
+func Points(q *wire.HistoryQuery, found []history.Bucket, processes []Process, point func(at time.Time, c *history.Counts, t *Totals) wire.Fields) []wire.Fields {
+	counts, figures := map[int64]*history.Counts{}, totalsOf(q, processes)
+	for i := range found {
+		counts[found[i].At.Unix()] = &found[i].Counts
+	}
+	points := []wire.Fields{}
+	q.Buckets(func(at time.Time) {
+		points = append(points, point(at, cmp.Or(counts[at.Unix()], &history.Counts{}), cmp.Or(figures[at.Unix()], &Totals{})))
+	})
+	return points
 }
 
 // forward is how long the last row of a process holds. The process may have ended since.

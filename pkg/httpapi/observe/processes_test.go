@@ -20,7 +20,7 @@ func TestMemoryIsFilledForward(t *testing.T) {
 		return history.InstanceBucket{At: from.Add(time.Duration(minute) * time.Minute), CPUUser: history.Figure{9, 10, 11, 10}, RSSBytes: history.Figure{rss, rss, rss, rss}, DBErrors: 1}
 	}
 	q := wire.HistoryQuery{Range: history.Range{From: from, To: now, Bucket: time.Minute}}
-	found := TotalsOf(&q, []Process{{Buckets: []history.InstanceBucket{row(1, 100), row(90, 200)}}, {Buckets: []history.InstanceBucket{row(2, 7)}}})
+	found := totalsOf(&q, []Process{{Buckets: []history.InstanceBucket{row(1, 100), row(90, 200)}}, {Buckets: []history.InstanceBucket{row(2, 7)}}})
 	at := func(minute int) Totals { return *found[from.Add(time.Duration(minute)*time.Minute).Unix()] }
 	require.Zero(t, at(0))
 	require.Equal(t, Totals{DBErrors: 1, CPUUser: 10, RSS: 100}, at(1))

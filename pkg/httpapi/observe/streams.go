@@ -12,7 +12,7 @@ import (
 // ListStreams serves GET /api/v1/streams: the queries of stream clients, by source and name. Queen MQ does
 // not have it.
 func (h *Handlers) ListStreams(p *wire.Params) (any, error) {
-	limit := int64(wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxLimit))
+	limit := int64(limitOf(p))
 	var after stream.Query
 	var paged bool
 	if text := p.QueryParam("cursor"); text != "" {

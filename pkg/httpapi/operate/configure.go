@@ -31,14 +31,7 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 		"configured", true, "queueId", made.QueueID, "partitionId", made.PartitionID,
 		"queue", set.Queue, "namespace", set.Namespace, "task", set.Task, "options", set.optionsInForce(),
 	}
-	warnings := set.warnings()
-	if made.Warning != "" {
-		warnings = append(warnings, made.Warning)
-	}
-	if len(warnings) > 0 {
-		answer = append(answer, "warnings", warnings)
-	}
-	return answer, err
+	return set.withWarnings(answer, made.Warning), err
 }
 
 // ChangeQueue serves PATCH /api/v1/resources/queues/:queue. It changes only the tags and options that the body names.
@@ -70,14 +63,19 @@ func (h *Handlers) ChangeQueue(p *wire.Params) (any, error) {
 		"configured", true, "queueId", changed.QueueID, "queue", name, "namespace", now.Namespace, "task", now.Task,
 		"options", observe.ConfiguredOptions(&now.Options, &now.Extensions),
 	}
+	return set.withWarnings(answer, changed.Warning), nil
+}
+
+// withWarnings appends the warnings, if there is one. more is "" or another one.
+func (set *configuration) withWarnings(answer wire.Fields, more string) wire.Fields {
 	warnings := set.warnings()
-	if changed.Warning != "" {
-		warnings = append(warnings, changed.Warning)
+	if more != "" {
+		warnings = append(warnings, more)
 	}
-	if len(warnings) > 0 {
-		answer = append(answer, "warnings", warnings)
+	if len(warnings) == 0 {
+		return answer
 	}
-	return answer, nil
+	return append(answer, "warnings", warnings)
 }
 
 // parseChange reads a body that names what changes into the settings, and into named. null counts as not named.

@@ -27,7 +27,7 @@ func (h *Handlers) deleteGroup(p *wire.Params, queueName *string) (any, error) {
 		return nil, p.Err
 	}
 	metadata := !p.QueryParams().Has("deleteMetadata") || wire.IsTrue(p.QueryParam("deleteMetadata"))
-	audit.Begin(p.Ctx(), audit.Target{Group: group, Queue: wire.OrEmpty(queueName)}, audit.Parameters{"deleteMetadata": metadata})
+	audit.Begin(p.Ctx(), audit.Target{Group: group, Queue: orEmpty(queueName)}, audit.Parameters{"deleteMetadata": metadata})
 	deleted, err := h.GroupWriter.DeleteGroup(p.Ctx(), group, queueName, !metadata)
 	answer := wire.Fields{"success", true, "consumerGroup", group}
 	if queueName != nil {

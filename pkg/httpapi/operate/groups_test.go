@@ -1,7 +1,6 @@
 package operate_test
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -16,15 +15,6 @@ import (
 const groupsPath = "/api/v1/consumer-groups"
 
 var noon = time.Date(2026, 5, 16, 12, 0, 0, 123_456_789, time.UTC)
-
-// requireAnswer checks an answer's status and body.
-func requireAnswer(t *testing.T, f *apitest.Fakes, r *http.Request, status int, want string) {
-	t.Helper()
-	s, _ := apitest.Server(f)
-	rec := apitest.Send(s, r)
-	require.Equal(t, status, rec.Code, rec.Body)
-	require.JSONEq(t, want, rec.Body.String(), r.RequestURI)
-}
 
 func TestGroupIsDeleted(t *testing.T) {
 	t.Parallel()
@@ -44,7 +34,7 @@ func TestGroupIsDeleted(t *testing.T) {
 		if want.Queue != "" {
 			body = body[:len(body)-1] + `,"queueName":"q/r"}`
 		}
-		requireAnswer(t, f, apitest.Request("DELETE", groupsPath+target, ""), 200, body)
+		apitest.RequireAnswer(t, f, apitest.Request("DELETE", groupsPath+target, ""), 200, body)
 		require.Equal(t, []apitest.GroupCall{want}, f.GroupCalls, target)
 	}
 }
@@ -71,7 +61,7 @@ func TestSeekReadsBodyAndQuery(t *testing.T) {
 		{"?timestamp=2026-05-16T00:00:00Z", ``, at("2026-05-16"), `"seekToEnd":false,"seekToBeginning":false,"targetTimestamp":"2026-05-16T00:00:00.000Z"`},
 	} {
 		f := &apitest.Fakes{}
-		requireAnswer(t, f, apitest.Request("POST", path+c.query, c.body), 200,
+		apitest.RequireAnswer(t, f, apitest.Request("POST", path+c.query, c.body), 200,
 			`{"success":true,"consumerGroup":"g","queueName":"q",`+c.flags+`,"partitionsUpdated":3}`)
 		require.Equal(t, []apitest.GroupCall{{Verb: "seek", Group: "g", Queue: "q", Place: c.want}}, f.GroupCalls)
 	}
@@ -101,18 +91,18 @@ func TestSeekOfAPartitionMovesToTheEndByDefault(t *testing.T) {
 	const path = groupsPath + "/g/queues/q/partitions/a%2Fb/seek"
 	for body, want := range map[string]catalog.Position{``: {End: true}, `{}`: {End: true}, `{"toBeginning":true}`: {}} {
 		f := &apitest.Fakes{}
-		requireAnswer(t, f, apitest.Request("POST", path, body), 200, `{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b",
+		apitest.RequireAnswer(t, f, apitest.Request("POST", path, body), 200, `{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b",
 			"updated":true,"cursorMovedTo":"2026-05-16T08:41:27.123Z"}`)
 		require.Equal(t, []apitest.GroupCall{{Verb: "seek partition", Group: "g", Queue: "q", Partition: "a/b", Place: want}}, f.GroupCalls)
 	}
 	f := &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.PartitionSeek, int64, error) {
 		return catalog.PartitionSeek{}, 0, nil
 	}}
-	requireAnswer(t, f, apitest.Request("POST", path, ""), 200,
+	apitest.RequireAnswer(t, f, apitest.Request("POST", path, ""), 200,
 		`{"success":true,"consumerGroup":"g","queueName":"q","partitionName":"a/b","updated":false,"cursorMovedTo":null}`)
 	f = &apitest.Fakes{Seek: func(apitest.GroupCall) (catalog.PartitionSeek, int64, error) {
 		return catalog.PartitionSeek{}, 0, &queue.Error{Code: queue.CodeNotFound, Message: "Partition not found"}
 	}}
-	requireAnswer(t, f, apitest.Request("POST", path, ""), 404, `{"success":false,"error":"Partition not found"}`)
+	apitest.RequireAnswer(t, f, apitest.Request("POST", path, ""), 404, `{"success":false,"error":"Partition not found"}`)
 	require.Contains(t, apitest.RequireError(t, apitest.Call(&apitest.Fakes{}, "POST", path, `{"toEnd":"yes"}`), 400), `toEnd must be true or false, not "yes"`)
 }

@@ -12,7 +12,7 @@ import (
 // beginMessageAudit begins the audit of a change of the message, for a group or for all. The package that finds
 // the message adds the names of its queue and partition.
 func beginMessageAudit(p *wire.Params, m *wire.MessagePath, group *string) {
-	audit.Begin(p.Ctx(), audit.Target{TransactionID: m.TransactionID, Group: wire.OrEmpty(group)}, audit.Parameters{"partitionId": m.PartitionText})
+	audit.Begin(p.Ctx(), audit.Target{TransactionID: m.TransactionID, Group: orEmpty(group)}, audit.Parameters{"partitionId": m.PartitionText})
 }
 
 // DeleteMessage serves DELETE /api/v1/messages/:partitionId/:transactionId. The
@@ -37,16 +37,19 @@ func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
 	return wire.Fields{"success", existed, "partitionId", ref.PartitionText, "transactionId", ref.TransactionID, "message", text}, err
 }
 
-// readGroup reads consumerGroup and error of an optional body. group is nil when
+// readMessage reads the path, and consumerGroup and error of an optional body. group is nil when
 // the body names none.
-func (h *Handlers) readGroup(p *wire.Params) (group *string, reason string, err error) {
+func (h *Handlers) readMessage(p *wire.Params) (ref wire.MessagePath, group *string, reason string, err error) {
+	if ref, err = wire.ReadMessagePath(p); err != nil {
+		return ref, nil, "", err
+	}
 	err = h.Bodies.ReadOptionalObject(p, func(name string, value jsontext.Value) error {
 		if value.Kind() == 'n' {
 			return nil
 		}
 		switch name {
 		case "consumerGroup":
-			if err := wire.NameMember("consumerGroup", value, &group); err != nil {
+			if err := nameMember("consumerGroup", value, &group); err != nil {
 				return err
 			}
 			if *group == "" {
@@ -60,17 +63,13 @@ func (h *Handlers) readGroup(p *wire.Params) (group *string, reason string, err 
 		}
 		return nil
 	})
-	return group, wire.ReplaceNUL(reason), err
+	return ref, group, wire.ReplaceNUL(reason), err
 }
 
 // DeadLetterMessage serves POST /api/v1/messages/:partitionId/:transactionId/dlq.
 // The message becomes a dead letter for a group, also when a lease covers it.
 func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
-	ref, err := wire.ReadMessagePath(p)
-	if err != nil {
-		return nil, err
-	}
-	group, reason, err := h.readGroup(p)
+	ref, group, reason, err := h.readMessage(p)
 	if err != nil {
 		return nil, err
 	}
@@ -111,11 +110,7 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 // redrives one message: for one group, or for all groups that have it as a dead
 // letter.
 func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
-	ref, err := wire.ReadMessagePath(p)
-	if err != nil {
-		return nil, err
-	}
-	group, _, err := h.readGroup(p)
+	ref, group, _, err := h.readMessage(p)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 		}
 	}
 	audit.Begin(p.Ctx(), audit.Target{
-		Queue: wire.OrEmpty(f.Queue), Group: wire.OrEmpty(f.Group), Partition: wire.OrEmpty(f.Partition), TransactionID: wire.OrEmpty(f.TransactionID),
+		Queue: orEmpty(f.Queue), Group: orEmpty(f.Group), Partition: orEmpty(f.Partition), TransactionID: orEmpty(f.TransactionID),
 	}, parameters)
 }
 

@@ -34,7 +34,7 @@ func (r *redriveRequest) member(name string, value jsontext.Value) (err error) {
 		return nil
 	}
 	if into, ok := names[name]; ok {
-		return wire.NameMember(name, value, into)
+		return nameMember(name, value, into)
 	}
 	if into, ok := flags[name]; ok {
 		*into, err = wire.Bool(name, value)

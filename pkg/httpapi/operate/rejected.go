@@ -73,7 +73,7 @@ func (s *selection) begin(p *wire.Params) {
 	if s.Code != nil {
 		parameters["code"] = *s.Code
 	}
-	audit.Begin(p.Ctx(), audit.Target{Queue: wire.OrEmpty(s.Queue)}, parameters)
+	audit.Begin(p.Ctx(), audit.Target{Queue: orEmpty(s.Queue)}, parameters)
 }
 
 // RetryInbox serves POST /api/v1/inbox/rejected/retry. Queen MQ does not have it.

@@ -27,7 +27,7 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, points := observe.SumOf(found), throughput(&q, found, observe.TotalsOf(&q, processes))
+	all, points := observe.SumOf(found), throughput(&q, found, processes)
 	var dbErrors int64
 	for i := range processes {
 		for j := range processes[i].Buckets {
@@ -51,30 +51,17 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 }
 
 // throughput are the points of all buckets, the newest first.
-func throughput(q *wire.HistoryQuery, found []history.Bucket, processes map[int64]*observe.Totals) []wire.Fields {
-	byTime := map[int64]*history.Counts{}
-	for i := range found {
-		byTime[found[i].At.Unix()] = &found[i].Counts
-	}
-	points := []wire.Fields{}
-	q.Buckets(func(at time.Time) {
-		c, t := byTime[at.Unix()], processes[at.Unix()]
-		if c == nil {
-			c = &history.Counts{}
-		}
-		if t == nil {
-			t = &observe.Totals{}
-		}
-		points = append(points, wire.Fields{
+func throughput(q *wire.HistoryQuery, found []history.Bucket, processes []observe.Process) []wire.Fields {
+	return observe.Points(q, found, processes, func(at time.Time, c *history.Counts, t *observe.Totals) wire.Fields {
+		return wire.Fields{
 			"timestamp", wire.BucketTime(at), "ingested", c.PushMessages, "processed", c.AckSuccess, "popMessages", c.PopMessages,
 			"ingestedPerSecond", q.PerSecond(c.PushMessages), "processedPerSecond", q.PerSecond(c.AckSuccess), "popPerSecond", q.PerSecond(c.PopMessages),
 			"avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c), "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "minFreeSlots", 0,
 			"dbErrors", t.DBErrors, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
 			"queenCpuUserPct", wire.Rounded(t.CPUUser), "queenCpuSysPct", wire.Rounded(t.CPUSystem), "queenRssMb", wire.Rounded(t.RSS / (1 << 20)),
 			"dbPoolActive", int64(t.PoolAcquired), "dbPoolIdle", int64(t.PoolIdle), "dbPoolSize", int64(t.PoolSize),
-		})
+		}
 	})
-	return points
 }
 
 // liveStatus is what a status says of the present.

@@ -87,14 +87,6 @@ func Each[Row, JSON any](rows []Row, convert func(*Row) JSON) []JSON {
 	return list
 }
 
-// OrEmpty returns the text, or "" for nil.
-func OrEmpty(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
-}
-
 // OrNull returns nil, which is null in JSON, for the zero value.
 func OrNull[T comparable](value T) *T {
 	var zero T

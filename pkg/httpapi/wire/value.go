@@ -73,19 +73,3 @@ func Clip(s string) string {
 	}
 	return s
 }
-
-// NameMember reads a name or a transaction id from the body of a request.
-func NameMember(field string, value jsontext.Value, into **string) error {
-	name, ok := Text(value)
-	if !ok {
-		return queue.Invalidf("%s must be a string, not %s", field, Clip(string(value)))
-	}
-	*into = &name
-	if field == "transactionId" {
-		if strings.ContainsRune(name, 0) {
-			return queue.Invalidf("transactionId contains a NUL character: remove it")
-		}
-		return nil
-	}
-	return CheckName(field, name)
-}
