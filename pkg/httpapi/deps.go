@@ -45,47 +45,16 @@ type GroupWriter interface {
 	queen.GroupWriter
 }
 
-// Resources reads queues, their namespaces and tasks, the totals of all queues, sweeps and messages.
-type Resources interface {
-	observe.Resources
-	queen.Resources
-}
-
 // Streams keeps the queries of stream clients.
 type Streams interface {
 	data.Streams
 	operate.Streams
-	observe.Streams
-}
-
-// DeadLetters reads and changes dead letters and single messages.
-type DeadLetters interface {
-	operate.DeadLetters
-	observe.DeadLetters
 }
 
 // Traces stores and lists the traces of messages.
 type Traces interface {
 	data.Traces
 	observe.Traces
-}
-
-// Rejections lists, retries and discards the rejected rows of the inbox.
-type Rejections interface {
-	operate.Rejections
-	observe.Rejections
-}
-
-// Switches are the switches for maintenance.
-type Switches interface {
-	operate.Switches
-	observe.Switches
-}
-
-// Spool keeps pushes on disk during push maintenance.
-type Spool interface {
-	operate.Spool
-	observe.Spool
 }
 
 // Audit lists the audit, and completes the row of a request.
@@ -115,11 +84,11 @@ type Deps struct {
 	GroupReader observe.GroupReader
 	// Progress reads groups and partitions in bounded work.
 	Progress  observe.Progress
-	Resources Resources
+	Resources queen.Resources
 	// Queues and Problems are the lists that read a bounded number of rows.
 	Queues      observe.Queues
 	Problems    observe.Problems
-	DeadLetters DeadLetters
+	DeadLetters operate.DeadLetters
 	Traces      Traces
 	Audit       Audit
 	// Texts makes texts of the audit storable. Nil: its encoding is UTF8.
@@ -133,7 +102,7 @@ type Deps struct {
 	Doctor observe.Doctor
 	// Attachments and Rejections are of producers that write with SQL.
 	Attachments observe.Attachments
-	Rejections  Rejections
+	Rejections  operate.Rejections
 	// Owners find the queue of a partition or lease, for checks of grants.
 	Owners  wire.Owners
 	Streams Streams
@@ -145,9 +114,9 @@ type Deps struct {
 	// MaxQueueMetrics is metrics.max_queues.
 	MaxQueueMetrics int
 	// Switches are the switches for maintenance.
-	Switches Switches
+	Switches operate.Switches
 	// Spool keeps pushes during push maintenance.
-	Spool Spool
+	Spool operate.Spool
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.

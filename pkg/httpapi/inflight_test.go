@@ -14,6 +14,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/httpapi/operate"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
@@ -105,7 +106,7 @@ func TestReadsOfAChangeDoNotCount(t *testing.T) {
 
 // notedLetters tells the contexts of its calls.
 type notedLetters struct {
-	httpapi.DeadLetters
+	operate.DeadLetters
 	list, redrive, stream func(ctx context.Context)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
@@ -44,7 +45,7 @@ func (s *Server) ready(c echo.Context) error {
 
 // health returns the handler of GET /health: 200 when this server can work now, else 503 with the
 // reason. switches is nil while the server starts.
-func (s *Server) health(listener func() ListenerState, waiting func() int, switches Switches) echo.HandlerFunc {
+func (s *Server) health(listener func() ListenerState, waiting func() int, switches observe.Switches) echo.HandlerFunc {
 	return wire.JSON(func(p *wire.Params) (any, error) {
 		state, database := "healthy", "connected"
 		// A ping that is cut off costs its connection, so it does not end with the request.

@@ -235,7 +235,7 @@ func (s *Server) internalRoutes() []Route {
 }
 
 // probes are the routes that a server answers from its start on.
-func (s *Server) probes(listener func() ListenerState, waiting func() int, switches Switches) []Route {
+func (s *Server) probes(listener func() ListenerState, waiting func() int, switches observe.Switches) []Route {
 	health := s.health(listener, waiting, switches)
 	return []Route{
 		{http.MethodGet, "/livez", Public, live},

@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
 // slowOverview is a large database: each overview blocks until it is allowed to finish.
 type slowOverview struct {
-	httpapi.Resources
+	queen.Resources
 	inside, finish chan struct{}
 }
 

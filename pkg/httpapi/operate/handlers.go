@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
-	"github.com/belfry-mq/belfry/pkg/engine/spool"
+	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -29,8 +29,9 @@ type GroupWriter interface {
 	SeekPartition(ctx context.Context, queueName, group, partition string, place catalog.Position) (catalog.PartitionSeek, error)
 }
 
-// DeadLetters redrives, retries, purges and deletes dead letters, and deletes other messages.
+// DeadLetters reads, redrives, retries, purges and deletes dead letters and single messages.
 type DeadLetters interface {
+	observe.DeadLetters
 	Retry(ctx context.Context, partition queue.ID, transactionID string, group *string) (int64, error)
 	Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error)
 	Redrive(ctx context.Context, f deadletter.Filter, rate int64, dryRun bool) (deadletter.Result, error)
@@ -39,8 +40,9 @@ type DeadLetters interface {
 	Purge(ctx context.Context, f deadletter.Filter, dryRun bool) (deadletter.Result, error)
 }
 
-// Rejections retries and discards the rejected rows of the inbox.
+// Rejections lists, retries and discards the rejected rows of the inbox.
 type Rejections interface {
+	observe.Rejections
 	Retry(ctx context.Context, f inbox.RejectedFilter) (rows int64, more bool, err error)
 	Discard(ctx context.Context, f inbox.RejectedFilter) (rows int64, more bool, err error)
 }
@@ -50,21 +52,22 @@ type Transactor interface {
 	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
 }
 
-// Streams deletes the queries of stream clients.
+// Streams lists and deletes the queries of stream clients.
 type Streams interface {
+	observe.Streams
 	Source(ctx context.Context, id queue.ID) (source string, found bool, err error)
 	Delete(ctx context.Context, id queue.ID) (existed bool, err error)
 }
 
 // Switches are the switches for maintenance.
 type Switches interface {
+	observe.Switches
 	Set(ctx context.Context, name maintenance.Switch, enabled bool) error
 }
 
 // Spool keeps pushes on disk during push maintenance.
 type Spool interface {
-	Healthy() error
-	Stats() spool.Stats
+	observe.Spool
 	Retry() (int, error)
 	Discard() (int, error)
 }

@@ -18,8 +18,9 @@ type GroupWriter interface {
 	SetSubscriptionStart(ctx context.Context, group string, start time.Time) (moved int64, err error)
 }
 
-// Resources looks for queues.
+// Resources reads and looks for queues.
 type Resources interface {
+	observe.Resources
 	Exists(ctx context.Context, name string) error
 }
 
