@@ -48,7 +48,7 @@ A group is made by its first pop. So the file can only pause or resume a group t
 			if err != nil {
 				return usageError(err.Error())
 			}
-			return s.apply(wanted, prune)
+			return apply(s, wanted, prune)
 		},
 	}
 	AddServerFlags(cmd)
@@ -60,7 +60,7 @@ A group is made by its first pop. So the file can only pause or resume a group t
 	return cmd
 }
 
-func (s *session) apply(wanted manifest.Manifest, prune bool) error {
+func apply(s *session, wanted manifest.Manifest, prune bool) error {
 	steps, err := manifest.Steps(s.cmd.Context(), s.client, wanted)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *session) apply(wanted manifest.Manifest, prune bool) error {
 			if err := s.client.Do(s.cmd.Context(), one.Request, &answer); err != nil {
 				return err
 			}
-			s.warn(answer, one.Options)
+			warn(s, answer, one.Options)
 		}
 		if err := s.text(one.Text); err != nil {
 			return err

@@ -44,9 +44,9 @@ same command. docs/concepts.md describes the options.`,
 				}
 			}
 			if s.dryRun {
-				return s.foretell(manifest.Queue(args[0], tags[0], tags[1], changes))
+				return foretell(s, manifest.Queue(args[0], tags[0], tags[1], changes))
 			}
-			return s.configure(manifest.ChangeRequest(args[0], found, tags[0], tags[1], changes), changes)
+			return configure(s, manifest.ChangeRequest(args[0], found, tags[0], tags[1], changes), changes)
 		},
 	}
 	addFlags(cmd)
@@ -60,7 +60,7 @@ same command. docs/concepts.md describes the options.`,
 }
 
 // foretell prints the steps that a manifest needs.
-func (s *session) foretell(wanted manifest.Manifest) error {
+func foretell(s *session, wanted manifest.Manifest) error {
 	steps, err := manifest.Steps(s.cmd.Context(), s.client, wanted)
 	if err != nil {
 		return err
@@ -76,17 +76,17 @@ func (s *session) foretell(wanted manifest.Manifest) error {
 	return nil
 }
 
-func (s *session) configure(request client.Request, changes map[string]any) error {
+func configure(s *session, request client.Request, changes map[string]any) error {
 	var answer []byte
 	if err := s.client.Do(s.cmd.Context(), request, &answer); err != nil {
 		return err
 	}
-	s.warn(answer, changes)
+	warn(s, answer, changes)
 	return s.Answer(answer, "", configuredColumns)
 }
 
 // warn prints the warnings of an answer that are about the changed options.
-func (s *session) warn(answer []byte, changes map[string]any) {
+func warn(s *session, answer []byte, changes map[string]any) {
 	var read struct {
 		Warnings []string `json:"warnings"`
 	}

@@ -6,13 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/contexts"
 	"github.com/belfry-mq/belfry/pkg/cli/outage"
 	"github.com/belfry-mq/belfry/pkg/cli/output"
-	"github.com/belfry-mq/belfry/pkg/cli/progress"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -159,19 +157,4 @@ func newClient(servers, token, caFile string, retryFor time.Duration, onOutage f
 		return nil, usageError(err.Error())
 	}
 	return made, nil
-}
-
-// newProgress returns a progress that counts units, or nil without a terminal.
-func (s *session) newProgress(unit string) *progress.Progress {
-	out := s.cmd.ErrOrStderr()
-	if s.Quiet || !isTerminal(out) {
-		return nil
-	}
-	return progress.Start(out, unit, time.Now())
-}
-
-// isTerminal reports whether a stream is a terminal.
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && isatty.IsTerminal(f.Fd())
 }

@@ -135,15 +135,3 @@ func changeContexts(change func(c *contexts.File) error) error {
 	}
 	return saved.Save()
 }
-
-func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	saved, err := contexts.Load()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, one := range saved.Contexts {
-		names = append(names, one.Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
-}

@@ -36,7 +36,7 @@ The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count on
 			if err != nil {
 				return err
 			}
-			return s.doctor(examine, strict)
+			return doctor(s, examine, strict)
 		},
 	}
 	addFlags(cmd)
@@ -44,8 +44,8 @@ The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count on
 	return cmd
 }
 
-func (s *session) doctor(examine ExamineFunc, strict bool) error {
-	raw, err := s.examine(examine)
+func doctor(s *session, examine ExamineFunc, strict bool) error {
+	raw, err := report(s, examine)
 	if err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func (s *session) doctor(examine ExamineFunc, strict bool) error {
 	return err
 }
 
-// examine returns the report of the server, or that of examine.
-func (s *session) examine(examine ExamineFunc) (raw []byte, err error) {
+// report returns the report of the server, or that of examine.
+func report(s *session, examine ExamineFunc) (raw []byte, err error) {
 	if s.cmd.Flags().Changed("database-url") {
 		return examine(s.cmd, "--database-url names a database", false)
 	}

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"net/url"
 	"time"
 
@@ -38,7 +36,7 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 			if watch {
 				s.note("waiting for changes until Ctrl-C")
 			}
-			return s.explain(query, watch)
+			return explain(s, query, watch)
 		},
 	}
 	addFlags(cmd)
@@ -51,7 +49,7 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 	return cmd
 }
 
-func (s *session) explain(query url.Values, watch bool) error {
+func explain(s *session, query url.Values, watch bool) error {
 	ctx := s.cmd.Context()
 	last := ""
 	for {
@@ -80,29 +78,4 @@ func (s *session) explain(query url.Values, watch bool) error {
 			return nil
 		}
 	}
-}
-
-// rest blocks for d, and returns false at once when ctx ends.
-func rest(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// note prints a line for people beside the output, on standard error.
-func (s *session) note(text string) {
-	if !s.Quiet {
-		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), text)
-	}
-}
-
-// text prints lines for people.
-func (s *session) text(text string) error {
-	if s.Quiet {
-		return nil
-	}
-	return s.Write([]byte(text))
 }

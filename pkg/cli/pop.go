@@ -150,7 +150,7 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 				o.Wait = tailWait
 				s.note("waiting for messages until Ctrl-C")
 			}
-			return s.tail(o)
+			return tail(s, o)
 		},
 	}
 	popFlags(cmd, &o)
@@ -160,7 +160,7 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 	return cmd
 }
 
-func (s *session) tail(o client.PopOptions) error {
+func tail(s *session, o client.PopOptions) error {
 	ctx := s.cmd.Context()
 	for ctx.Err() == nil {
 		messages, err := s.client.Pop(ctx, o)
@@ -173,7 +173,7 @@ func (s *session) tail(o client.PopOptions) error {
 		if len(messages) == 0 && o.Wait == 0 {
 			return nil
 		}
-		if err := s.printAndAck(ctx, messages); err != nil {
+		if err := printAndAck(s, ctx, messages); err != nil {
 			return err
 		}
 	}
@@ -181,10 +181,10 @@ func (s *session) tail(o client.PopOptions) error {
 }
 
 // printAndAck acknowledges the messages also after Ctrl-C, because they were printed.
-func (s *session) printAndAck(ctx context.Context, messages []*client.Raw) error {
+func printAndAck(s *session, ctx context.Context, messages []*client.Raw) error {
 	acks := make([]client.Ack, len(messages))
 	for i, m := range messages {
-		if err := s.printMessage(m); err != nil {
+		if err := printMessage(s, m); err != nil {
 			return err
 		}
 		acks[i] = m.Ack(client.Completed, nil)
@@ -205,7 +205,7 @@ func (s *session) printAndAck(ctx context.Context, messages []*client.Raw) error
 }
 
 // printMessage prints the payload, or with --output the message.
-func (s *session) printMessage(m *client.Raw) error {
+func printMessage(s *session, m *client.Raw) error {
 	if !s.IsTable() {
 		return s.value(m, "", nil)
 	}

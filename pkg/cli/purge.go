@@ -39,7 +39,7 @@ func newQueuePurge() *cobra.Command {
 				return err
 			}
 			in := &input{session: s, args: args}
-			skips, err := in.skips()
+			skips, err := countSkips(in)
 			switch {
 			case errors.Is(err, client.ErrNotFound):
 				return in.unlessExpected(notFound(fmt.Sprintf("the queue %q", args[0])))
@@ -48,7 +48,7 @@ func newQueuePurge() *cobra.Command {
 			case s.dryRun && s.IsTable():
 				err = s.text(fmt.Sprintf("would move all groups of the queue %q to its end", args[0]))
 			case !s.dryRun:
-				err = in.purge(skips)
+				err = purge(in, skips)
 			}
 			if err != nil {
 				return err
@@ -63,12 +63,12 @@ func newQueuePurge() *cobra.Command {
 	return cmd
 }
 
-// skips counts what each group of the queue has left.
-func (in *input) skips() ([]skip, error) {
-	all, err := in.groups()
+// countSkips counts what each group of the queue has left.
+func countSkips(in *input) ([]skip, error) {
+	all, err := groupsOf(in)
 	skips := make([]skip, len(all))
 	for i, g := range all {
-		if err := in.client.Do(in.cmd.Context(), get(in.seekPath(g.Name), url.Values{"toEnd": {"true"}}), &skips[i]); err != nil {
+		if err := in.client.Do(in.cmd.Context(), get(seekPath(in, g.Name), url.Values{"toEnd": {"true"}}), &skips[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +76,7 @@ func (in *input) skips() ([]skip, error) {
 }
 
 // purge asks, and moves the groups.
-func (in *input) purge(skips []skip) error {
+func purge(in *input, skips []skip) error {
 	left := int64(0)
 	for _, one := range skips {
 		left += one.Skipped
@@ -85,14 +85,14 @@ func (in *input) purge(skips []skip) error {
 		return err
 	}
 	for _, one := range skips {
-		if err := in.client.Do(in.cmd.Context(), post(in.seekPath(one.Group), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
+		if err := in.client.Do(in.cmd.Context(), post(seekPath(in, one.Group), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
 			return fmt.Errorf("moving the group %q: %w", one.Group, err)
 		}
 	}
 	return nil
 }
 
-func (in *input) seekPath(group string) string {
+func seekPath(in *input, group string) string {
 	return groupPath(&input{args: []string{group, in.args[0]}}) + "/seek"
 }
 
@@ -102,8 +102,8 @@ type queueGroup struct {
 	DeadLetters int64  `json:"deadLetters"`
 }
 
-// groups returns the groups of the queue that the first argument names.
-func (in *input) groups() (all []queueGroup, err error) {
+// groupsOf returns the groups of the queue that the first argument names.
+func groupsOf(in *input) (all []queueGroup, err error) {
 	query := url.Values{"limit": {"1000"}}
 	for {
 		var page struct {

@@ -87,7 +87,7 @@ func (o *pushOptions) run(s *session, args []string) error {
 		if err != nil {
 			return usageError("the payload " + err.Error())
 		}
-		return s.pushOne(item)
+		return pushOne(s, item)
 	}
 	if o.transactionID != "" {
 		return usageError("--transaction-id is for a single message: use --transaction-key")
@@ -105,7 +105,7 @@ func (o *pushOptions) run(s *session, args []string) error {
 		return usageError("name a JSON argument or --file, or send lines on standard input")
 	}
 	NoteInput(s.cmd, in)
-	return s.pushLines(in, build, o.batch)
+	return pushLines(s, in, build, o.batch)
 }
 
 // builder returns what makes an item of a payload.
@@ -141,7 +141,7 @@ func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, erro
 	}, nil
 }
 
-func (s *session) pushOne(item client.Item) error {
+func pushOne(s *session, item client.Item) error {
 	stored, err := s.client.Push(s.cmd.Context(), item)
 	if err != nil {
 		return err
@@ -149,18 +149,9 @@ func (s *session) pushOne(item client.Item) error {
 	return s.value(stored, "", pushedColumns)
 }
 
-// value prints a value that is no answer of the server.
-func (s *session) value(value any, rows string, columns []output.Column) error {
-	raw, err := output.Compact(value)
-	if err != nil {
-		return err
-	}
-	return s.Answer(raw, rows, columns)
-}
-
 // pushLines pushes each line until the input ends or the user interrupts it. Lines that were read are pushed in both cases.
 // After an error the messages before it may be stored.
-func (s *session) pushLines(in io.Reader, build func([]byte) (client.Item, error), batch int) error {
+func pushLines(s *session, in io.Reader, build func([]byte) (client.Item, error), batch int) error {
 	shown := s.newProgress("messages")
 	defer shown.End()
 	lines := payload.ReadLines(in, maxLine)

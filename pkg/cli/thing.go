@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -36,46 +35,6 @@ func groupNamed(name, queueName string) thing {
 		what:    fmt.Sprintf("the group %q of the queue %q", name, queueName),
 		request: get("/api/v1/consumer-groups/"+url.PathEscape(name)+"/queues/"+url.PathEscape(queueName), nil),
 	}
-}
-
-// theQueue is the first argument.
-func theQueue(in *input) []thing { return []thing{queueNamed(in.args[0])} }
-
-// theGroup is a group and its queue, the first two arguments.
-func theGroup(in *input) []thing {
-	return []thing{queueNamed(in.args[1]), groupNamed(in.args[0], in.args[1])}
-}
-
-// thePartition is a queue and its partition, the first two arguments.
-func thePartition(in *input) []thing {
-	return []thing{queueNamed(in.args[0]), {
-		what: fmt.Sprintf("the partition %q of the queue %q", in.args[1], in.args[0]), rows: "partitions", member: "name", name: in.args[1],
-		request: get("/api/v1/resources/queues/"+in.arg(0)+"/partitions", url.Values{"from": {in.args[1]}, "limit": {"1"}, "order": {"name"}}),
-	}}
-}
-
-// theFlags are what --queue and --group name.
-func theFlags(in *input) (all []thing) {
-	queueName := in.text("queue")
-	if queueName != "" {
-		all = append(all, queueNamed(queueName))
-	}
-	if group := in.text("group"); group != "" {
-		all = append(all, groupNamed(group, queueName))
-	}
-	return all
-}
-
-// theMessage is a partition and a transaction id, the first two arguments.
-func theMessage(in *input) []thing {
-	return []thing{{what: fmt.Sprintf("the message %q", in.args[1]), request: get(messagePath(in), nil)}}
-}
-
-// theStream is the id of a query, the first argument.
-func theStream(in *input) []thing {
-	return []thing{{
-		what: fmt.Sprintf("the query %q", in.args[0]), request: get("/api/v1/streams", url.Values{"limit": {"1000"}}), rows: "streams", member: "id", name: in.args[0],
-	}}
 }
 
 // missing returns an error for the first of the things that does not exist: see isMissing.
@@ -143,14 +102,4 @@ func (in *input) unlessExpected(err error) error {
 		return nil
 	}
 	return err
-}
-
-var previewColumns = struct{ queue, seek []output.Column }{
-	queue: []output.Column{
-		{Title: "QUEUE", Path: "name"}, {Title: "TOTAL", Path: "totals.total"}, {Title: "PENDING", Path: "totals.pending"}, {Title: "PROCESSING", Path: "totals.processing"},
-	},
-	seek: []output.Column{
-		{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "AGAIN", Path: "messagesAgain"}, {Title: "SKIPPED", Path: "messagesSkipped"},
-		{Title: "LEASES-ENDED", Path: "leasesEnded"},
-	},
 }

@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/belfry-mq/belfry/pkg/cli/instant"
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
@@ -53,48 +49,6 @@ type verb struct {
 	repeat []string
 	// complete completes the arguments.
 	complete []completion
-}
-
-// input are the arguments and flags of a verb.
-type input struct {
-	*session
-	args []string
-	err  error
-}
-
-// arg returns an argument, escaped for a path.
-func (in *input) arg(i int) string { return url.PathEscape(in.args[i]) }
-
-// text returns the value of a flag.
-func (in *input) text(flag string) string {
-	if f := in.cmd.Flags().Lookup(flag); f != nil {
-		return f.Value.String()
-	}
-	return ""
-}
-
-// query returns the flags that are set as parameters. pairs are names of a flag and its parameter.
-func (in *input) query(pairs ...string) url.Values {
-	values := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if in.cmd.Flags().Changed(pairs[i]) {
-			values.Set(pairs[i+1], in.text(pairs[i]))
-		}
-	}
-	return values
-}
-
-// instant returns a flag that is an instant: RFC 3339, now, or a duration before now such as 15m or '15m ago'.
-func (in *input) instant(flag string) string {
-	given := strings.TrimSpace(in.text(flag))
-	if given == "" {
-		return ""
-	}
-	at, err := instant.Parse(given, time.Now())
-	if err != nil && in.err == nil {
-		in.err = usageError("--" + flag + " " + err.Error())
-	}
-	return at.UTC().Format(time.RFC3339Nano)
 }
 
 // command returns the command of a verb.
@@ -165,13 +119,13 @@ func (v *verb) run(in *input) error {
 	case v.one && output.Rows(answer, v.rows) == 0:
 		return notFound(strings.Join(in.args, " "))
 	case !v.change && output.Rows(answer, v.rows) == 0:
-		in.noteGrants()
+		noteGrants(in)
 	}
 	return in.Answer(answer, v.rows, v.columns)
 }
 
 // noteGrants says that a list is perhaps empty because the grants of the token hide what it would have.
-func (s *session) noteGrants() {
+func noteGrants(s *input) {
 	var who struct {
 		Grants json.RawMessage `json:"grants"`
 	}
@@ -295,40 +249,4 @@ func insertArgs(text string, args []string) string {
 		text = strings.ReplaceAll(text, "{"+strconv.Itoa(i)+"}", strconv.Quote(arg))
 	}
 	return text
-}
-
-// confirm asks a question. Without a terminal it wants --yes.
-func (s *session) confirm(question string) error {
-	if s.yes {
-		return nil
-	}
-	in := s.cmd.InOrStdin()
-	if !isTerminal(in) {
-		return usageError(question + " Add --yes to confirm.")
-	}
-	_, _ = fmt.Fprint(s.cmd.ErrOrStderr(), question+" [y/N] ")
-	line, err := interruptible(s.cmd.Context(), func() (string, error) {
-		line, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is no yes
-		return line, nil
-	})
-	if err != nil {
-		return err
-	}
-	if given := strings.ToLower(strings.TrimSpace(line)); given != "y" && given != "yes" {
-		return &exitError{code: 1, text: "nothing was changed"}
-	}
-	return nil
-}
-
-// get, post and remove return requests.
-func get(path string, query url.Values) client.Request {
-	return client.Request{Method: http.MethodGet, Path: path, Query: query}
-}
-
-func post(path string, query url.Values, body any) client.Request {
-	return client.Request{Method: http.MethodPost, Path: path, Query: query, Body: body}
-}
-
-func remove(path string, query url.Values) client.Request {
-	return client.Request{Method: http.MethodDelete, Path: path, Query: query}
 }

@@ -52,7 +52,7 @@ var deadLetterVerbs = []*verb{
 			deadLetterFilter(f)
 		},
 		named:   theFlags,
-		request: func(in *input) client.Request { return get("/api/v1/dlq", deadLetterQuery(in, in.text("queue"))) },
+		request: func(in *input) client.Request { return get("/api/v1/dlq", deadLetterQuery(in, in.flag("queue"))) },
 		rows:    "messages", columns: deadLetterColumns,
 	},
 	{
@@ -117,7 +117,7 @@ func selectedDeadLetters(in *input) url.Values {
 	if query.Has("consumerGroup") {
 		which--
 	}
-	if which == 0 && in.text("all") != "true" && in.err == nil {
+	if which == 0 && in.flag("all") != "true" && in.err == nil {
 		in.err = usageError("name --all, or which dead letters")
 	}
 	return query
@@ -126,7 +126,7 @@ func selectedDeadLetters(in *input) url.Values {
 // deadLetterOwner is the queue, the first argument, and the group of --group.
 func deadLetterOwner(in *input) []thing {
 	all := theQueue(in)
-	if group := in.text("group"); group != "" {
+	if group := in.flag("group"); group != "" {
 		all = append(all, groupNamed(group, in.args[0]))
 	}
 	return all
@@ -134,10 +134,10 @@ func deadLetterOwner(in *input) []thing {
 
 // redriveEach returns the requests for the groups that have dead letters, unless --group names one.
 func redriveEach(in *input) (requests []client.Request, names []string, err error) {
-	if in.text("group") != "" {
+	if in.flag("group") != "" {
 		return nil, nil, nil
 	}
-	all, err := in.groups()
+	all, err := groupsOf(in)
 	for _, g := range all {
 		if g.DeadLetters > 0 {
 			requests, names = append(requests, redriveOf(in, g.Name)), append(names, g.Name)
@@ -154,13 +154,13 @@ func redriveOf(in *input, group string) client.Request {
 	for parameter, values := range selectedDeadLetters(in) {
 		body[parameter] = values[0]
 	}
-	if in.text("all") == "true" {
+	if in.flag("all") == "true" {
 		body["all"] = true
 	}
 	if rate, err := in.cmd.Flags().GetInt("rate"); err == nil && rate > 0 {
 		body["rate"] = rate
 	}
-	if target := in.text("to-queue"); target != "" {
+	if target := in.flag("to-queue"); target != "" {
 		body["toQueue"] = target
 	}
 	if in.dryRun {

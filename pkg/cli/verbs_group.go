@@ -54,7 +54,7 @@ delivered, also if they were before. Messages before it are not.`,
 		},
 		preview: func(in *input) client.Request {
 			query := seekQuery(in)
-			if partition := in.text("partition"); partition != "" {
+			if partition := in.flag("partition"); partition != "" {
 				query.Set("partition", partition)
 			}
 			return get(groupPath(in)+"/seek", query)
@@ -62,7 +62,7 @@ delivered, also if they were before. Messages before it are not.`,
 		previewColumns: previewColumns.seek,
 		request: func(in *input) client.Request {
 			query, path := seekQuery(in), groupPath(in)
-			if partition := in.text("partition"); partition != "" {
+			if partition := in.flag("partition"); partition != "" {
 				path += "/partitions/" + url.PathEscape(partition)
 			}
 			return post(path+"/seek", query, nil)
@@ -84,9 +84,9 @@ delivered, also if they were before. Messages before it are not.`,
 	{
 		use: "delete GROUP", short: "Delete a consumer group, in one queue or in all", complete: []completion{groups}, change: true,
 		ask: "Delete the group {0} and its places?", would: "delete the group {0} with its places",
-		named: func(in *input) []thing { return []thing{groupNamed(in.args[0], in.text("queue"))} },
+		named: func(in *input) []thing { return []thing{groupNamed(in.args[0], in.flag("queue"))} },
 		preview: func(in *input) client.Request {
-			if in.text("queue") != "" {
+			if in.flag("queue") != "" {
 				return client.Request{}
 			}
 			return get("/api/v1/consumer-groups/"+in.arg(0), nil)
@@ -99,10 +99,10 @@ delivered, also if they were before. Messages before it are not.`,
 		},
 		request: func(in *input) client.Request {
 			path, query := "/api/v1/consumer-groups/"+in.arg(0), url.Values{}
-			if queueName := in.text("queue"); queueName != "" {
+			if queueName := in.flag("queue"); queueName != "" {
 				path += "/queues/" + url.PathEscape(queueName)
 			}
-			if in.text("keep-start") == "true" {
+			if in.flag("keep-start") == "true" {
 				query.Set("deleteMetadata", "false")
 			}
 			return remove(path, query)
@@ -131,7 +131,7 @@ func lagFlags(f *pflag.FlagSet) {
 
 func lagRequest(in *input) client.Request {
 	query := in.query("limit", "limit")
-	query.Set("minLagSeconds", in.text("min-seconds"))
+	query.Set("minLagSeconds", in.flag("min-seconds"))
 	return get("/api/v1/consumer-groups/lagging", query)
 }
 

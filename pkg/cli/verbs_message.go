@@ -68,7 +68,7 @@ var messageVerbs = []*verb{
 		request: func(in *input) client.Request {
 			body := map[string]any{}
 			for flag, member := range map[string]string{"group": "consumerGroup", "error": "error"} {
-				if text := in.text(flag); text != "" {
+				if text := in.flag(flag); text != "" {
 					body[member] = text
 				}
 			}
@@ -81,7 +81,7 @@ var messageVerbs = []*verb{
 		would: "deliver the dead letter {1} again", named: theMessage,
 		request: func(in *input) client.Request {
 			body := map[string]any{}
-			if group := in.text("group"); group != "" {
+			if group := in.flag("group"); group != "" {
 				body["consumerGroup"] = group
 			}
 			return post(messagePath(in)+"/retry", nil, body)

@@ -122,3 +122,13 @@ var partitionVerbs = []*verb{
 var explainColumns = []output.Column{
 	{Title: "CODE", Path: "code"}, {Title: "LAG", Path: "lag"}, {Title: "NEXT-CHANGE", Path: "nextChangeAt", Show: output.Age}, {Title: "SENTENCE", Path: "sentence"},
 }
+
+var previewColumns = struct{ queue, seek []output.Column }{
+	queue: []output.Column{
+		{Title: "QUEUE", Path: "name"}, {Title: "TOTAL", Path: "totals.total"}, {Title: "PENDING", Path: "totals.pending"}, {Title: "PROCESSING", Path: "totals.processing"},
+	},
+	seek: []output.Column{
+		{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "AGAIN", Path: "messagesAgain"}, {Title: "SKIPPED", Path: "messagesSkipped"},
+		{Title: "LEASES-ENDED", Path: "leasesEnded"},
+	},
+}

@@ -133,7 +133,7 @@ messages from before, also if it never had them. "belfry lag" shows how late a g
 
 // replayed returns the group and the queue of a replay as arguments.
 func replayed(in *input) *input {
-	return &input{session: in.session, args: []string{cmp.Or(in.text("group"), "__QUEUE_MODE__"), in.args[0]}}
+	return &input{session: in.session, args: []string{cmp.Or(in.flag("group"), "__QUEUE_MODE__"), in.args[0]}}
 }
 
 // listVerbs list namespaces and tasks.

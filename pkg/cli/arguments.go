@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/cli/instant"
+)
+
+// input are the arguments and flags of a verb.
+type input struct {
+	*session
+	args []string
+	err  error
+}
+
+// arg returns an argument, escaped for a path.
+func (in *input) arg(i int) string { return url.PathEscape(in.args[i]) }
+
+// flag returns the value of a flag.
+func (in *input) flag(flag string) string {
+	if f := in.cmd.Flags().Lookup(flag); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
+
+// query returns the flags that are set as parameters. pairs are names of a flag and its parameter.
+func (in *input) query(pairs ...string) url.Values {
+	values := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if in.cmd.Flags().Changed(pairs[i]) {
+			values.Set(pairs[i+1], in.flag(pairs[i]))
+		}
+	}
+	return values
+}
+
+// instant returns a flag that is an instant: RFC 3339, now, or a duration before now such as 15m or '15m ago'.
+func (in *input) instant(flag string) string {
+	given := strings.TrimSpace(in.flag(flag))
+	if given == "" {
+		return ""
+	}
+	at, err := instant.Parse(given, time.Now())
+	if err != nil && in.err == nil {
+		in.err = usageError("--" + flag + " " + err.Error())
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/contexts"
+	"github.com/belfry-mq/belfry/pkg/cli/names"
+	"github.com/belfry-mq/belfry/pkg/client"
+)
+
+// completion asks the server for names that begin an argument.
+type completion func(ctx context.Context, c *client.Client) []string
+
+// completionTimeout bounds how long a shell waits for names.
+const completionTimeout = 2 * time.Second
+
+// completeWith completes each argument with its completion.
+func completeWith(each []completion) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= len(each) {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		s, err := newSession(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
+		defer cancel()
+		return each[len(args)](ctx, s.client), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// The completions.
+var queues, groups completion = names.Queues, names.Groups
+
+func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	saved, err := contexts.Load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, one := range saved.Contexts {
+		names = append(names, one.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

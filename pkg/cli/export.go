@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/progress"
+)
+
+// exportPage is how many dead letters one request of the export asks for.
+const exportPage = "1000"
+
+func newDeadLetterExport() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "export", Short: "Print all dead letters with their payloads, one as JSON in each line", Args: cobra.NoArgs,
+		Example: `  belfry dlq export --queue orders > dead.ndjson`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := newPatientSession(cmd)
+			if err != nil {
+				return err
+			}
+			in := &input{session: s}
+			query := deadLetterQuery(in, in.flag("queue"))
+			if in.err != nil {
+				return in.err
+			}
+			if err := in.missing(theFlags(in)); err != nil {
+				return err
+			}
+			query.Set("limit", exportPage)
+			return exportDeadLetters(s, query)
+		},
+	}
+	AddServerFlags(cmd)
+	cmd.Flags().String("queue", "", "only of this queue")
+	deadLetterFilter(cmd.Flags())
+	return cmd
+}
+
+func exportDeadLetters(s *session, query url.Values) error {
+	total := int64(0)
+	var shown *progress.Progress
+	if !isTerminal(s.cmd.OutOrStdout()) {
+		shown = s.newProgress("dead letters")
+	}
+	defer shown.End()
+	for {
+		var page struct {
+			Messages   []json.RawMessage `json:"messages"`
+			Pagination struct {
+				Next *string `json:"next"`
+			} `json:"pagination"`
+		}
+		if err := s.client.Do(s.cmd.Context(), get("/api/v1/dlq", query), &page); err != nil {
+			return err
+		}
+		for _, m := range page.Messages {
+			if err := s.text(string(m)); err != nil {
+				return err
+			}
+		}
+		total += int64(len(page.Messages))
+		if page.Pagination.Next == nil {
+			return nil
+		}
+		query.Set("cursor", *page.Pagination.Next)
+		shown.Show(total, -1, time.Now())
+	}
+}

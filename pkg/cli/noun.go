@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// nounCommands returns the commands of this package.
+func nounCommands() []*cobra.Command {
+	all := []*cobra.Command{
+		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueuePurge()),
+		noun("partition", "Show, pause and resume partitions", partitionVerbs),
+		noun("group", "Show, move and change consumer groups", groupVerbs),
+		noun("dlq", "Show, deliver again and delete dead letters", deadLetterVerbs, newDeadLetterExport()),
+		noun("messages", "Show and change stored messages", messageVerbs),
+		noun("namespace", "Show namespaces", namespaceVerbs),
+		noun("task", "Show tasks", taskVerbs),
+		noun("trace", "Show traces", traceVerbs),
+		noun("streams", "Show and delete queries of streams", streamVerbs),
+		noun("maintenance", "Show, begin and end maintenance", maintenanceVerbs),
+	}
+	for _, v := range serverVerbs {
+		all = append(all, v.command())
+	}
+	return all
+}
+
+// noun returns a command that has only other commands.
+func noun(name, short string, verbs []*verb, more ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name, Short: short, Args: noSuchVerb, SuggestionsMinimumDistance: 1,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	for _, v := range verbs {
+		cmd.AddCommand(v.command())
+	}
+	cmd.AddCommand(more...)
+	return cmd
+}
+
+// noSuchVerb refuses a word that is not a command of a noun, and names similar ones.
+func noSuchVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		text += ", did you mean " + strings.Join(names, " or ") + "?"
+	}
+	return errors.New(text)
+}
