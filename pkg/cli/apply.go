@@ -33,20 +33,20 @@ A group is made by its first pop. So the file can only pause or resume a group t
     - {name: billing, queue: orders, paused: true}`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
 			if file == "" {
-				return usageError("--file is missing")
+				return UsageError("--file is missing")
 			}
-			text, err := s.input(file)
+			text, err := s.Input(file)
 			if err != nil {
 				return err
 			}
 			wanted, err := manifest.Read(text)
 			if err != nil {
-				return usageError(err.Error())
+				return UsageError(err.Error())
 			}
 			return apply(s, wanted, prune)
 		},
@@ -60,43 +60,43 @@ A group is made by its first pop. So the file can only pause or resume a group t
 	return cmd
 }
 
-func apply(s *session, wanted manifest.Manifest, prune bool) error {
-	steps, err := manifest.Steps(s.cmd.Context(), s.client, wanted)
+func apply(s *Session, wanted manifest.Manifest, prune bool) error {
+	steps, err := manifest.Steps(s.Cmd.Context(), s.Client, wanted)
 	if err != nil {
 		return err
 	}
 	if prune {
 		if len(wanted.Queues) == 0 {
-			return usageError("--prune would delete every queue, because the file names none")
+			return UsageError("--prune would delete every queue, because the file names none")
 		}
-		deletions, err := manifest.Deletions(s.cmd.Context(), s.client, wanted)
+		deletions, err := manifest.Deletions(s.Cmd.Context(), s.Client, wanted)
 		if err != nil {
 			return err
 		}
-		if len(deletions) > 0 && !s.dryRun {
-			if err := s.confirm(fmt.Sprintf("Delete %d queues that the file does not name, with all their messages: %s?", len(deletions), namesOf(deletions))); err != nil {
+		if len(deletions) > 0 && !s.DryRun {
+			if err := s.Confirm(fmt.Sprintf("Delete %d queues that the file does not name, with all their messages: %s?", len(deletions), namesOf(deletions))); err != nil {
 				return err
 			}
 		}
 		steps = append(steps, deletions...)
 	}
 	for _, one := range steps {
-		if !s.dryRun {
+		if !s.DryRun {
 			var answer []byte
-			if err := s.client.Do(s.cmd.Context(), one.Request, &answer); err != nil {
+			if err := s.Client.Do(s.Cmd.Context(), one.Request, &answer); err != nil {
 				return err
 			}
-			warn(s, answer, one.Options)
+			Warn(s, answer, one.Options)
 		}
-		if err := s.text(one.Text); err != nil {
+		if err := s.Text(one.Text); err != nil {
 			return err
 		}
 	}
 	if len(steps) == 0 {
-		return s.text("nothing to change")
+		return s.Text("nothing to change")
 	}
-	if s.dryRun {
-		return &exitError{code: ExitUsage}
+	if s.DryRun {
+		return &ExitError{Code: ExitUsage}
 	}
 	return nil
 }
@@ -120,24 +120,24 @@ func newExport() *cobra.Command {
 		Use: "export", Short: "Print the queues and groups as a file for \"belfry apply\"", Args: cobra.NoArgs,
 		Example: `  belfry export > queues.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
-			all, err := manifest.Current(cmd.Context(), s.client)
+			all, err := manifest.Current(cmd.Context(), s.Client)
 			if err != nil {
 				return err
 			}
 			if !s.IsTable() {
-				return s.value(all, "queues", nil)
+				return s.Value(all, "queues", nil)
 			}
 			text, err := yaml.Marshal(all)
 			if err != nil {
 				return err
 			}
-			return s.text(string(text))
+			return s.Text(string(text))
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	return cmd
 }

@@ -9,43 +9,43 @@ import (
 )
 
 // input are the arguments and flags of a verb.
-type input struct {
-	*session
-	args []string
-	err  error
+type Input struct {
+	*Session
+	Args []string
+	Err  error
 }
 
 // arg returns an argument, escaped for a path.
-func (in *input) arg(i int) string { return url.PathEscape(in.args[i]) }
+func (in *Input) Arg(i int) string { return url.PathEscape(in.Args[i]) }
 
 // flag returns the value of a flag.
-func (in *input) flag(flag string) string {
-	if f := in.cmd.Flags().Lookup(flag); f != nil {
+func (in *Input) Flag(flag string) string {
+	if f := in.Cmd.Flags().Lookup(flag); f != nil {
 		return f.Value.String()
 	}
 	return ""
 }
 
 // query returns the flags that are set as parameters. pairs are names of a flag and its parameter.
-func (in *input) query(pairs ...string) url.Values {
+func (in *Input) Query(pairs ...string) url.Values {
 	values := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
-		if in.cmd.Flags().Changed(pairs[i]) {
-			values.Set(pairs[i+1], in.flag(pairs[i]))
+		if in.Cmd.Flags().Changed(pairs[i]) {
+			values.Set(pairs[i+1], in.Flag(pairs[i]))
 		}
 	}
 	return values
 }
 
 // instant returns a flag that is an instant: RFC 3339, now, or a duration before now such as 15m or '15m ago'.
-func (in *input) instant(flag string) string {
-	given := strings.TrimSpace(in.flag(flag))
+func (in *Input) Instant(flag string) string {
+	given := strings.TrimSpace(in.Flag(flag))
 	if given == "" {
 		return ""
 	}
 	at, err := instant.Parse(given, time.Now())
-	if err != nil && in.err == nil {
-		in.err = usageError("--" + flag + " " + err.Error())
+	if err != nil && in.Err == nil {
+		in.Err = UsageError("--" + flag + " " + err.Error())
 	}
 	return at.UTC().Format(time.RFC3339Nano)
 }

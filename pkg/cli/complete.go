@@ -12,31 +12,31 @@ import (
 )
 
 // completion asks the server for names that begin an argument.
-type completion func(ctx context.Context, c *client.Client) []string
+type Completion func(ctx context.Context, c *client.Client) []string
 
 // completionTimeout bounds how long a shell waits for names.
 const completionTimeout = 2 * time.Second
 
 // completeWith completes each argument with its completion.
-func completeWith(each []completion) cobra.CompletionFunc {
+func Complete(each []Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(each) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		s, err := newSession(cmd)
+		s, err := New(cmd)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 		defer cancel()
-		return each[len(args)](ctx, s.client), cobra.ShellCompDirectiveNoFileComp
+		return each[len(args)](ctx, s.Client), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
 // The completions.
-var queues, groups completion = names.Queues, names.Groups
+var Queues, Groups Completion = names.Queues, names.Groups
 
-func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func CompleteContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	saved, err := contexts.Load()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError

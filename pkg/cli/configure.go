@@ -23,17 +23,17 @@ func newConfigure() *cobra.Command {
 same command. docs/concepts.md describes the options.`,
 		Example: `  belfry queue configure orders --option leaseTime=60 --option retryLimit=5
   belfry queue configure orders --options '{"retentionEnabled": true, "completedRetentionSeconds": 3600}'`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: Complete([]Completion{Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
 			changes, err := manifest.ReadOptions(options, pairs)
 			if err != nil {
-				return usageError(err.Error())
+				return UsageError(err.Error())
 			}
-			_, found, err := manifest.SettingsOf(cmd.Context(), s.client, args[0])
+			_, found, err := manifest.SettingsOf(cmd.Context(), s.Client, args[0])
 			if err != nil {
 				return err
 			}
@@ -43,13 +43,13 @@ same command. docs/concepts.md describes the options.`,
 					tags[i] = &flag.value
 				}
 			}
-			if s.dryRun {
+			if s.DryRun {
 				return foretell(s, manifest.Queue(args[0], tags[0], tags[1], changes))
 			}
 			return configure(s, manifest.ChangeRequest(args[0], found, tags[0], tags[1], changes), changes)
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&pairs, "option", nil, "an option, NAME=VALUE; may be repeated")
 	f.StringVar(&options, "options", "", "options as a JSON object")
@@ -60,33 +60,33 @@ same command. docs/concepts.md describes the options.`,
 }
 
 // foretell prints the steps that a manifest needs.
-func foretell(s *session, wanted manifest.Manifest) error {
-	steps, err := manifest.Steps(s.cmd.Context(), s.client, wanted)
+func foretell(s *Session, wanted manifest.Manifest) error {
+	steps, err := manifest.Steps(s.Cmd.Context(), s.Client, wanted)
 	if err != nil {
 		return err
 	}
 	if len(steps) == 0 {
-		return s.text("nothing to change")
+		return s.Text("nothing to change")
 	}
 	for _, one := range steps {
-		if err := s.text(one.Text); err != nil {
+		if err := s.Text(one.Text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func configure(s *session, request client.Request, changes map[string]any) error {
+func configure(s *Session, request client.Request, changes map[string]any) error {
 	var answer []byte
-	if err := s.client.Do(s.cmd.Context(), request, &answer); err != nil {
+	if err := s.Client.Do(s.Cmd.Context(), request, &answer); err != nil {
 		return err
 	}
-	warn(s, answer, changes)
+	Warn(s, answer, changes)
 	return s.Answer(answer, "", configuredColumns)
 }
 
 // warn prints the warnings of an answer that are about the changed options.
-func warn(s *session, answer []byte, changes map[string]any) {
+func Warn(s *Session, answer []byte, changes map[string]any) {
 	var read struct {
 		Warnings []string `json:"warnings"`
 	}
@@ -98,6 +98,6 @@ func warn(s *session, answer []byte, changes map[string]any) {
 		if s.Quiet || !slices.ContainsFunc(slices.Collect(maps.Keys(changes)), about) {
 			continue
 		}
-		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), "warning: "+warning)
+		_, _ = fmt.Fprintln(s.Cmd.ErrOrStderr(), "warning: "+warning)
 	}
 }

@@ -14,29 +14,29 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-const defaultServer = "http://localhost:6632"
+const DefaultServer = "http://localhost:6632"
 
 // session is what a command works with: the flags that all commands have, the client and the printer.
-type session struct {
-	cmd    *cobra.Command
-	client *client.Client
-	server string
+type Session struct {
+	Cmd    *cobra.Command
+	Client *client.Client
+	Server string
 	// outages writes a line when the client waits for a server.
-	outages *outage.Notice
+	Outages *outage.Notice
 	*output.Printer
-	yes, dryRun bool
+	yes, DryRun bool
 }
 
 // Whether requests are repeated while no server is available. Commands that a person looks at answer at once.
 const (
-	noRetry  time.Duration = -1
+	NoRetry  time.Duration = -1
 	patience               = 30 * time.Second
 )
 
 // addFlags adds the flags that most commands have.
-func addFlags(cmd *cobra.Command) {
+func AddFlags(cmd *cobra.Command) {
 	AddServerFlags(cmd)
-	addOutputFlags(cmd)
+	AddOutputFlags(cmd)
 }
 
 // Target is the server of a command, and what it needs to speak to it.
@@ -70,10 +70,10 @@ func TargetOf(cmd *cobra.Command) (Target, error) {
 	}
 	chosen, err := saved.Get(contextNamed(cmd))
 	if err != nil {
-		return Target{}, usageError(err.Error())
+		return Target{}, UsageError(err.Error())
 	}
 	t := Target{
-		Server: cmp.Or(serverNamed(cmd), chosen.Server, defaultServer), Token: text(cmd, "token", "BELFRY_TOKEN"),
+		Server: cmp.Or(serverNamed(cmd), chosen.Server, DefaultServer), Token: text(cmd, "token", "BELFRY_TOKEN"),
 		CAFile: cmp.Or(text(cmd, "ca-file", "BELFRY_CA_FILE"), chosen.CAFile),
 	}
 	if t.Token == "" && t.Server == cmp.Or(chosen.Server, t.Server) {
@@ -85,15 +85,15 @@ func TargetOf(cmd *cobra.Command) (Target, error) {
 // AddServerFlags adds the flags that choose a server.
 func AddServerFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.String("server", "", "URLs of the servers, with commas (env BELFRY_SERVER; else the context; else "+defaultServer+")")
+	flags.String("server", "", "URLs of the servers, with commas (env BELFRY_SERVER; else the context; else "+DefaultServer+")")
 	flags.String("token", "", "token for the server (env BELFRY_TOKEN; else the context)")
 	flags.String("context", "", "the context to use instead of the current one (env BELFRY_CONTEXT)")
 	flags.String("ca-file", "", "PEM file with the CA of an https server (default: the CAs of this machine) (env BELFRY_CA_FILE)")
-	_ = cmd.RegisterFlagCompletionFunc("context", completeContexts)
+	_ = cmd.RegisterFlagCompletionFunc("context", CompleteContexts)
 }
 
 // addOutputFlags adds the flags that choose the output.
-func addOutputFlags(cmd *cobra.Command) {
+func AddOutputFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringP("output", "o", "table", "output: "+strings.Join(output.Formats, ", ")+" or jsonpath=EXPRESSION")
 	flags.BoolP("quiet", "q", false, "print nothing but errors")
@@ -101,46 +101,46 @@ func addOutputFlags(cmd *cobra.Command) {
 }
 
 // printerOf reads the flags of addOutputFlags.
-func printerOf(cmd *cobra.Command) (*output.Printer, error) {
+func PrinterOf(cmd *cobra.Command) (*output.Printer, error) {
 	format, err := cmd.Flags().GetString("output")
 	if err != nil {
 		format = "table" // the command has one form of output
 	}
 	quiet, _ := cmd.Flags().GetBool("quiet") // false without the flag
-	out, err := output.New(cmd.OutOrStdout(), format, quiet, isTerminal(cmd.OutOrStdout()))
+	out, err := output.New(cmd.OutOrStdout(), format, quiet, IsTerminal(cmd.OutOrStdout()))
 	if err != nil {
-		return nil, usageError(err.Error())
+		return nil, UsageError(err.Error())
 	}
 	return out, nil
 }
 
 // newSession reads the flags that all commands have.
-func newSession(cmd *cobra.Command) (*session, error) { return openSession(cmd, noRetry) }
+func New(cmd *cobra.Command) (*Session, error) { return openSession(cmd, NoRetry) }
 
 // newPatientSession is newSession for commands that run for long: their requests are repeated.
-func newPatientSession(cmd *cobra.Command) (*session, error) { return openSession(cmd, patience) }
+func NewPatient(cmd *cobra.Command) (*Session, error) { return openSession(cmd, patience) }
 
-func openSession(cmd *cobra.Command, retryFor time.Duration) (*session, error) {
+func openSession(cmd *cobra.Command, retryFor time.Duration) (*Session, error) {
 	is := func(flag string) bool {
 		value, err := cmd.Flags().GetBool(flag)
 		return err == nil && value
 	}
-	out, err := printerOf(cmd)
+	out, err := PrinterOf(cmd)
 	if err != nil {
 		return nil, err
 	}
-	s := &session{cmd: cmd, Printer: out, yes: is("yes"), dryRun: is("dry-run")}
+	s := &Session{Cmd: cmd, Printer: out, yes: is("yes"), DryRun: is("dry-run")}
 	target, err := TargetOf(cmd)
 	if err != nil {
 		return nil, err
 	}
-	s.server = target.Server
-	s.outages = outage.New(cmd.ErrOrStderr())
-	s.client, err = newClient(s.server, target.Token, target.CAFile, retryFor, s.outages.Report)
+	s.Server = target.Server
+	s.Outages = outage.New(cmd.ErrOrStderr())
+	s.Client, err = NewClient(s.Server, target.Token, target.CAFile, retryFor, s.Outages.Report)
 	return s, err
 }
 
-func newClient(servers, token, caFile string, retryFor time.Duration, onOutage func(client.Outage)) (*client.Client, error) {
+func NewClient(servers, token, caFile string, retryFor time.Duration, onOutage func(client.Outage)) (*client.Client, error) {
 	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: retryFor, OnOutage: onOutage}
 	if token != "" {
 		config.Token = client.StaticToken(token)
@@ -154,7 +154,7 @@ func newClient(servers, token, caFile string, retryFor time.Duration, onOutage f
 	}
 	made, err := client.New(config)
 	if err != nil {
-		return nil, usageError(err.Error())
+		return nil, UsageError(err.Error())
 	}
 	return made, nil
 }

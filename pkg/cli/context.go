@@ -18,11 +18,11 @@ settings, or in BELFRY_CONTEXTS. Only the owner may read the file, because it ha
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	use := &cobra.Command{
-		Use: "use NAME", Short: "Choose the context that commands use", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		Use: "use NAME", Short: "Choose the context that commands use", Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeContexts(func(c *contexts.File) error {
 				if _, err := c.Get(args[0]); err != nil {
-					return usageError(err.Error())
+					return UsageError(err.Error())
 				}
 				c.Current = args[0]
 				return nil
@@ -30,13 +30,13 @@ settings, or in BELFRY_CONTEXTS. Only the owner may read the file, because it ha
 		},
 	}
 	forget := &cobra.Command{
-		Use: "remove NAME", Short: "Remove a context", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		Use: "remove NAME", Short: "Remove a context", Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeContexts(func(c *contexts.File) error {
 				i := c.Index(args[0])
 				if i < 0 {
 					_, err := c.Get(args[0])
-					return usageError(err.Error())
+					return UsageError(err.Error())
 				}
 				c.Contexts = append(c.Contexts[:i], c.Contexts[i+1:]...)
 				if c.Current == args[0] {
@@ -64,9 +64,9 @@ func newContextAdd() *cobra.Command {
 					keep(cmd, &added, c.Contexts[i])
 				}
 				if added.Server == "" {
-					return usageError("--server is missing")
+					return UsageError("--server is missing")
 				}
-				if _, err := newClient(added.Server, added.Token, added.CAFile, noRetry, nil); err != nil {
+				if _, err := NewClient(added.Server, added.Token, added.CAFile, NoRetry, nil); err != nil {
 					return err
 				}
 				if i >= 0 {
@@ -103,11 +103,11 @@ func newContextList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the contexts, without their tokens", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			printer, err := printerOf(cmd)
+			printer, err := PrinterOf(cmd)
 			if err != nil {
 				return err
 			}
-			s := &session{cmd: cmd, Printer: printer}
+			s := &Session{Cmd: cmd, Printer: printer}
 			saved, err := contexts.Load()
 			if err != nil {
 				return err
@@ -116,12 +116,12 @@ func newContextList() *cobra.Command {
 			for _, one := range saved.Contexts {
 				rows = append(rows, map[string]any{"name": one.Name, "server": one.Server, "token": one.Token != "", "current": one.Name == saved.Current})
 			}
-			return s.value(rows, "", []output.Column{
+			return s.Value(rows, "", []output.Column{
 				{Title: "NAME", Path: "name"}, {Title: "SERVER", Path: "server"}, {Title: "TOKEN", Path: "token"}, {Title: "CURRENT", Path: "current"},
 			})
 		},
 	}
-	addOutputFlags(cmd)
+	AddOutputFlags(cmd)
 	return cmd
 }
 

@@ -17,13 +17,13 @@ then, and dead letters that wait for a redrive. Its queues are demo.orders and d
 "belfry queue delete" removes them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every <= 0 {
-				return usageError("--every must be more than 0")
+				return UsageError("--every must be more than 0")
 			}
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
-			return demo.Run(cmd.Context(), s.client, every, cmd.OutOrStdout())
+			return demo.Run(cmd.Context(), s.Client, every, cmd.OutOrStdout())
 		},
 	}
 	AddServerFlags(cmd)

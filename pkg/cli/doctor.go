@@ -32,19 +32,19 @@ The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count on
 		Example: `  belfry doctor
   belfry doctor --database-url postgres://user@db/app --strict -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
 			return doctor(s, examine, strict)
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 for warnings too")
 	return cmd
 }
 
-func doctor(s *session, examine ExamineFunc, strict bool) error {
+func doctor(s *Session, examine ExamineFunc, strict bool) error {
 	raw, err := report(s, examine)
 	if err != nil {
 		return err
@@ -54,26 +54,26 @@ func doctor(s *session, examine ExamineFunc, strict bool) error {
 		return err
 	}
 	if s.IsTable() {
-		err = s.text(found.Text())
+		err = s.Text(found.Text())
 	} else {
 		err = s.Answer(raw, "checks", nil)
 	}
 	if err == nil && found.Fails(strict) {
-		return &exitError{code: 1}
+		return &ExitError{Code: 1}
 	}
 	return err
 }
 
 // report returns the report of the server, or that of examine.
-func report(s *session, examine ExamineFunc) (raw []byte, err error) {
-	if s.cmd.Flags().Changed("database-url") {
-		return examine(s.cmd, "--database-url names a database", false)
+func report(s *Session, examine ExamineFunc) (raw []byte, err error) {
+	if s.Cmd.Flags().Changed("database-url") {
+		return examine(s.Cmd, "--database-url names a database", false)
 	}
-	err = s.client.Do(s.cmd.Context(), get("/api/v1/doctor", nil), &raw)
-	if err == nil || s.cmd.Context().Err() != nil || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) {
+	err = s.Client.Do(s.Cmd.Context(), Get("/api/v1/doctor", nil), &raw)
+	if err == nil || s.Cmd.Context().Err() != nil || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) {
 		return raw, err
 	}
-	raw, direct := examine(s.cmd, "the server at "+s.server+" gave no answer: "+err.Error(), s.server != defaultServer)
+	raw, direct := examine(s.Cmd, "the server at "+s.Server+" gave no answer: "+err.Error(), s.Server != DefaultServer)
 	if errors.Is(direct, ErrNoDatabase) {
 		return nil, err
 	}

@@ -17,25 +17,25 @@ const (
 )
 
 // exitError is a failure with an exit code of its own. An empty text prints nothing.
-type exitError struct {
-	code int
-	text string
+type ExitError struct {
+	Code int
+	Text string
 }
 
-func (e *exitError) Error() string { return e.text }
+func (e *ExitError) Error() string { return e.Text }
 
 // errEmpty is the end of a pop that found no message.
-var errEmpty = &exitError{code: ExitEmpty}
+var ErrEmpty = &ExitError{Code: ExitEmpty}
 
 // usageError is a mistake of the command line that cobra cannot find.
-func usageError(text string) error { return &exitError{code: ExitUsage, text: text} }
+func UsageError(text string) error { return &ExitError{Code: ExitUsage, Text: text} }
 
 // ExitCode returns the exit code of a failed command, and whether its error is to be printed.
 func ExitCode(err error) (code int, printed bool) {
-	var own *exitError
+	var own *ExitError
 	switch {
 	case errors.As(err, &own):
-		return own.code, own.text != ""
+		return own.Code, own.Text != ""
 	case errors.Is(err, client.ErrForbidden), errors.Is(err, client.ErrUnauthorized):
 		return ExitRefused, true
 	default:

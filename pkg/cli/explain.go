@@ -24,22 +24,22 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
   belfry explain --queue orders --transaction-id order-1 --watch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newPatientSession(cmd)
+			s, err := NewPatient(cmd)
 			if err != nil {
 				return err
 			}
-			in := &input{session: s}
-			query := in.query("queue", "queue", "partition", "partition", "group", "consumerGroup", "transaction-id", "transactionId")
+			in := &Input{Session: s}
+			query := in.Query("queue", "queue", "partition", "partition", "group", "consumerGroup", "transaction-id", "transactionId")
 			if !query.Has("queue") {
-				return usageError("--queue is missing")
+				return UsageError("--queue is missing")
 			}
 			if watch {
-				s.note("waiting for changes until Ctrl-C")
+				s.Note("waiting for changes until Ctrl-C")
 			}
 			return explain(s, query, watch)
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	f := cmd.Flags()
 	f.String("queue", "", "the queue")
 	f.String("partition", "", "the partition; Default if none is named, or with --transaction-id the one that has the message")
@@ -49,13 +49,13 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 	return cmd
 }
 
-func explain(s *session, query url.Values, watch bool) error {
-	ctx := s.cmd.Context()
+func explain(s *Session, query url.Values, watch bool) error {
+	ctx := s.Cmd.Context()
 	last := ""
 	for {
 		var raw []byte
 		var e answer.Explanation
-		err := s.client.Do(ctx, get("/api/v1/explain", query), &raw)
+		err := s.Client.Do(ctx, Get("/api/v1/explain", query), &raw)
 		if err == nil {
 			err = json.Unmarshal(raw, &e)
 		}
@@ -66,7 +66,7 @@ func explain(s *session, query url.Values, watch bool) error {
 			return err
 		case e.Code+e.Sentence == last:
 		case s.IsTable():
-			err = s.text(e.Text(time.Now()))
+			err = s.Text(e.Text(time.Now()))
 		default:
 			err = s.Answer(raw, "", nil)
 		}
@@ -74,7 +74,7 @@ func explain(s *session, query url.Values, watch bool) error {
 			return err
 		}
 		last = e.Code + e.Sentence
-		if !rest(ctx, watchInterval) {
+		if !Sleep(ctx, watchInterval) {
 			return nil
 		}
 	}

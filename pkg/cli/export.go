@@ -18,16 +18,16 @@ func newDeadLetterExport() *cobra.Command {
 		Use: "export", Short: "Print all dead letters with their payloads, one as JSON in each line", Args: cobra.NoArgs,
 		Example: `  belfry dlq export --queue orders > dead.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newPatientSession(cmd)
+			s, err := NewPatient(cmd)
 			if err != nil {
 				return err
 			}
-			in := &input{session: s}
-			query := deadLetterQuery(in, in.flag("queue"))
-			if in.err != nil {
-				return in.err
+			in := &Input{Session: s}
+			query := deadLetterQuery(in, in.Flag("queue"))
+			if in.Err != nil {
+				return in.Err
 			}
-			if err := in.missing(theFlags(in)); err != nil {
+			if err := in.Missing(theFlags(in)); err != nil {
 				return err
 			}
 			query.Set("limit", exportPage)
@@ -40,11 +40,11 @@ func newDeadLetterExport() *cobra.Command {
 	return cmd
 }
 
-func exportDeadLetters(s *session, query url.Values) error {
+func exportDeadLetters(s *Session, query url.Values) error {
 	total := int64(0)
 	var shown *progress.Progress
-	if !isTerminal(s.cmd.OutOrStdout()) {
-		shown = s.newProgress("dead letters")
+	if !IsTerminal(s.Cmd.OutOrStdout()) {
+		shown = s.NewProgress("dead letters")
 	}
 	defer shown.End()
 	for {
@@ -54,11 +54,11 @@ func exportDeadLetters(s *session, query url.Values) error {
 				Next *string `json:"next"`
 			} `json:"pagination"`
 		}
-		if err := s.client.Do(s.cmd.Context(), get("/api/v1/dlq", query), &page); err != nil {
+		if err := s.Client.Do(s.Cmd.Context(), Get("/api/v1/dlq", query), &page); err != nil {
 			return err
 		}
 		for _, m := range page.Messages {
-			if err := s.text(string(m)); err != nil {
+			if err := s.Text(string(m)); err != nil {
 				return err
 			}
 		}

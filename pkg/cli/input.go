@@ -12,18 +12,18 @@ import (
 )
 
 // input reads a file, or standard input for "-". It returns when the context ends, also while nothing comes.
-func (s *session) input(file string) ([]byte, error) {
+func (s *Session) Input(file string) ([]byte, error) {
 	if file != "-" {
 		return os.ReadFile(file)
 	}
-	in := s.cmd.InOrStdin()
-	NoteInput(s.cmd, in)
-	return interruptible(s.cmd.Context(), func() ([]byte, error) { return io.ReadAll(in) })
+	in := s.Cmd.InOrStdin()
+	NoteInput(s.Cmd, in)
+	return interruptible(s.Cmd.Context(), func() ([]byte, error) { return io.ReadAll(in) })
 }
 
 // NoteInput says that a command waits for what a person types.
 func NoteInput(cmd *cobra.Command, in io.Reader) {
-	if isTerminal(in) {
+	if IsTerminal(in) {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "reading standard input until Ctrl-D")
 	}
 }
@@ -44,21 +44,21 @@ func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error
 		return o.value, o.err
 	case <-ctx.Done():
 		var none T
-		return none, &exitError{code: 1, text: "interrupted: nothing was changed"}
+		return none, &ExitError{Code: 1, Text: "interrupted: nothing was changed"}
 	}
 }
 
 // confirm asks a question. Without a terminal it wants --yes.
-func (s *session) confirm(question string) error {
+func (s *Session) Confirm(question string) error {
 	if s.yes {
 		return nil
 	}
-	in := s.cmd.InOrStdin()
-	if !isTerminal(in) {
-		return usageError(question + " Add --yes to confirm.")
+	in := s.Cmd.InOrStdin()
+	if !IsTerminal(in) {
+		return UsageError(question + " Add --yes to confirm.")
 	}
-	_, _ = fmt.Fprint(s.cmd.ErrOrStderr(), question+" [y/N] ")
-	line, err := interruptible(s.cmd.Context(), func() (string, error) {
+	_, _ = fmt.Fprint(s.Cmd.ErrOrStderr(), question+" [y/N] ")
+	line, err := interruptible(s.Cmd.Context(), func() (string, error) {
 		line, _ := bufio.NewReader(in).ReadString('\n') // the end of the input is no yes
 		return line, nil
 	})
@@ -66,7 +66,7 @@ func (s *session) confirm(question string) error {
 		return err
 	}
 	if given := strings.ToLower(strings.TrimSpace(line)); given != "y" && given != "yes" {
-		return &exitError{code: 1, text: "nothing was changed"}
+		return &ExitError{Code: 1, Text: "nothing was changed"}
 	}
 	return nil
 }

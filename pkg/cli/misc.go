@@ -16,12 +16,12 @@ func newPing() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ping", Short: "Measure how long the server takes to answer", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
 			if count < 1 {
-				return usageError("--count must be at least 1")
+				return UsageError("--count must be at least 1")
 			}
 			for i := range count {
 				began := time.Now()
@@ -29,23 +29,23 @@ func newPing() *cobra.Command {
 					Status  string `json:"status"`
 					Version string `json:"version"`
 				}
-				if err := s.client.Do(cmd.Context(), get("/health", nil), &health); err != nil {
+				if err := s.Client.Do(cmd.Context(), Get("/health", nil), &health); err != nil {
 					return err
 				}
-				err := s.value(map[string]any{
-					"server": s.server, "status": health.Status, "version": health.Version, "milliseconds": float64(time.Since(began).Microseconds()) / 1000,
+				err := s.Value(map[string]any{
+					"server": s.Server, "status": health.Status, "version": health.Version, "milliseconds": float64(time.Since(began).Microseconds()) / 1000,
 				}, "", []output.Column{{Title: "SERVER", Path: "server"}, {Title: "STATUS", Path: "status"}, {Title: "VERSION", Path: "version"}, {Title: "MS", Path: "milliseconds"}})
 				if err != nil {
 					return err
 				}
-				if i+1 < count && !rest(cmd.Context(), time.Second) {
+				if i+1 < count && !Sleep(cmd.Context(), time.Second) {
 					return nil
 				}
 			}
 			return nil
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	cmd.Flags().IntVar(&count, "count", 1, "how often, once a second")
 	return cmd
 }
@@ -56,12 +56,12 @@ func newMetrics() *cobra.Command {
 		Use: "metrics", Short: "Print the metrics of the server, as Prometheus reads them", Args: cobra.NoArgs,
 		Example: `  belfry metrics --match queue`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
 			var text []byte
-			if err := s.client.Do(cmd.Context(), get("/metrics/prometheus", nil), &text); err != nil {
+			if err := s.Client.Do(cmd.Context(), Get("/metrics/prometheus", nil), &text); err != nil {
 				return err
 			}
 			for line := range bytes.Lines(text) {

@@ -23,19 +23,19 @@ func nounCommands() []*cobra.Command {
 		noun("maintenance", "Show, begin and end maintenance", maintenanceVerbs),
 	}
 	for _, v := range serverVerbs {
-		all = append(all, v.command())
+		all = append(all, v.Command())
 	}
 	return all
 }
 
 // noun returns a command that has only other commands.
-func noun(name, short string, verbs []*verb, more ...*cobra.Command) *cobra.Command {
+func noun(name, short string, verbs []*Verb, more ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: noSuchVerb, SuggestionsMinimumDistance: 1,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, v := range verbs {
-		cmd.AddCommand(v.command())
+		cmd.AddCommand(v.Command())
 	}
 	cmd.AddCommand(more...)
 	return cmd

@@ -23,7 +23,7 @@ var poppedColumns = []output.Column{
 
 // popFlags adds the flags of pop and tail.
 func popFlags(cmd *cobra.Command, o *client.PopOptions) {
-	addFlags(cmd)
+	AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.Group, "group", "", "the consumer group; the reader without a group if none is named")
 	f.StringVar(&o.Partition, "partition", "", "only this partition")
@@ -42,40 +42,40 @@ it is delivered again when the lease ends. A table is followed by the line to co
 --auto-ack acknowledges at once. The exit code is 4 if there is no message.`,
 		Example: `  belfry pop orders --auto-ack
   belfry pop orders --group billing --batch 10 --wait 30s -o ndjson`,
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: Complete([]Completion{Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
 			if (len(args) == 1) == (o.Namespace != "" || o.Task != "") {
-				return usageError("name a queue, or else --namespace, --task or both")
+				return UsageError("name a queue, or else --namespace, --task or both")
 			}
 			if len(args) == 1 {
 				o.Queue = args[0]
 			}
 			if o.Wait < 0 || o.Wait > maxWait {
-				return usageError("--wait must be between 0s and " + maxWait.String())
+				return UsageError("--wait must be between 0s and " + maxWait.String())
 			}
 			if err := checkStart(o.SubscriptionMode); err != nil {
 				return err
 			}
 			if o.Wait > 0 {
-				s.note("waiting at most " + o.Wait.String() + " for a message, or until Ctrl-C")
+				s.Note("waiting at most " + o.Wait.String() + " for a message, or until Ctrl-C")
 			}
-			messages, err := s.client.Pop(cmd.Context(), o)
+			messages, err := s.Client.Pop(cmd.Context(), o)
 			if err != nil {
 				return err
 			}
 			if len(messages) == 0 {
-				return errEmpty
+				return ErrEmpty
 			}
-			if err := s.value(messages, "", poppedColumns); err != nil || o.AutoAck || !s.IsTable() {
+			if err := s.Value(messages, "", poppedColumns); err != nil || o.AutoAck || !s.IsTable() {
 				return err
 			}
 			for i, m := range messages {
 				if i+1 == len(messages) || messages[i+1].PartitionID != m.PartitionID {
-					s.note(ackLine(m, o.Group))
+					s.Note(ackLine(m, o.Group))
 				}
 			}
 			return nil
@@ -114,7 +114,7 @@ const maxWait = 10 * time.Minute
 
 func checkStart(mode string) error {
 	if mode != "" && mode != "all" && mode != "new" {
-		return usageError(fmt.Sprintf("--start is %q: it must be all or new", mode))
+		return UsageError(fmt.Sprintf("--start is %q: it must be all or new", mode))
 	}
 	return nil
 }
@@ -133,14 +133,14 @@ Ctrl-C. A message that was printed and not acknowledged is printed again the nex
 
 Name a group of your own, so that nobody loses messages. A new group starts with new messages, unless --start all is named.`,
 		Example: `  belfry tail -f orders --group debug-anna`,
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: Complete([]Completion{Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newPatientSession(cmd)
+			s, err := NewPatient(cmd)
 			if err != nil {
 				return err
 			}
 			if o.Group == "" {
-				return usageError("--group is missing: name a group of your own, so that nobody loses messages")
+				return UsageError("--group is missing: name a group of your own, so that nobody loses messages")
 			}
 			o.Queue = args[0]
 			if err := checkStart(o.SubscriptionMode); err != nil {
@@ -148,7 +148,7 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 			}
 			if follow {
 				o.Wait = tailWait
-				s.note("waiting for messages until Ctrl-C")
+				s.Note("waiting for messages until Ctrl-C")
 			}
 			return tail(s, o)
 		},
@@ -160,10 +160,10 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 	return cmd
 }
 
-func tail(s *session, o client.PopOptions) error {
-	ctx := s.cmd.Context()
+func tail(s *Session, o client.PopOptions) error {
+	ctx := s.Cmd.Context()
 	for ctx.Err() == nil {
-		messages, err := s.client.Pop(ctx, o)
+		messages, err := s.Client.Pop(ctx, o)
 		if err != nil && ctx.Err() != nil {
 			return nil // Ctrl-C
 		}
@@ -181,7 +181,7 @@ func tail(s *session, o client.PopOptions) error {
 }
 
 // printAndAck acknowledges the messages also after Ctrl-C, because they were printed.
-func printAndAck(s *session, ctx context.Context, messages []*client.Raw) error {
+func printAndAck(s *Session, ctx context.Context, messages []*client.Raw) error {
 	acks := make([]client.Ack, len(messages))
 	for i, m := range messages {
 		if err := printMessage(s, m); err != nil {
@@ -192,7 +192,7 @@ func printAndAck(s *session, ctx context.Context, messages []*client.Raw) error 
 	if len(acks) == 0 {
 		return nil
 	}
-	results, err := s.client.Ack(context.WithoutCancel(ctx), acks...)
+	results, err := s.Client.Ack(context.WithoutCancel(ctx), acks...)
 	if err != nil {
 		return err
 	}
@@ -205,9 +205,9 @@ func printAndAck(s *session, ctx context.Context, messages []*client.Raw) error 
 }
 
 // printMessage prints the payload, or with --output the message.
-func printMessage(s *session, m *client.Raw) error {
+func printMessage(s *Session, m *client.Raw) error {
 	if !s.IsTable() {
-		return s.value(m, "", nil)
+		return s.Value(m, "", nil)
 	}
 	text, err := output.Compact(m.Data)
 	if err != nil || s.Quiet {
@@ -225,25 +225,25 @@ func newAck() *cobra.Command {
 		Example: `  belfry ack 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --group billing --lease-id 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
 			ack.PartitionID, ack.TransactionID, ack.Status = args[0], args[1], client.AckStatus(status)
-			results, err := s.client.Ack(cmd.Context(), ack)
+			results, err := s.Client.Ack(cmd.Context(), ack)
 			if err != nil {
 				return err
 			}
-			if err := s.value(results, "", ackColumns); err != nil {
+			if err := s.Value(results, "", ackColumns); err != nil {
 				return err
 			}
 			if !results[0].Success {
-				return &exitError{code: 1, text: "the acknowledgment was refused: " + results[0].Error}
+				return &ExitError{Code: 1, Text: "the acknowledgment was refused: " + results[0].Error}
 			}
 			return nil
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&ack.Group, "group", "", "the consumer group; the reader without a group if none is named")
 	f.StringVar(&ack.LeaseID, "lease-id", "", "the lease of the delivery; it is checked if it is named")
@@ -265,19 +265,19 @@ func newExtend() *cobra.Command {
 		Use: "extend LEASE_ID", Short: "Make a lease longer", Args: cobra.ExactArgs(1),
 		Example: `  belfry extend 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d --by 5m`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
-			until, err := s.client.Extend(cmd.Context(), args[0], by)
+			until, err := s.Client.Extend(cmd.Context(), args[0], by)
 			if err != nil {
 				return err
 			}
-			return s.value(map[string]any{"leaseId": args[0], "expiresAt": until}, "",
+			return s.Value(map[string]any{"leaseId": args[0], "expiresAt": until}, "",
 				[]output.Column{{Title: "LEASE-ID", Path: "leaseId"}, {Title: "EXPIRES", Path: "expiresAt"}})
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	cmd.Flags().DurationVar(&by, "by", time.Minute, "how long from now, from 1s to 168h")
 	return cmd
 }
@@ -292,19 +292,19 @@ standard input. The exit code is 1 if it is refused.`,
 		Example: `  echo '{"operations": [{"type": "push", "queue": "invoices", "payload": {"id": 1}}]}' | belfry tx`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := newSession(cmd)
+			s, err := New(cmd)
 			if err != nil {
 				return err
 			}
-			body, err := s.input(file)
+			body, err := s.Input(file)
 			if err != nil {
 				return err
 			}
 			if !json.Valid(body) {
-				return usageError("the transaction is not JSON")
+				return UsageError("the transaction is not JSON")
 			}
 			var answer []byte
-			if err := s.client.Do(cmd.Context(), post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
+			if err := s.Client.Do(cmd.Context(), Post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
 				return err
 			}
 			if err := s.Answer(answer, "results", transactionColumns); err != nil {
@@ -318,12 +318,12 @@ standard input. The exit code is 1 if it is refused.`,
 				return err
 			}
 			if !outcome.Success {
-				return &exitError{code: 1, text: "the transaction was refused: " + outcome.Error}
+				return &ExitError{Code: 1, Text: "the transaction was refused: " + outcome.Error}
 			}
 			return nil
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with the transaction; - is standard input")
 	return cmd
 }

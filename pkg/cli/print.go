@@ -13,7 +13,7 @@ import (
 )
 
 // value prints a value that is no answer of the server.
-func (s *session) value(value any, rows string, columns []output.Column) error {
+func (s *Session) Value(value any, rows string, columns []output.Column) error {
 	raw, err := output.Compact(value)
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func (s *session) value(value any, rows string, columns []output.Column) error {
 }
 
 // text prints lines for people.
-func (s *session) text(text string) error {
+func (s *Session) Text(text string) error {
 	if s.Quiet {
 		return nil
 	}
@@ -30,23 +30,23 @@ func (s *session) text(text string) error {
 }
 
 // note prints a line for people beside the output, on standard error.
-func (s *session) note(text string) {
+func (s *Session) Note(text string) {
 	if !s.Quiet {
-		_, _ = fmt.Fprintln(s.cmd.ErrOrStderr(), text)
+		_, _ = fmt.Fprintln(s.Cmd.ErrOrStderr(), text)
 	}
 }
 
 // newProgress returns a progress that counts units, or nil without a terminal.
-func (s *session) newProgress(unit string) *progress.Progress {
-	out := s.cmd.ErrOrStderr()
-	if s.Quiet || !isTerminal(out) {
+func (s *Session) NewProgress(unit string) *progress.Progress {
+	out := s.Cmd.ErrOrStderr()
+	if s.Quiet || !IsTerminal(out) {
 		return nil
 	}
 	return progress.Start(out, unit, time.Now())
 }
 
 // rest blocks for d, and returns false at once when ctx ends.
-func rest(ctx context.Context, d time.Duration) bool {
+func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 		return true
@@ -56,7 +56,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 }
 
 // isTerminal reports whether a stream is a terminal.
-func isTerminal(stream any) bool {
+func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
 }

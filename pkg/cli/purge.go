@@ -32,43 +32,43 @@ func newQueuePurge() *cobra.Command {
 		Long: `Move all consumer groups of a queue to its end: they receive only messages that come later. The stored messages stay, and
 "belfry replay" brings them back, until retention deletes them. --dry-run counts what each group would skip.`,
 		Example: `  belfry queue purge orders --dry-run`,
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeWith([]completion{queues}),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: Complete([]Completion{Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newPatientSession(cmd)
+			s, err := NewPatient(cmd)
 			if err != nil {
 				return err
 			}
-			in := &input{session: s, args: args}
+			in := &Input{Session: s, Args: args}
 			skips, err := countSkips(in)
 			switch {
 			case errors.Is(err, client.ErrNotFound):
-				return in.unlessExpected(notFound(fmt.Sprintf("the queue %q", args[0])))
+				return in.UnlessExpected(NotFound(fmt.Sprintf("the queue %q", args[0])))
 			case err != nil:
 				return err
-			case s.dryRun && s.IsTable():
-				err = s.text(fmt.Sprintf("would move all groups of the queue %q to its end", args[0]))
-			case !s.dryRun:
+			case s.DryRun && s.IsTable():
+				err = s.Text(fmt.Sprintf("would move all groups of the queue %q to its end", args[0]))
+			case !s.DryRun:
 				err = purge(in, skips)
 			}
 			if err != nil {
 				return err
 			}
-			return s.value(skips, "", skipColumns)
+			return s.Value(skips, "", skipColumns)
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	cmd.Flags().Bool("dry-run", false, "change nothing: show what would be done")
 	cmd.Flags().BoolP("yes", "y", false, "do not ask")
-	ifExistsFlag(cmd.Flags())
+	IfExistsFlag(cmd.Flags())
 	return cmd
 }
 
 // countSkips counts what each group of the queue has left.
-func countSkips(in *input) ([]skip, error) {
+func countSkips(in *Input) ([]skip, error) {
 	all, err := groupsOf(in)
 	skips := make([]skip, len(all))
 	for i, g := range all {
-		if err := in.client.Do(in.cmd.Context(), get(seekPath(in, g.Name), url.Values{"toEnd": {"true"}}), &skips[i]); err != nil {
+		if err := in.Client.Do(in.Cmd.Context(), Get(seekPath(in, g.Name), url.Values{"toEnd": {"true"}}), &skips[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -76,24 +76,24 @@ func countSkips(in *input) ([]skip, error) {
 }
 
 // purge asks, and moves the groups.
-func purge(in *input, skips []skip) error {
+func purge(in *Input, skips []skip) error {
 	left := int64(0)
 	for _, one := range skips {
 		left += one.Skipped
 	}
-	if err := in.confirm(fmt.Sprintf("Move %d groups of the queue %q to its end, past %d messages that they have left?", len(skips), in.args[0], left)); err != nil {
+	if err := in.Confirm(fmt.Sprintf("Move %d groups of the queue %q to its end, past %d messages that they have left?", len(skips), in.Args[0], left)); err != nil {
 		return err
 	}
 	for _, one := range skips {
-		if err := in.client.Do(in.cmd.Context(), post(seekPath(in, one.Group), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
+		if err := in.Client.Do(in.Cmd.Context(), Post(seekPath(in, one.Group), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
 			return fmt.Errorf("moving the group %q: %w", one.Group, err)
 		}
 	}
 	return nil
 }
 
-func seekPath(in *input, group string) string {
-	return groupPath(&input{args: []string{group, in.args[0]}}) + "/seek"
+func seekPath(in *Input, group string) string {
+	return groupPath(&Input{Args: []string{group, in.Args[0]}}) + "/seek"
 }
 
 // queueGroup is a consumer group of a queue.
@@ -103,7 +103,7 @@ type queueGroup struct {
 }
 
 // groupsOf returns the groups of the queue that the first argument names.
-func groupsOf(in *input) (all []queueGroup, err error) {
+func groupsOf(in *Input) (all []queueGroup, err error) {
 	query := url.Values{"limit": {"1000"}}
 	for {
 		var page struct {
@@ -112,7 +112,7 @@ func groupsOf(in *input) (all []queueGroup, err error) {
 				Next *string `json:"next"`
 			} `json:"pagination"`
 		}
-		if err := in.client.Do(in.cmd.Context(), get("/api/v1/resources/queues/"+in.arg(0)+"/groups", query), &page); err != nil {
+		if err := in.Client.Do(in.Cmd.Context(), Get("/api/v1/resources/queues/"+in.Arg(0)+"/groups", query), &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Groups...)

@@ -47,16 +47,16 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
 		Example: `  belfry push orders '{"id": 1}'
   belfry push orders --partition customer-7 < orders.ndjson
   belfry push orders --file orders.ndjson --partition-key '$.customer' --transaction-key '$.id'`,
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeWith([]completion{queues}),
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: Complete([]Completion{Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := newPatientSession(cmd)
+			s, err := NewPatient(cmd)
 			if err != nil {
 				return err
 			}
 			return o.run(s, args)
 		},
 	}
-	addFlags(cmd)
+	AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with a JSON value in each line; - is standard input")
 	f.StringVar(&o.partition, "partition", "", "the partition; Default if none is named")
@@ -71,9 +71,9 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
 	return cmd
 }
 
-func (o *pushOptions) run(s *session, args []string) error {
+func (o *pushOptions) run(s *Session, args []string) error {
 	if o.batch < 1 {
-		return usageError("--batch must be at least 1")
+		return UsageError("--batch must be at least 1")
 	}
 	build, err := o.builder(args[0])
 	if err != nil {
@@ -81,18 +81,18 @@ func (o *pushOptions) run(s *session, args []string) error {
 	}
 	if len(args) == 2 {
 		if o.file != "" {
-			return usageError("name a JSON argument or --file, not both")
+			return UsageError("name a JSON argument or --file, not both")
 		}
 		item, err := build([]byte(args[1]))
 		if err != nil {
-			return usageError("the payload " + err.Error())
+			return UsageError("the payload " + err.Error())
 		}
 		return pushOne(s, item)
 	}
 	if o.transactionID != "" {
-		return usageError("--transaction-id is for a single message: use --transaction-key")
+		return UsageError("--transaction-id is for a single message: use --transaction-key")
 	}
-	in := s.cmd.InOrStdin()
+	in := s.Cmd.InOrStdin()
 	switch {
 	case o.file != "" && o.file != "-":
 		f, err := os.Open(o.file)
@@ -101,10 +101,10 @@ func (o *pushOptions) run(s *session, args []string) error {
 		}
 		defer f.Close() //nolint:errcheck // it is only read
 		in = f
-	case o.file == "" && isTerminal(in):
-		return usageError("name a JSON argument or --file, or send lines on standard input")
+	case o.file == "" && IsTerminal(in):
+		return UsageError("name a JSON argument or --file, or send lines on standard input")
 	}
-	NoteInput(s.cmd, in)
+	NoteInput(s.Cmd, in)
 	return pushLines(s, in, build, o.batch)
 }
 
@@ -112,16 +112,16 @@ func (o *pushOptions) run(s *session, args []string) error {
 func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, error), error) {
 	partition, err := payload.NewKey("--partition-key", o.partitionKey)
 	if err != nil {
-		return nil, usageError(err.Error())
+		return nil, UsageError(err.Error())
 	}
 	transaction, err := payload.NewKey("--transaction-key", o.key)
 	if err != nil {
-		return nil, usageError(err.Error())
+		return nil, UsageError(err.Error())
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
 	if o.delay != "" {
 		if template.Delay, err = instant.Duration(o.delay); err != nil {
-			return nil, usageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
+			return nil, UsageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
 		}
 	}
 	return func(text []byte) (client.Item, error) {
@@ -141,26 +141,26 @@ func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, erro
 	}, nil
 }
 
-func pushOne(s *session, item client.Item) error {
-	stored, err := s.client.Push(s.cmd.Context(), item)
+func pushOne(s *Session, item client.Item) error {
+	stored, err := s.Client.Push(s.Cmd.Context(), item)
 	if err != nil {
 		return err
 	}
-	return s.value(stored, "", pushedColumns)
+	return s.Value(stored, "", pushedColumns)
 }
 
 // pushLines pushes each line until the input ends or the user interrupts it. Lines that were read are pushed in both cases.
 // After an error the messages before it may be stored.
-func pushLines(s *session, in io.Reader, build func([]byte) (client.Item, error), batch int) error {
-	shown := s.newProgress("messages")
+func pushLines(s *Session, in io.Reader, build func([]byte) (client.Item, error), batch int) error {
+	shown := s.NewProgress("messages")
 	defer shown.End()
 	lines := payload.ReadLines(in, maxLine)
-	p := pusher.New(s.cmd.Context(), s.client, batch, func(sum int64) { shown.Show(sum, lines.Share(), time.Now()) })
-	err := p.Run(s.cmd.Context(), lines, build)
+	p := pusher.New(s.Cmd.Context(), s.Client, batch, func(sum int64) { shown.Show(sum, lines.Share(), time.Now()) })
+	err := p.Run(s.Cmd.Context(), lines, build)
 	counts := p.Counts()
 	if err != nil {
 		return fmt.Errorf("%w (at least %d messages are stored; push them again with --transaction-key to store each once)", err, counts.Sum())
 	}
 	shown.End()
-	return s.value(counts, "", pushedCounts)
+	return s.Value(counts, "", pushedCounts)
 }

@@ -8,14 +8,14 @@ import (
 )
 
 // get, post and remove return requests.
-func get(path string, query url.Values) client.Request {
+func Get(path string, query url.Values) client.Request {
 	return client.Request{Method: http.MethodGet, Path: path, Query: query}
 }
 
-func post(path string, query url.Values, body any) client.Request {
+func Post(path string, query url.Values, body any) client.Request {
 	return client.Request{Method: http.MethodPost, Path: path, Query: query, Body: body}
 }
 
-func remove(path string, query url.Values) client.Request {
+func Delete(path string, query url.Values) client.Request {
 	return client.Request{Method: http.MethodDelete, Path: path, Query: query}
 }

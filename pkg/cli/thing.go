@@ -13,67 +13,67 @@ import (
 )
 
 // thing is something that a command line names.
-type thing struct {
+type Thing struct {
 	// what is its kind and name.
-	what string
+	What string
 	// request asks for it. The answer is 404 without it.
-	request client.Request
+	Request client.Request
 	// rows, member and name find it in a list that the server answers. Without member the request alone does.
-	rows, member, name string
+	Rows, Member, Name string
 }
 
-func queueNamed(name string) thing {
-	return thing{what: fmt.Sprintf("the queue %q", name), request: get("/api/v1/resources/queues/"+url.PathEscape(name)+"/groups", url.Values{"limit": {"1"}})}
+func QueueNamed(name string) Thing {
+	return Thing{What: fmt.Sprintf("the queue %q", name), Request: Get("/api/v1/resources/queues/"+url.PathEscape(name)+"/groups", url.Values{"limit": {"1"}})}
 }
 
 // groupNamed is a group of a queue, or of any queue for "".
-func groupNamed(name, queueName string) thing {
+func GroupNamed(name, queueName string) Thing {
 	if queueName == "" {
-		return thing{what: fmt.Sprintf("the group %q", name), request: get("/api/v1/consumer-groups", nil), member: "name", name: name}
+		return Thing{What: fmt.Sprintf("the group %q", name), Request: Get("/api/v1/consumer-groups", nil), Member: "name", Name: name}
 	}
-	return thing{
-		what:    fmt.Sprintf("the group %q of the queue %q", name, queueName),
-		request: get("/api/v1/consumer-groups/"+url.PathEscape(name)+"/queues/"+url.PathEscape(queueName), nil),
+	return Thing{
+		What:    fmt.Sprintf("the group %q of the queue %q", name, queueName),
+		Request: Get("/api/v1/consumer-groups/"+url.PathEscape(name)+"/queues/"+url.PathEscape(queueName), nil),
 	}
 }
 
 // missing returns an error for the first of the things that does not exist: see isMissing.
-func (in *input) missing(all []thing) error {
+func (in *Input) Missing(all []Thing) error {
 	for _, t := range all {
-		found, err := t.exists(in.cmd.Context(), in.client)
+		found, err := t.exists(in.Cmd.Context(), in.Client)
 		if err != nil {
 			return err
 		}
 		if !found {
-			return notFound(t.what)
+			return NotFound(t.What)
 		}
 	}
 	return nil
 }
 
-func (t *thing) exists(ctx context.Context, c *client.Client) (bool, error) {
+func (t *Thing) exists(ctx context.Context, c *client.Client) (bool, error) {
 	var answer []byte
-	err := c.Do(ctx, t.request, &answer)
+	err := c.Do(ctx, t.Request, &answer)
 	if errors.Is(err, client.ErrNotFound) {
 		return false, nil
 	}
-	if err != nil || t.member == "" {
+	if err != nil || t.Member == "" {
 		return err == nil, err
 	}
 	var rows []map[string]any
 	list := json.RawMessage(answer)
-	if t.rows != "" {
+	if t.Rows != "" {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(answer, &members); err != nil {
 			return false, fmt.Errorf("reading the answer: %w", err)
 		}
-		list = members[t.rows]
+		list = members[t.Rows]
 	}
 	if err := json.Unmarshal(list, &rows); err != nil {
 		return false, fmt.Errorf("reading the answer: %w", err)
 	}
 	for _, row := range rows {
-		if row[t.member] == t.name {
+		if row[t.Member] == t.Name {
 			return true, nil
 		}
 	}
@@ -85,20 +85,20 @@ type missingError struct{ what string }
 
 func (e *missingError) Error() string { return e.what + " does not exist" }
 
-func notFound(what string) error { return &missingError{what} }
+func NotFound(what string) error { return &missingError{what} }
 
 func isMissing(err error) bool {
 	var missing *missingError
 	return errors.As(err, &missing)
 }
 
-func ifExistsFlag(f *pflag.FlagSet) {
+func IfExistsFlag(f *pflag.FlagSet) {
 	f.Bool("if-exists", false, "succeed, and do nothing, if it does not exist")
 }
 
 // unlessExpected returns an error about something that does not exist, or nil with --if-exists.
-func (in *input) unlessExpected(err error) error {
-	if expected, _ := in.cmd.Flags().GetBool("if-exists"); expected { // false without the flag
+func (in *Input) UnlessExpected(err error) error {
+	if expected, _ := in.Cmd.Flags().GetBool("if-exists"); expected { // false without the flag
 		return nil
 	}
 	return err

@@ -6,41 +6,41 @@ import (
 )
 
 // theQueue is the first argument.
-func theQueue(in *input) []thing { return []thing{queueNamed(in.args[0])} }
+func theQueue(in *Input) []Thing { return []Thing{QueueNamed(in.Args[0])} }
 
 // theGroup is a group and its queue, the first two arguments.
-func theGroup(in *input) []thing {
-	return []thing{queueNamed(in.args[1]), groupNamed(in.args[0], in.args[1])}
+func theGroup(in *Input) []Thing {
+	return []Thing{QueueNamed(in.Args[1]), GroupNamed(in.Args[0], in.Args[1])}
 }
 
 // thePartition is a queue and its partition, the first two arguments.
-func thePartition(in *input) []thing {
-	return []thing{queueNamed(in.args[0]), {
-		what: fmt.Sprintf("the partition %q of the queue %q", in.args[1], in.args[0]), rows: "partitions", member: "name", name: in.args[1],
-		request: get("/api/v1/resources/queues/"+in.arg(0)+"/partitions", url.Values{"from": {in.args[1]}, "limit": {"1"}, "order": {"name"}}),
+func thePartition(in *Input) []Thing {
+	return []Thing{QueueNamed(in.Args[0]), {
+		What: fmt.Sprintf("the partition %q of the queue %q", in.Args[1], in.Args[0]), Rows: "partitions", Member: "name", Name: in.Args[1],
+		Request: Get("/api/v1/resources/queues/"+in.Arg(0)+"/partitions", url.Values{"from": {in.Args[1]}, "limit": {"1"}, "order": {"name"}}),
 	}}
 }
 
 // theFlags are what --queue and --group name.
-func theFlags(in *input) (all []thing) {
-	queueName := in.flag("queue")
+func theFlags(in *Input) (all []Thing) {
+	queueName := in.Flag("queue")
 	if queueName != "" {
-		all = append(all, queueNamed(queueName))
+		all = append(all, QueueNamed(queueName))
 	}
-	if group := in.flag("group"); group != "" {
-		all = append(all, groupNamed(group, queueName))
+	if group := in.Flag("group"); group != "" {
+		all = append(all, GroupNamed(group, queueName))
 	}
 	return all
 }
 
 // theMessage is a partition and a transaction id, the first two arguments.
-func theMessage(in *input) []thing {
-	return []thing{{what: fmt.Sprintf("the message %q", in.args[1]), request: get(messagePath(in), nil)}}
+func theMessage(in *Input) []Thing {
+	return []Thing{{What: fmt.Sprintf("the message %q", in.Args[1]), Request: Get(messagePath(in), nil)}}
 }
 
 // theStream is the id of a query, the first argument.
-func theStream(in *input) []thing {
-	return []thing{{
-		what: fmt.Sprintf("the query %q", in.args[0]), request: get("/api/v1/streams", url.Values{"limit": {"1000"}}), rows: "streams", member: "id", name: in.args[0],
+func theStream(in *Input) []Thing {
+	return []Thing{{
+		What: fmt.Sprintf("the query %q", in.Args[0]), Request: Get("/api/v1/streams", url.Values{"limit": {"1000"}}), Rows: "streams", Member: "id", Name: in.Args[0],
 	}}
 }

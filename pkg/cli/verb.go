@@ -17,93 +17,93 @@ import (
 )
 
 // verb is a command that sends one request and prints its answer.
-type verb struct {
-	use, short, long, example string
+type Verb struct {
+	Use, Short, Long, Example string
 	// flags adds the flags of the verb.
-	flags func(f *pflag.FlagSet)
+	Flags func(f *pflag.FlagSet)
 	// request returns the request.
-	request func(in *input) client.Request
+	Request func(in *Input) client.Request
 	// rows is the path of the list in the answer, and columns how a table shows it.
-	rows    string
-	columns []output.Column
+	Rows    string
+	Columns []output.Column
 	// change verbs change something. They have --dry-run, which says what would be done and shows the answer of preview,
 	// unless serverDryRun: then the request says it.
-	change, serverDryRun bool
+	Change, ServerDryRun bool
 	// would is what a dry run says after "would". Arguments are inserted as in ask.
-	would string
+	Would string
 	// preview returns the request that counts what would change. Nil, or a request without a path: there is nothing to count.
-	preview func(in *input) client.Request
+	Preview func(in *Input) client.Request
 	// previewRows and previewColumns show the answer of preview.
-	previewRows    string
-	previewColumns []output.Column
+	PreviewRows    string
+	PreviewColumns []output.Column
 	// named returns what the command line names and what must exist. The exit code is 1 if it does not, or 0 with --if-exists.
-	named func(in *input) []thing
+	Named func(in *Input) []Thing
 	// ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
-	ask string
+	Ask string
 	// one verbs show something by its name. The exit code is 1 if the answer has no row.
-	one bool
+	One bool
 	// each returns the requests that are sent instead of request, for each group or queue, and the names of these. Their counts
 	// are summed. Nothing of that if it returns no request.
-	each func(in *input) (requests []client.Request, names []string, err error)
+	Each func(in *Input) (requests []client.Request, names []string, err error)
 	// repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
-	repeat []string
+	Repeat []string
 	// complete completes the arguments.
-	complete []completion
+	Complete []Completion
 }
 
 // command returns the command of a verb.
-func (v *verb) command() *cobra.Command {
-	names := strings.Fields(v.use)[1:]
+func (v *Verb) Command() *cobra.Command {
+	names := strings.Fields(v.Use)[1:]
 	cmd := &cobra.Command{
-		Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: cobra.ExactArgs(len(names)),
-		ValidArgsFunction: completeWith(v.complete),
+		Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, Args: cobra.ExactArgs(len(names)),
+		ValidArgsFunction: Complete(v.Complete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			open := newSession
-			if v.repeat != nil {
-				open = newPatientSession
+			open := New
+			if v.Repeat != nil {
+				open = NewPatient
 			}
 			s, err := open(cmd)
 			if err != nil {
 				return err
 			}
-			return v.run(&input{session: s, args: args})
+			return v.run(&Input{Session: s, Args: args})
 		},
 	}
-	addFlags(cmd)
-	if v.flags != nil {
-		v.flags(cmd.Flags())
+	AddFlags(cmd)
+	if v.Flags != nil {
+		v.Flags(cmd.Flags())
 	}
-	if v.change {
+	if v.Change {
 		cmd.Flags().Bool("dry-run", false, "change nothing: show what would be done")
-		if v.named != nil {
-			ifExistsFlag(cmd.Flags())
+		if v.Named != nil {
+			IfExistsFlag(cmd.Flags())
 		}
 	}
-	if v.ask != "" {
+	if v.Ask != "" {
 		cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	}
 	return cmd
 }
 
-func (v *verb) run(in *input) error {
-	request := v.request(in)
-	if in.err != nil {
-		return in.err
+func (v *Verb) run(in *Input) error {
+	request := v.Request(in)
+	if in.Err != nil {
+		return in.Err
 	}
 	var missing error
-	if v.named != nil {
-		if missing = in.missing(v.named(in)); missing != nil && !isMissing(missing) {
+	if v.Named != nil {
+		if missing = in.Missing(v.Named(in)); missing != nil && !isMissing(missing) {
 			return missing
 		}
 	}
-	if in.dryRun && !v.serverDryRun {
+	if in.DryRun && !v.ServerDryRun {
 		if missing != nil {
-			return in.unlessExpected(missing)
+			return in.UnlessExpected(missing)
 		}
 		return v.foretell(in)
 	}
-	if v.ask != "" && !in.dryRun {
-		if err := in.confirm(insertArgs(v.ask, in.args)); err != nil {
+	if v.Ask != "" && !in.DryRun {
+		if err := in.Confirm(insertArgs(v.Ask, in.Args)); err != nil {
 			return err
 		}
 	}
@@ -111,66 +111,66 @@ func (v *verb) run(in *input) error {
 	answer, err := v.sendAll(in, request, missing == nil)
 	switch {
 	case errors.Is(err, client.ErrNotFound):
-		return in.unlessExpected(err)
+		return in.UnlessExpected(err)
 	case err != nil:
 		return err
 	case missing != nil && v.empty(answer):
-		return in.unlessExpected(missing)
-	case v.one && output.Rows(answer, v.rows) == 0:
-		return notFound(strings.Join(in.args, " "))
-	case !v.change && output.Rows(answer, v.rows) == 0:
+		return in.UnlessExpected(missing)
+	case v.One && output.Rows(answer, v.Rows) == 0:
+		return NotFound(strings.Join(in.Args, " "))
+	case !v.Change && output.Rows(answer, v.Rows) == 0:
 		noteGrants(in)
 	}
-	return in.Answer(answer, v.rows, v.columns)
+	return in.Answer(answer, v.Rows, v.Columns)
 }
 
 // noteGrants says that a list is perhaps empty because the grants of the token hide what it would have.
-func noteGrants(s *input) {
+func noteGrants(s *Input) {
 	var who struct {
 		Grants json.RawMessage `json:"grants"`
 	}
-	if s.client.Do(s.cmd.Context(), get("/api/v1/whoami", nil), &who) == nil && len(who.Grants) > 0 && string(who.Grants) != "null" {
-		s.note("the list is empty, and the token sees only what its grants allow: " + string(who.Grants))
+	if s.Client.Do(s.Cmd.Context(), Get("/api/v1/whoami", nil), &who) == nil && len(who.Grants) > 0 && string(who.Grants) != "null" {
+		s.Note("the list is empty, and the token sees only what its grants allow: " + string(who.Grants))
 	}
 }
 
 // empty reports whether the answer has nothing of what the command line names.
-func (v *verb) empty(answer []byte) bool {
+func (v *Verb) empty(answer []byte) bool {
 	switch {
-	case v.repeat != nil:
+	case v.Repeat != nil:
 		var counts struct {
 			Matched int64 `json:"matched"`
 		}
 		return json.Unmarshal(answer, &counts) != nil || counts.Matched == 0
-	case v.change:
+	case v.Change:
 		return true
 	default:
-		return output.Rows(answer, v.rows) == 0
+		return output.Rows(answer, v.Rows) == 0
 	}
 }
 
 // foretell says what a dry run does not do.
-func (v *verb) foretell(in *input) error {
+func (v *Verb) foretell(in *Input) error {
 	var counts []byte
-	if v.preview != nil && v.preview(in).Path != "" {
-		if err := in.client.Do(in.cmd.Context(), v.preview(in), &counts); err != nil {
-			return in.unlessExpected(err)
+	if v.Preview != nil && v.Preview(in).Path != "" {
+		if err := in.Client.Do(in.Cmd.Context(), v.Preview(in), &counts); err != nil {
+			return in.UnlessExpected(err)
 		}
 	}
 	if counts == nil || in.IsTable() {
-		if err := in.session.text("would " + insertArgs(v.would, in.args)); err != nil || counts == nil {
+		if err := in.Session.Text("would " + insertArgs(v.Would, in.Args)); err != nil || counts == nil {
 			return err
 		}
 	}
-	return in.Answer(counts, v.previewRows, v.previewColumns)
+	return in.Answer(counts, v.PreviewRows, v.PreviewColumns)
 }
 
 // sendAll sends the requests of each, if there are any, or else the request.
-func (v *verb) sendAll(in *input, request client.Request, split bool) ([]byte, error) {
-	if v.each == nil || !split {
+func (v *Verb) sendAll(in *Input, request client.Request, split bool) ([]byte, error) {
+	if v.Each == nil || !split {
 		return v.send(in, request)
 	}
-	requests, names, err := v.each(in)
+	requests, names, err := v.Each(in)
 	if err != nil {
 		return nil, err
 	}
@@ -200,12 +200,12 @@ func (v *verb) sendAll(in *input, request client.Request, split bool) ([]byte, e
 }
 
 // send sends the request, and repeats it if the verb says so.
-func (v *verb) send(in *input, request client.Request) (answer []byte, err error) {
+func (v *Verb) send(in *Input, request client.Request) (answer []byte, err error) {
 	sums := map[string]int64{}
-	shown := in.newProgress("messages")
+	shown := in.NewProgress("messages")
 	defer shown.End()
 	for {
-		if err := in.client.Do(in.cmd.Context(), request, &answer); err != nil || v.repeat == nil {
+		if err := in.Client.Do(in.Cmd.Context(), request, &answer); err != nil || v.Repeat == nil {
 			return answer, err
 		}
 		members, err := decode(answer)
@@ -213,17 +213,17 @@ func (v *verb) send(in *input, request client.Request) (answer []byte, err error
 			return nil, err
 		}
 		did := int64(0)
-		for _, name := range v.repeat {
+		for _, name := range v.Repeat {
 			n := number(members[name])
 			did += n
 			sums[name] += n
 			members[name] = sums[name]
 		}
-		members["matched"] = max(number(members["matched"]), sums[v.repeat[0]])
-		if in.dryRun || number(members["remaining"]) == 0 || did == 0 {
+		members["matched"] = max(number(members["matched"]), sums[v.Repeat[0]])
+		if in.DryRun || number(members["remaining"]) == 0 || did == 0 {
 			return json.Marshal(members)
 		}
-		done := sums[v.repeat[0]]
+		done := sums[v.Repeat[0]]
 		shown.Show(done, float64(done)/float64(done+number(members["remaining"])), time.Now())
 	}
 }

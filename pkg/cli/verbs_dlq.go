@@ -29,10 +29,10 @@ func deadLetterPlace(f *pflag.FlagSet) {
 }
 
 // deadLetterQuery returns the parameters of deadLetterFilter. queueName may be "".
-func deadLetterQuery(in *input, queueName string) url.Values {
-	query := in.query("group", "consumerGroup", "partition", "partition", "transaction-id", "transactionId", "limit", "limit")
+func deadLetterQuery(in *Input, queueName string) url.Values {
+	query := in.Query("group", "consumerGroup", "partition", "partition", "transaction-id", "transactionId", "limit", "limit")
 	for _, name := range []string{"from", "to"} {
-		if at := in.instant(name); at != "" {
+		if at := in.Instant(name); at != "" {
 			query.Set(name, at)
 		}
 	}
@@ -43,66 +43,66 @@ func deadLetterQuery(in *input, queueName string) url.Values {
 }
 
 // deadLetterVerbs are the verbs of dead letters.
-var deadLetterVerbs = []*verb{
+var deadLetterVerbs = []*Verb{
 	{
-		use: "list", short: "List dead letters, the newest first",
-		flags: func(f *pflag.FlagSet) {
+		Use: "list", Short: "List dead letters, the newest first",
+		Flags: func(f *pflag.FlagSet) {
 			limitFlag(f)
 			f.String("queue", "", "only of this queue")
 			deadLetterFilter(f)
 		},
-		named:   theFlags,
-		request: func(in *input) client.Request { return get("/api/v1/dlq", deadLetterQuery(in, in.flag("queue"))) },
-		rows:    "messages", columns: deadLetterColumns,
+		Named:   theFlags,
+		Request: func(in *Input) client.Request { return Get("/api/v1/dlq", deadLetterQuery(in, in.Flag("queue"))) },
+		Rows:    "messages", Columns: deadLetterColumns,
 	},
 	{
-		use: "show QUEUE TRANSACTION_ID", one: true, short: "Show a dead letter with its payload and its error", complete: []completion{queues},
-		request: func(in *input) client.Request {
-			return get("/api/v1/dlq", url.Values{"queue": {in.args[0]}, "transactionId": {in.args[1]}})
+		Use: "show QUEUE TRANSACTION_ID", One: true, Short: "Show a dead letter with its payload and its error", Complete: []Completion{Queues},
+		Request: func(in *Input) client.Request {
+			return Get("/api/v1/dlq", url.Values{"queue": {in.Args[0]}, "transactionId": {in.Args[1]}})
 		},
-		rows: "messages", columns: append(append([]output.Column{}, deadLetterColumns[:7]...), output.Column{Title: "DATA", Path: "data"}),
+		Rows: "messages", Columns: append(append([]output.Column{}, deadLetterColumns[:7]...), output.Column{Title: "DATA", Path: "data"}),
 	},
 	{
-		use: "redrive QUEUE", short: "Deliver dead letters again", complete: []completion{queues}, change: true, serverDryRun: true,
-		ask: "Redrive the dead letters of {0}?",
-		long: `Deliver dead letters of a queue again: those of one consumer group with --group, else those of all its groups. Name --all, or
+		Use: "redrive QUEUE", Short: "Deliver dead letters again", Complete: []Completion{Queues}, Change: true, ServerDryRun: true,
+		Ask: "Redrive the dead letters of {0}?",
+		Long: `Deliver dead letters of a queue again: those of one consumer group with --group, else those of all its groups. Name --all, or
 which dead letters. With --to-queue they are pushed to another queue instead, and are no dead letters any more.`,
-		example: `  belfry dlq redrive orders --all --dry-run
+		Example: `  belfry dlq redrive orders --all --dry-run
   belfry dlq redrive orders --all --to-queue orders.parked
   belfry dlq redrive orders --group billing --from 2h`,
-		named: deadLetterOwner, each: redriveEach,
-		flags: func(f *pflag.FlagSet) {
+		Named: deadLetterOwner, Each: redriveEach,
+		Flags: func(f *pflag.FlagSet) {
 			deadLetterFilter(f)
 			f.Bool("all", false, "every dead letter of the queue, or of the group")
 			f.String("to-queue", "", "move the messages to this queue, which exists")
 			f.Int("rate", 0, "most messages per second; 0 is no limit")
 		},
-		request: redriveRequest, repeat: []string{"redriven", "skipped"},
-		columns: []output.Column{
+		Request: redriveRequest, Repeat: []string{"redriven", "skipped"},
+		Columns: []output.Column{
 			{Title: "QUEUE", Path: "queue"}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "DRY-RUN", Path: "dryRun"}, {Title: "MATCHED", Path: "matched"},
 			{Title: "REDRIVEN", Path: "redriven"}, {Title: "SKIPPED", Path: "skipped"}, {Title: "REMAINING", Path: "remaining"},
 		},
 	},
 	{
-		use: "purge QUEUE", short: "Delete dead letters", complete: []completion{queues}, change: true, serverDryRun: true,
-		ask: "Delete the dead letters of {0}?", named: deadLetterOwner,
-		long: `Delete dead letters of a queue: those of one consumer group with --group, else those of all its groups. Name --all, or which
+		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []Completion{Queues}, Change: true, ServerDryRun: true,
+		Ask: "Delete the dead letters of {0}?", Named: deadLetterOwner,
+		Long: `Delete dead letters of a queue: those of one consumer group with --group, else those of all its groups. Name --all, or which
 dead letters.`,
-		example: `  belfry dlq purge orders --all --dry-run
+		Example: `  belfry dlq purge orders --all --dry-run
   belfry dlq purge orders --group billing --all`,
-		flags: func(f *pflag.FlagSet) {
+		Flags: func(f *pflag.FlagSet) {
 			deadLetterFilter(f)
 			f.Bool("all", false, "every dead letter of the queue, or of the group")
 		},
-		request: func(in *input) client.Request {
+		Request: func(in *Input) client.Request {
 			query := selectedDeadLetters(in)
-			if in.dryRun {
+			if in.DryRun {
 				query.Set("dryRun", "true")
 			}
-			return remove("/api/v1/dlq", query)
+			return Delete("/api/v1/dlq", query)
 		},
-		repeat: []string{"purged"},
-		columns: []output.Column{
+		Repeat: []string{"purged"},
+		Columns: []output.Column{
 			{Title: "QUEUE", Path: "queue"}, {Title: "DRY-RUN", Path: "dryRun"}, {Title: "MATCHED", Path: "matched"}, {Title: "PURGED", Path: "purged"},
 			{Title: "REMAINING", Path: "remaining"},
 		},
@@ -111,30 +111,30 @@ dead letters.`,
 
 // selectedDeadLetters is deadLetterQuery for commands that change dead letters. It refuses a command line without --all that does
 // not say which.
-func selectedDeadLetters(in *input) url.Values {
-	query := deadLetterQuery(in, in.args[0])
+func selectedDeadLetters(in *Input) url.Values {
+	query := deadLetterQuery(in, in.Args[0])
 	which := len(query) - 1 // without the queue
 	if query.Has("consumerGroup") {
 		which--
 	}
-	if which == 0 && in.flag("all") != "true" && in.err == nil {
-		in.err = usageError("name --all, or which dead letters")
+	if which == 0 && in.Flag("all") != "true" && in.Err == nil {
+		in.Err = UsageError("name --all, or which dead letters")
 	}
 	return query
 }
 
 // deadLetterOwner is the queue, the first argument, and the group of --group.
-func deadLetterOwner(in *input) []thing {
+func deadLetterOwner(in *Input) []Thing {
 	all := theQueue(in)
-	if group := in.flag("group"); group != "" {
-		all = append(all, groupNamed(group, in.args[0]))
+	if group := in.Flag("group"); group != "" {
+		all = append(all, GroupNamed(group, in.Args[0]))
 	}
 	return all
 }
 
 // redriveEach returns the requests for the groups that have dead letters, unless --group names one.
-func redriveEach(in *input) (requests []client.Request, names []string, err error) {
-	if in.flag("group") != "" {
+func redriveEach(in *Input) (requests []client.Request, names []string, err error) {
+	if in.Flag("group") != "" {
 		return nil, nil, nil
 	}
 	all, err := groupsOf(in)
@@ -146,25 +146,25 @@ func redriveEach(in *input) (requests []client.Request, names []string, err erro
 	return requests, names, err
 }
 
-func redriveRequest(in *input) client.Request { return redriveOf(in, "__QUEUE_MODE__") }
+func redriveRequest(in *Input) client.Request { return redriveOf(in, "__QUEUE_MODE__") }
 
 // redriveOf returns the request for the group of --group, else for group.
-func redriveOf(in *input, group string) client.Request {
+func redriveOf(in *Input, group string) client.Request {
 	body := map[string]any{"consumerGroup": group}
 	for parameter, values := range selectedDeadLetters(in) {
 		body[parameter] = values[0]
 	}
-	if in.flag("all") == "true" {
+	if in.Flag("all") == "true" {
 		body["all"] = true
 	}
-	if rate, err := in.cmd.Flags().GetInt("rate"); err == nil && rate > 0 {
+	if rate, err := in.Cmd.Flags().GetInt("rate"); err == nil && rate > 0 {
 		body["rate"] = rate
 	}
-	if target := in.flag("to-queue"); target != "" {
+	if target := in.Flag("to-queue"); target != "" {
 		body["toQueue"] = target
 	}
-	if in.dryRun {
+	if in.DryRun {
 		body["dryRun"] = true
 	}
-	return post("/api/v1/dlq/redrive", nil, body)
+	return Post("/api/v1/dlq/redrive", nil, body)
 }

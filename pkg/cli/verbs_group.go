@@ -9,105 +9,105 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-func groupPath(in *input) string {
-	return "/api/v1/consumer-groups/" + in.arg(0) + "/queues/" + in.arg(1)
+func groupPath(in *Input) string {
+	return "/api/v1/consumer-groups/" + in.Arg(0) + "/queues/" + in.Arg(1)
 }
 
 // groupVerbs are the verbs of consumer groups.
-var groupVerbs = []*verb{
+var groupVerbs = []*Verb{
 	{
-		use: "list", short: "List the consumer groups of all queues, with their lag",
-		request: func(*input) client.Request { return get("/api/v1/consumer-groups", nil) },
-		columns: []output.Column{
+		Use: "list", Short: "List the consumer groups of all queues, with their lag",
+		Request: func(*Input) client.Request { return Get("/api/v1/consumer-groups", nil) },
+		Columns: []output.Column{
 			{Title: "GROUP", Path: "name"}, {Title: "QUEUE", Path: "queueName"}, {Title: "LAG", Path: "totalLag"}, {Title: "LAG-SECONDS", Path: "maxTimeLag"},
 			{Title: "PARTITIONS-WITH-LAG", Path: "partitionsWithLag"}, {Title: "PAUSED", Path: "paused"}, {Title: "STATE", Path: "state"},
 			{Title: "STARTS", Path: "subscriptionMode", Wide: true}, {Title: "AGE", Path: "subscriptionCreatedAt", Show: output.Age},
 		},
 	},
 	{
-		use: "get GROUP", one: true, short: "Show the partitions of a consumer group", complete: []completion{groups}, flags: limitFlag,
-		request: func(in *input) client.Request {
-			return get("/api/v1/consumer-groups/"+in.arg(0), in.query("limit", "limit"))
+		Use: "get GROUP", One: true, Short: "Show the partitions of a consumer group", Complete: []Completion{Groups}, Flags: limitFlag,
+		Request: func(in *Input) client.Request {
+			return Get("/api/v1/consumer-groups/"+in.Arg(0), in.Query("limit", "limit"))
 		},
-		rows: "*queue.partitions",
-		columns: []output.Column{
+		Rows: "*queue.partitions",
+		Columns: []output.Column{
 			{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LAG-SECONDS", Path: "timeLagSeconds"},
 			{Title: "LEASED", Path: "leaseActive"}, {Title: "CONSUMED", Path: "totalConsumed"}, {Title: "LAST-CONSUMED", Path: "lastConsumedAt", Show: output.Age},
 			{Title: "LEASE-ID", Path: "workerId", Wide: true},
 		},
 	},
 	{
-		use: "lag", short: "List the partitions in which consumer groups are late", flags: lagFlags, request: lagRequest, columns: lagColumns,
+		Use: "lag", Short: "List the partitions in which consumer groups are late", Flags: lagFlags, Request: lagRequest, Columns: lagColumns,
 	},
 	{
-		use: "seek GROUP QUEUE", short: "Move a consumer group to another place in a queue", complete: []completion{groups, queues}, change: true,
-		ask: "Move the group {0} in the queue {1}?", would: "move the group {0} in the queue {1}", named: theGroup,
-		long: `Move a consumer group to another place in a queue, or in one of its partitions. Messages after the place are
+		Use: "seek GROUP QUEUE", Short: "Move a consumer group to another place in a queue", Complete: []Completion{Groups, Queues}, Change: true,
+		Ask: "Move the group {0} in the queue {1}?", Would: "move the group {0} in the queue {1}", Named: theGroup,
+		Long: `Move a consumer group to another place in a queue, or in one of its partitions. Messages after the place are
 delivered, also if they were before. Messages before it are not.`,
-		example: `  belfry group seek billing orders --to 15m
+		Example: `  belfry group seek billing orders --to 15m
   belfry group seek billing orders --partition customer-7 --to-end`,
-		flags: func(f *pflag.FlagSet) {
+		Flags: func(f *pflag.FlagSet) {
 			f.String("to", "", "messages from this instant on, RFC 3339 or a time before now such as 15m or 2d")
 			f.Bool("to-end", false, "only new messages")
 			f.Bool("to-beginning", false, "all stored messages")
 			f.String("partition", "", "only in this partition")
 		},
-		preview: func(in *input) client.Request {
+		Preview: func(in *Input) client.Request {
 			query := seekQuery(in)
-			if partition := in.flag("partition"); partition != "" {
+			if partition := in.Flag("partition"); partition != "" {
 				query.Set("partition", partition)
 			}
-			return get(groupPath(in)+"/seek", query)
+			return Get(groupPath(in)+"/seek", query)
 		},
-		previewColumns: previewColumns.seek,
-		request: func(in *input) client.Request {
+		PreviewColumns: previewColumns.seek,
+		Request: func(in *Input) client.Request {
 			query, path := seekQuery(in), groupPath(in)
-			if partition := in.flag("partition"); partition != "" {
+			if partition := in.Flag("partition"); partition != "" {
 				path += "/partitions/" + url.PathEscape(partition)
 			}
-			return post(path+"/seek", query, nil)
+			return Post(path+"/seek", query, nil)
 		},
-		columns: seekColumns,
+		Columns: seekColumns,
 	},
 	{
-		use: "pause GROUP QUEUE", short: "Deliver nothing of a queue to a group until it is resumed", complete: []completion{groups, queues}, change: true,
-		would: "pause the group {0} in the queue {1}", named: theGroup,
-		request: func(in *input) client.Request { return post(groupPath(in)+"/pause", nil, nil) },
-		columns: pausedColumns,
+		Use: "pause GROUP QUEUE", Short: "Deliver nothing of a queue to a group until it is resumed", Complete: []Completion{Groups, Queues}, Change: true,
+		Would: "pause the group {0} in the queue {1}", Named: theGroup,
+		Request: func(in *Input) client.Request { return Post(groupPath(in)+"/pause", nil, nil) },
+		Columns: pausedColumns,
 	},
 	{
-		use: "resume GROUP QUEUE", short: "Deliver to a paused group again", complete: []completion{groups, queues}, change: true,
-		would: "resume the group {0} in the queue {1}", named: theGroup,
-		request: func(in *input) client.Request { return post(groupPath(in)+"/resume", nil, nil) },
-		columns: pausedColumns,
+		Use: "resume GROUP QUEUE", Short: "Deliver to a paused group again", Complete: []Completion{Groups, Queues}, Change: true,
+		Would: "resume the group {0} in the queue {1}", Named: theGroup,
+		Request: func(in *Input) client.Request { return Post(groupPath(in)+"/resume", nil, nil) },
+		Columns: pausedColumns,
 	},
 	{
-		use: "delete GROUP", short: "Delete a consumer group, in one queue or in all", complete: []completion{groups}, change: true,
-		ask: "Delete the group {0} and its places?", would: "delete the group {0} with its places",
-		named: func(in *input) []thing { return []thing{groupNamed(in.args[0], in.flag("queue"))} },
-		preview: func(in *input) client.Request {
-			if in.flag("queue") != "" {
+		Use: "delete GROUP", Short: "Delete a consumer group, in one queue or in all", Complete: []Completion{Groups}, Change: true,
+		Ask: "Delete the group {0} and its places?", Would: "delete the group {0} with its places",
+		Named: func(in *Input) []Thing { return []Thing{GroupNamed(in.Args[0], in.Flag("queue"))} },
+		Preview: func(in *Input) client.Request {
+			if in.Flag("queue") != "" {
 				return client.Request{}
 			}
-			return get("/api/v1/consumer-groups/"+in.arg(0), nil)
+			return Get("/api/v1/consumer-groups/"+in.Arg(0), nil)
 		},
-		previewRows:    "*queue.partitions",
-		previewColumns: []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LEASED", Path: "leaseActive"}},
-		flags: func(f *pflag.FlagSet) {
+		PreviewRows:    "*queue.partitions",
+		PreviewColumns: []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LEASED", Path: "leaseActive"}},
+		Flags: func(f *pflag.FlagSet) {
 			f.String("queue", "", "only in this queue")
 			f.Bool("keep-start", false, "keep where the group starts if it pops again")
 		},
-		request: func(in *input) client.Request {
-			path, query := "/api/v1/consumer-groups/"+in.arg(0), url.Values{}
-			if queueName := in.flag("queue"); queueName != "" {
+		Request: func(in *Input) client.Request {
+			path, query := "/api/v1/consumer-groups/"+in.Arg(0), url.Values{}
+			if queueName := in.Flag("queue"); queueName != "" {
 				path += "/queues/" + url.PathEscape(queueName)
 			}
-			if in.flag("keep-start") == "true" {
+			if in.Flag("keep-start") == "true" {
 				query.Set("deleteMetadata", "false")
 			}
-			return remove(path, query)
+			return Delete(path, query)
 		},
-		columns: []output.Column{
+		Columns: []output.Column{
 			{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "PARTITIONS", Path: "deletedPartitions"},
 		},
 	},
@@ -129,20 +129,20 @@ func lagFlags(f *pflag.FlagSet) {
 	limitFlag(f)
 }
 
-func lagRequest(in *input) client.Request {
-	query := in.query("limit", "limit")
-	query.Set("minLagSeconds", in.flag("min-seconds"))
-	return get("/api/v1/consumer-groups/lagging", query)
+func lagRequest(in *Input) client.Request {
+	query := in.Query("limit", "limit")
+	query.Set("minLagSeconds", in.Flag("min-seconds"))
+	return Get("/api/v1/consumer-groups/lagging", query)
 }
 
 // seekQuery returns the place that the flags name.
-func seekQuery(in *input) url.Values {
-	query := in.query("to-end", "toEnd", "to-beginning", "toBeginning")
-	if at := in.instant("to"); at != "" {
+func seekQuery(in *Input) url.Values {
+	query := in.Query("to-end", "toEnd", "to-beginning", "toBeginning")
+	if at := in.Instant("to"); at != "" {
 		query.Set("timestamp", at)
 	}
-	if len(query) != 1 && in.err == nil {
-		in.err = usageError("name one of --to, --to-end and --to-beginning")
+	if len(query) != 1 && in.Err == nil {
+		in.Err = UsageError("name one of --to, --to-end and --to-beginning")
 	}
 	return query
 }

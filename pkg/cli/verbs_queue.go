@@ -22,53 +22,53 @@ var pausedColumns = []output.Column{
 func limitFlag(f *pflag.FlagSet) { f.Int("limit", 100, "how many") }
 
 // queueVerbs are the verbs of queues.
-var queueVerbs = []*verb{
+var queueVerbs = []*Verb{
 	{
-		use: "list", short: "List the queues, with their messages",
-		flags: func(f *pflag.FlagSet) {
+		Use: "list", Short: "List the queues, with their messages",
+		Flags: func(f *pflag.FlagSet) {
 			limitFlag(f)
 			f.String("namespace", "", "only queues of this namespace")
 			f.String("task", "", "only queues of this task")
 		},
-		request: func(in *input) client.Request {
-			return get("/api/v1/status/queues", in.query("limit", "limit", "namespace", "namespace", "task", "task"))
+		Request: func(in *Input) client.Request {
+			return Get("/api/v1/status/queues", in.Query("limit", "limit", "namespace", "namespace", "task", "task"))
 		},
-		rows: "queues",
-		columns: append(append([]output.Column{
+		Rows: "queues",
+		Columns: append(append([]output.Column{
 			{Title: "QUEUE", Path: "name"}, {Title: "NAMESPACE", Path: "namespace", Wide: true}, {Title: "TASK", Path: "task", Wide: true},
 			{Title: "PARTITIONS", Path: "partitions"},
 		}, messageColumns...), output.Column{Title: "PAUSED", Path: "paused"}, output.Column{Title: "AGE", Path: "createdAt", Show: output.Age}),
 	},
 	{
-		use: "get QUEUE", short: "Show a queue and its options", complete: []completion{queues},
-		request: func(in *input) client.Request { return get("/api/v1/status/queues/"+in.arg(0), nil) },
-		rows:    "queue",
-		columns: []output.Column{
+		Use: "get QUEUE", Short: "Show a queue and its options", Complete: []Completion{Queues},
+		Request: func(in *Input) client.Request { return Get("/api/v1/status/queues/"+in.Arg(0), nil) },
+		Rows:    "queue",
+		Columns: []output.Column{
 			{Title: "QUEUE", Path: "name"}, {Title: "NAMESPACE", Path: "namespace"}, {Title: "TASK", Path: "task"}, {Title: "PAUSED", Path: "paused"},
 			{Title: "AGE", Path: "createdAt", Show: output.Age}, {Title: "OPTIONS", Path: "options", Show: output.Settings},
 		},
 	},
 	{
-		use: "delete QUEUE", short: "Delete a queue with its messages, groups and dead letters", complete: []completion{queues},
-		change: true, ask: "Delete the queue {0} with all its messages?", would: "delete the queue {0} with all its messages", named: theQueue,
-		preview: func(in *input) client.Request {
-			return get("/api/v1/resources/queues/"+in.arg(0), url.Values{"limit": {"1"}})
+		Use: "delete QUEUE", Short: "Delete a queue with its messages, groups and dead letters", Complete: []Completion{Queues},
+		Change: true, Ask: "Delete the queue {0} with all its messages?", Would: "delete the queue {0} with all its messages", Named: theQueue,
+		Preview: func(in *Input) client.Request {
+			return Get("/api/v1/resources/queues/"+in.Arg(0), url.Values{"limit": {"1"}})
 		},
-		previewColumns: previewColumns.queue,
-		request:        func(in *input) client.Request { return remove("/api/v1/resources/queues/"+in.arg(0), nil) },
-		columns:        []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
+		PreviewColumns: previewColumns.queue,
+		Request:        func(in *Input) client.Request { return Delete("/api/v1/resources/queues/"+in.Arg(0), nil) },
+		Columns:        []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
 	},
 	{
-		use: "pause QUEUE", short: "Deliver nothing of a queue until it is resumed", complete: []completion{queues}, change: true,
-		would: "pause the queue {0}", named: theQueue,
-		request: func(in *input) client.Request { return post("/api/v1/resources/queues/"+in.arg(0)+"/pause", nil, nil) },
-		columns: pausedColumns,
+		Use: "pause QUEUE", Short: "Deliver nothing of a queue until it is resumed", Complete: []Completion{Queues}, Change: true,
+		Would: "pause the queue {0}", Named: theQueue,
+		Request: func(in *Input) client.Request { return Post("/api/v1/resources/queues/"+in.Arg(0)+"/pause", nil, nil) },
+		Columns: pausedColumns,
 	},
 	{
-		use: "resume QUEUE", short: "Deliver the messages of a paused queue again", complete: []completion{queues}, change: true,
-		would: "resume the queue {0}", named: theQueue,
-		request: func(in *input) client.Request { return post("/api/v1/resources/queues/"+in.arg(0)+"/resume", nil, nil) },
-		columns: pausedColumns,
+		Use: "resume QUEUE", Short: "Deliver the messages of a paused queue again", Complete: []Completion{Queues}, Change: true,
+		Would: "resume the queue {0}", Named: theQueue,
+		Request: func(in *Input) client.Request { return Post("/api/v1/resources/queues/"+in.Arg(0)+"/resume", nil, nil) },
+		Columns: pausedColumns,
 	},
 }
 
@@ -78,44 +78,44 @@ var configuredColumns = []output.Column{
 }
 
 // partitionVerbs are the verbs of partitions.
-var partitionVerbs = []*verb{
+var partitionVerbs = []*Verb{
 	{
-		use: "list QUEUE", short: "List the partitions of a queue", complete: []completion{queues}, flags: limitFlag,
-		request: func(in *input) client.Request {
-			return get("/api/v1/status/queues/"+in.arg(0), in.query("limit", "limit"))
+		Use: "list QUEUE", Short: "List the partitions of a queue", Complete: []Completion{Queues}, Flags: limitFlag,
+		Request: func(in *Input) client.Request {
+			return Get("/api/v1/status/queues/"+in.Arg(0), in.Query("limit", "limit"))
 		},
-		rows: "partitions",
-		columns: append(append([]output.Column{{Title: "PARTITION", Path: "name"}}, messageColumns...),
+		Rows: "partitions",
+		Columns: append(append([]output.Column{{Title: "PARTITION", Path: "name"}}, messageColumns...),
 			output.Column{Title: "DEAD", Path: "messages.deadLetter"}, output.Column{Title: "PAUSED", Path: "paused"},
 			output.Column{Title: "OLDEST", Path: "oldestMessage", Show: output.Age}, output.Column{Title: "NEWEST", Path: "newestMessage", Show: output.Age},
 			output.Column{Title: "ID", Path: "id", Wide: true}),
 	},
 	{
-		use: "get QUEUE PARTITION", short: "Show what a group finds in a partition", complete: []completion{queues},
-		flags: func(f *pflag.FlagSet) { groupFlag(f) },
-		request: func(in *input) client.Request {
-			query := in.query("group", "consumerGroup")
-			query.Set("queue", in.args[0])
-			query.Set("partition", in.args[1])
-			return get("/api/v1/explain", query)
+		Use: "get QUEUE PARTITION", Short: "Show what a group finds in a partition", Complete: []Completion{Queues},
+		Flags: func(f *pflag.FlagSet) { groupFlag(f) },
+		Request: func(in *Input) client.Request {
+			query := in.Query("group", "consumerGroup")
+			query.Set("queue", in.Args[0])
+			query.Set("partition", in.Args[1])
+			return Get("/api/v1/explain", query)
 		},
-		columns: explainColumns,
+		Columns: explainColumns,
 	},
 	{
-		use: "pause QUEUE PARTITION", short: "Deliver nothing of a partition until it is resumed", complete: []completion{queues}, change: true,
-		would: "pause the partition {1} of {0}", named: thePartition,
-		request: func(in *input) client.Request {
-			return post("/api/v1/resources/queues/"+in.arg(0)+"/partitions/"+in.arg(1)+"/pause", nil, nil)
+		Use: "pause QUEUE PARTITION", Short: "Deliver nothing of a partition until it is resumed", Complete: []Completion{Queues}, Change: true,
+		Would: "pause the partition {1} of {0}", Named: thePartition,
+		Request: func(in *Input) client.Request {
+			return Post("/api/v1/resources/queues/"+in.Arg(0)+"/partitions/"+in.Arg(1)+"/pause", nil, nil)
 		},
-		columns: pausedColumns,
+		Columns: pausedColumns,
 	},
 	{
-		use: "resume QUEUE PARTITION", short: "Deliver the messages of a paused partition again", complete: []completion{queues}, change: true,
-		would: "resume the partition {1} of {0}", named: thePartition,
-		request: func(in *input) client.Request {
-			return post("/api/v1/resources/queues/"+in.arg(0)+"/partitions/"+in.arg(1)+"/resume", nil, nil)
+		Use: "resume QUEUE PARTITION", Short: "Deliver the messages of a paused partition again", Complete: []Completion{Queues}, Change: true,
+		Would: "resume the partition {1} of {0}", Named: thePartition,
+		Request: func(in *Input) client.Request {
+			return Post("/api/v1/resources/queues/"+in.Arg(0)+"/partitions/"+in.Arg(1)+"/resume", nil, nil)
 		},
-		columns: pausedColumns,
+		Columns: pausedColumns,
 	},
 }
 
