@@ -10,8 +10,8 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-mq/belfry/pkg/cli"
 	"github.com/belfry-mq/belfry/pkg/cli/bench"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
 func newBenchCmd() *cobra.Command {
@@ -32,7 +32,7 @@ when a push is sent late.`,
   belfry bench all --repeat 3 --baseline --database-url postgres://belfry@localhost/belfry`,
 		ValidArgs: append(bench.Names(), bench.All),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			target, err := cli.TargetOf(cmd)
+			target, err := session.TargetOf(cmd)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ when a push is sent late.`,
 }
 
 func addBenchFlags(cmd *cobra.Command, s *bench.Settings, reportPath *string) {
-	cli.AddServerFlags(cmd)
+	session.AddServerFlags(cmd)
 	flags := cmd.Flags()
 	flags.IntVar(&s.Connections, "connections", 0, "requests at the same time, producers and consumers together")
 	flags.IntVar(&s.Producers, "producers", 0, "how many of the connections produce in scenarios that also consume, 0 for as many as each consumer group has")

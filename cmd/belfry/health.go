@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/access/certificate"
-	"github.com/belfry-mq/belfry/pkg/cli"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 )
 
@@ -48,15 +48,15 @@ certificate is verified.`,
 			if live {
 				path = "/livez"
 			}
-			if !cli.NamesServer(cmd) {
+			if !session.NamesServer(cmd) {
 				cfg, err := loadConfig(cmd)
 				if err != nil {
 					return err
 				}
 				caFile, _ := cmd.Flags().GetString("ca-file") // AddServerFlags added it
-				return askHealth(cmd.Context(), healthURL(cfg.HTTP)+path, cli.Target{CAFile: caFile}, true)
+				return askHealth(cmd.Context(), healthURL(cfg.HTTP)+path, session.Target{CAFile: caFile}, true)
 			}
-			target, err := cli.TargetOf(cmd)
+			target, err := session.TargetOf(cmd)
 			if err != nil {
 				return err
 			}
@@ -67,7 +67,7 @@ certificate is verified.`,
 			return errors.Join(errs...)
 		},
 	}
-	cli.AddServerFlags(cmd)
+	session.AddServerFlags(cmd)
 	cmd.Flags().BoolVar(&live, "live", false, "only ask whether the process answers (/livez), also while it starts, stops or has no database")
 	return cmd
 }
@@ -91,7 +91,7 @@ func apiURL(cfg httpapi.Config) string {
 
 // askHealth returns an error unless a probe answers 200. The error has the reason in the answer. own: it is the server of
 // this configuration, of whose certificate neither a name nor the CA is known.
-func askHealth(ctx context.Context, url string, target cli.Target, own bool) error {
+func askHealth(ctx context.Context, url string, target session.Target, own bool) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
 	config, err := certificate.Client(target.CAFile)

@@ -12,7 +12,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/belfry-mq/belfry/pkg/cli"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/process/logbuffer"
 )
 
@@ -45,13 +45,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	report := logbuffer.New(stderr, nil)
 	defer func() { _ = report.Sync() }()
-	code, printed := cli.ExitCode(err)
+	code, printed := session.ExitCode(err)
 	if printed {
 		// If standard error cannot be written, the exit code still shows the failure.
 		_, _ = fmt.Fprintf(report, "belfry: %v\n", err)
 	}
 	var failed *runError
-	if errors.As(err, &failed) && (code != cli.ExitUsage || !printed) {
+	if errors.As(err, &failed) && (code != session.ExitUsage || !printed) {
 		return code
 	}
 	_, _ = fmt.Fprintf(report, "Run '%s --help' for usage.\n", cmd.CommandPath())

@@ -15,7 +15,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
-	"github.com/belfry-mq/belfry/pkg/cli"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -182,7 +182,7 @@ func tokenText(cmd *cobra.Command, args []string) (string, error) {
 		return token.FromHeader(args[0]), nil
 	}
 	stdin := cmd.InOrStdin()
-	cli.NoteInput(cmd, stdin)
+	session.NoteInput(cmd, stdin)
 	read, err := io.ReadAll(io.LimitReader(stdin, maxTokenBytes))
 	if err != nil {
 		return "", fmt.Errorf("reading the token: %w", err)

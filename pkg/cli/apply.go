@@ -8,6 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/belfry-mq/belfry/pkg/cli/manifest"
+	"github.com/belfry-mq/belfry/pkg/cli/noun"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
 func newApply() *cobra.Command {
@@ -33,12 +35,12 @@ A group is made by its first pop. So the file can only pause or resume a group t
     - {name: billing, queue: orders, paused: true}`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
 			if file == "" {
-				return UsageError("--file is missing")
+				return session.UsageError("--file is missing")
 			}
 			text, err := s.Input(file)
 			if err != nil {
@@ -46,12 +48,12 @@ A group is made by its first pop. So the file can only pause or resume a group t
 			}
 			wanted, err := manifest.Read(text)
 			if err != nil {
-				return UsageError(err.Error())
+				return session.UsageError(err.Error())
 			}
 			return apply(s, wanted, prune)
 		},
 	}
-	AddServerFlags(cmd)
+	session.AddServerFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&file, "file", "f", "", "YAML file; - is standard input")
 	f.BoolVar(&prune, "prune", false, "delete the queues that the file does not name")
@@ -60,14 +62,14 @@ A group is made by its first pop. So the file can only pause or resume a group t
 	return cmd
 }
 
-func apply(s *Session, wanted manifest.Manifest, prune bool) error {
+func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 	steps, err := manifest.Steps(s.Cmd.Context(), s.Client, wanted)
 	if err != nil {
 		return err
 	}
 	if prune {
 		if len(wanted.Queues) == 0 {
-			return UsageError("--prune would delete every queue, because the file names none")
+			return session.UsageError("--prune would delete every queue, because the file names none")
 		}
 		deletions, err := manifest.Deletions(s.Cmd.Context(), s.Client, wanted)
 		if err != nil {
@@ -86,7 +88,7 @@ func apply(s *Session, wanted manifest.Manifest, prune bool) error {
 			if err := s.Client.Do(s.Cmd.Context(), one.Request, &answer); err != nil {
 				return err
 			}
-			Warn(s, answer, one.Options)
+			noun.Warn(s, answer, one.Options)
 		}
 		if err := s.Text(one.Text); err != nil {
 			return err
@@ -96,7 +98,7 @@ func apply(s *Session, wanted manifest.Manifest, prune bool) error {
 		return s.Text("nothing to change")
 	}
 	if s.DryRun {
-		return &ExitError{Code: ExitUsage}
+		return &session.ExitError{Code: session.ExitUsage}
 	}
 	return nil
 }
@@ -120,7 +122,7 @@ func newExport() *cobra.Command {
 		Use: "export", Short: "Print the queues and groups as a file for \"belfry apply\"", Args: cobra.NoArgs,
 		Example: `  belfry export > queues.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
@@ -138,6 +140,6 @@ func newExport() *cobra.Command {
 			return s.Text(string(text))
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	return cmd
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/noun"
 )
 
 // Commands returns the commands that speak to a server.
@@ -12,7 +14,7 @@ func Commands() []*cobra.Command {
 		newPush(), newPop(), newTail(), newAck(), newExtend(), newTransaction(), newExplain(), newPing(), newMetrics(),
 		newApply(), newExport(), newContext(), newCheat(), newTop(), newDemo(),
 	}
-	all = append(all, nounCommands()...)
+	all = append(all, noun.Commands()...)
 	for _, c := range all {
 		c.GroupID = GroupID
 		// The flags of the whole program are settings of the server: they do nothing here.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/cli/contexts"
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
 func newContext() *cobra.Command {
@@ -18,11 +19,11 @@ settings, or in BELFRY_CONTEXTS. Only the owner may read the file, because it ha
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	use := &cobra.Command{
-		Use: "use NAME", Short: "Choose the context that commands use", Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteContexts,
+		Use: "use NAME", Short: "Choose the context that commands use", Args: cobra.ExactArgs(1), ValidArgsFunction: session.CompleteContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeContexts(func(c *contexts.File) error {
 				if _, err := c.Get(args[0]); err != nil {
-					return UsageError(err.Error())
+					return session.UsageError(err.Error())
 				}
 				c.Current = args[0]
 				return nil
@@ -30,13 +31,13 @@ settings, or in BELFRY_CONTEXTS. Only the owner may read the file, because it ha
 		},
 	}
 	forget := &cobra.Command{
-		Use: "remove NAME", Short: "Remove a context", Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteContexts,
+		Use: "remove NAME", Short: "Remove a context", Args: cobra.ExactArgs(1), ValidArgsFunction: session.CompleteContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return changeContexts(func(c *contexts.File) error {
 				i := c.Index(args[0])
 				if i < 0 {
 					_, err := c.Get(args[0])
-					return UsageError(err.Error())
+					return session.UsageError(err.Error())
 				}
 				c.Contexts = append(c.Contexts[:i], c.Contexts[i+1:]...)
 				if c.Current == args[0] {
@@ -64,9 +65,9 @@ func newContextAdd() *cobra.Command {
 					keep(cmd, &added, c.Contexts[i])
 				}
 				if added.Server == "" {
-					return UsageError("--server is missing")
+					return session.UsageError("--server is missing")
 				}
-				if _, err := NewClient(added.Server, added.Token, added.CAFile, NoRetry, nil); err != nil {
+				if _, err := session.NewClient(added.Server, added.Token, added.CAFile, session.NoRetry, nil); err != nil {
 					return err
 				}
 				if i >= 0 {
@@ -103,11 +104,11 @@ func newContextList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the contexts, without their tokens", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			printer, err := PrinterOf(cmd)
+			printer, err := session.PrinterOf(cmd)
 			if err != nil {
 				return err
 			}
-			s := &Session{Cmd: cmd, Printer: printer}
+			s := &session.Session{Cmd: cmd, Printer: printer}
 			saved, err := contexts.Load()
 			if err != nil {
 				return err
@@ -121,7 +122,7 @@ func newContextList() *cobra.Command {
 			})
 		},
 	}
-	AddOutputFlags(cmd)
+	session.AddOutputFlags(cmd)
 	return cmd
 }
 

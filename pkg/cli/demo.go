@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/demo"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
 func newDemo() *cobra.Command {
@@ -17,16 +18,16 @@ then, and dead letters that wait for a redrive. Its queues are demo.orders and d
 "belfry queue delete" removes them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if every <= 0 {
-				return UsageError("--every must be more than 0")
+				return session.UsageError("--every must be more than 0")
 			}
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
 			return demo.Run(cmd.Context(), s.Client, every, cmd.OutOrStdout())
 		},
 	}
-	AddServerFlags(cmd)
+	session.AddServerFlags(cmd)
 	cmd.Flags().DurationVar(&every, "every", 200*time.Millisecond, "the time between two orders")
 	return cmd
 }

@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/answer"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -32,19 +34,19 @@ The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count on
 		Example: `  belfry doctor
   belfry doctor --database-url postgres://user@db/app --strict -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
 			return doctor(s, examine, strict)
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 for warnings too")
 	return cmd
 }
 
-func doctor(s *Session, examine ExamineFunc, strict bool) error {
+func doctor(s *session.Session, examine ExamineFunc, strict bool) error {
 	raw, err := report(s, examine)
 	if err != nil {
 		return err
@@ -59,21 +61,21 @@ func doctor(s *Session, examine ExamineFunc, strict bool) error {
 		err = s.Answer(raw, "checks", nil)
 	}
 	if err == nil && found.Fails(strict) {
-		return &ExitError{Code: 1}
+		return &session.ExitError{Code: 1}
 	}
 	return err
 }
 
 // report returns the report of the server, or that of examine.
-func report(s *Session, examine ExamineFunc) (raw []byte, err error) {
+func report(s *session.Session, examine ExamineFunc) (raw []byte, err error) {
 	if s.Cmd.Flags().Changed("database-url") {
 		return examine(s.Cmd, "--database-url names a database", false)
 	}
-	err = s.Client.Do(s.Cmd.Context(), Get("/api/v1/doctor", nil), &raw)
+	err = s.Client.Do(s.Cmd.Context(), request.Get("/api/v1/doctor", nil), &raw)
 	if err == nil || s.Cmd.Context().Err() != nil || errors.Is(err, client.ErrUnauthorized) || errors.Is(err, client.ErrForbidden) {
 		return raw, err
 	}
-	raw, direct := examine(s.Cmd, "the server at "+s.Server+" gave no answer: "+err.Error(), s.Server != DefaultServer)
+	raw, direct := examine(s.Cmd, "the server at "+s.Server+" gave no answer: "+err.Error(), s.Server != session.DefaultServer)
 	if errors.Is(direct, ErrNoDatabase) {
 		return nil, err
 	}

@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/answer"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
 )
 
 // watchInterval is how often explain --watch asks.
@@ -24,14 +27,14 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
   belfry explain --queue orders --transaction-id order-1 --watch`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := NewPatient(cmd)
+			s, err := session.NewPatient(cmd)
 			if err != nil {
 				return err
 			}
-			in := &Input{Session: s}
+			in := &verb.Input{Session: s}
 			query := in.Query("queue", "queue", "partition", "partition", "group", "consumerGroup", "transaction-id", "transactionId")
 			if !query.Has("queue") {
-				return UsageError("--queue is missing")
+				return session.UsageError("--queue is missing")
 			}
 			if watch {
 				s.Note("waiting for changes until Ctrl-C")
@@ -39,7 +42,7 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 			return explain(s, query, watch)
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	f := cmd.Flags()
 	f.String("queue", "", "the queue")
 	f.String("partition", "", "the partition; Default if none is named, or with --transaction-id the one that has the message")
@@ -49,13 +52,13 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 	return cmd
 }
 
-func explain(s *Session, query url.Values, watch bool) error {
+func explain(s *session.Session, query url.Values, watch bool) error {
 	ctx := s.Cmd.Context()
 	last := ""
 	for {
 		var raw []byte
 		var e answer.Explanation
-		err := s.Client.Do(ctx, Get("/api/v1/explain", query), &raw)
+		err := s.Client.Do(ctx, request.Get("/api/v1/explain", query), &raw)
 		if err == nil {
 			err = json.Unmarshal(raw, &e)
 		}
@@ -74,7 +77,7 @@ func explain(s *Session, query url.Values, watch bool) error {
 			return err
 		}
 		last = e.Code + e.Sentence
-		if !Sleep(ctx, watchInterval) {
+		if !session.Sleep(ctx, watchInterval) {
 			return nil
 		}
 	}

@@ -2,6 +2,10 @@ package cli
 
 import (
 	"bytes"
+
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
+
 	_ "embed"
 	"io"
 	"time"
@@ -16,12 +20,12 @@ func newPing() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ping", Short: "Measure how long the server takes to answer", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
 			if count < 1 {
-				return UsageError("--count must be at least 1")
+				return session.UsageError("--count must be at least 1")
 			}
 			for i := range count {
 				began := time.Now()
@@ -29,7 +33,7 @@ func newPing() *cobra.Command {
 					Status  string `json:"status"`
 					Version string `json:"version"`
 				}
-				if err := s.Client.Do(cmd.Context(), Get("/health", nil), &health); err != nil {
+				if err := s.Client.Do(cmd.Context(), request.Get("/health", nil), &health); err != nil {
 					return err
 				}
 				err := s.Value(map[string]any{
@@ -38,14 +42,14 @@ func newPing() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if i+1 < count && !Sleep(cmd.Context(), time.Second) {
+				if i+1 < count && !session.Sleep(cmd.Context(), time.Second) {
 					return nil
 				}
 			}
 			return nil
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	cmd.Flags().IntVar(&count, "count", 1, "how often, once a second")
 	return cmd
 }
@@ -56,12 +60,12 @@ func newMetrics() *cobra.Command {
 		Use: "metrics", Short: "Print the metrics of the server, as Prometheus reads them", Args: cobra.NoArgs,
 		Example: `  belfry metrics --match queue`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
 			var text []byte
-			if err := s.Client.Do(cmd.Context(), Get("/metrics/prometheus", nil), &text); err != nil {
+			if err := s.Client.Do(cmd.Context(), request.Get("/metrics/prometheus", nil), &text); err != nil {
 				return err
 			}
 			for line := range bytes.Lines(text) {
@@ -75,7 +79,7 @@ func newMetrics() *cobra.Command {
 			return nil
 		},
 	}
-	AddServerFlags(cmd)
+	session.AddServerFlags(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "only lines with this text")
 	return cmd
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -23,7 +25,7 @@ var poppedColumns = []output.Column{
 
 // popFlags adds the flags of pop and tail.
 func popFlags(cmd *cobra.Command, o *client.PopOptions) {
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.Group, "group", "", "the consumer group; the reader without a group if none is named")
 	f.StringVar(&o.Partition, "partition", "", "only this partition")
@@ -42,20 +44,20 @@ it is delivered again when the lease ends. A table is followed by the line to co
 --auto-ack acknowledges at once. The exit code is 4 if there is no message.`,
 		Example: `  belfry pop orders --auto-ack
   belfry pop orders --group billing --batch 10 --wait 30s -o ndjson`,
-		Args: cobra.MaximumNArgs(1), ValidArgsFunction: Complete([]Completion{Queues}),
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
 			if (len(args) == 1) == (o.Namespace != "" || o.Task != "") {
-				return UsageError("name a queue, or else --namespace, --task or both")
+				return session.UsageError("name a queue, or else --namespace, --task or both")
 			}
 			if len(args) == 1 {
 				o.Queue = args[0]
 			}
 			if o.Wait < 0 || o.Wait > maxWait {
-				return UsageError("--wait must be between 0s and " + maxWait.String())
+				return session.UsageError("--wait must be between 0s and " + maxWait.String())
 			}
 			if err := checkStart(o.SubscriptionMode); err != nil {
 				return err
@@ -68,7 +70,7 @@ it is delivered again when the lease ends. A table is followed by the line to co
 				return err
 			}
 			if len(messages) == 0 {
-				return ErrEmpty
+				return session.ErrEmpty
 			}
 			if err := s.Value(messages, "", poppedColumns); err != nil || o.AutoAck || !s.IsTable() {
 				return err
@@ -114,7 +116,7 @@ const maxWait = 10 * time.Minute
 
 func checkStart(mode string) error {
 	if mode != "" && mode != "all" && mode != "new" {
-		return UsageError(fmt.Sprintf("--start is %q: it must be all or new", mode))
+		return session.UsageError(fmt.Sprintf("--start is %q: it must be all or new", mode))
 	}
 	return nil
 }
@@ -133,14 +135,14 @@ Ctrl-C. A message that was printed and not acknowledged is printed again the nex
 
 Name a group of your own, so that nobody loses messages. A new group starts with new messages, unless --start all is named.`,
 		Example: `  belfry tail -f orders --group debug-anna`,
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: Complete([]Completion{Queues}),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := NewPatient(cmd)
+			s, err := session.NewPatient(cmd)
 			if err != nil {
 				return err
 			}
 			if o.Group == "" {
-				return UsageError("--group is missing: name a group of your own, so that nobody loses messages")
+				return session.UsageError("--group is missing: name a group of your own, so that nobody loses messages")
 			}
 			o.Queue = args[0]
 			if err := checkStart(o.SubscriptionMode); err != nil {
@@ -160,7 +162,7 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 	return cmd
 }
 
-func tail(s *Session, o client.PopOptions) error {
+func tail(s *session.Session, o client.PopOptions) error {
 	ctx := s.Cmd.Context()
 	for ctx.Err() == nil {
 		messages, err := s.Client.Pop(ctx, o)
@@ -181,7 +183,7 @@ func tail(s *Session, o client.PopOptions) error {
 }
 
 // printAndAck acknowledges the messages also after Ctrl-C, because they were printed.
-func printAndAck(s *Session, ctx context.Context, messages []*client.Raw) error {
+func printAndAck(s *session.Session, ctx context.Context, messages []*client.Raw) error {
 	acks := make([]client.Ack, len(messages))
 	for i, m := range messages {
 		if err := printMessage(s, m); err != nil {
@@ -205,7 +207,7 @@ func printAndAck(s *Session, ctx context.Context, messages []*client.Raw) error 
 }
 
 // printMessage prints the payload, or with --output the message.
-func printMessage(s *Session, m *client.Raw) error {
+func printMessage(s *session.Session, m *client.Raw) error {
 	if !s.IsTable() {
 		return s.Value(m, "", nil)
 	}
@@ -225,7 +227,7 @@ func newAck() *cobra.Command {
 		Example: `  belfry ack 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --group billing --lease-id 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
@@ -238,12 +240,12 @@ func newAck() *cobra.Command {
 				return err
 			}
 			if !results[0].Success {
-				return &ExitError{Code: 1, Text: "the acknowledgment was refused: " + results[0].Error}
+				return &session.ExitError{Code: 1, Text: "the acknowledgment was refused: " + results[0].Error}
 			}
 			return nil
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&ack.Group, "group", "", "the consumer group; the reader without a group if none is named")
 	f.StringVar(&ack.LeaseID, "lease-id", "", "the lease of the delivery; it is checked if it is named")
@@ -265,7 +267,7 @@ func newExtend() *cobra.Command {
 		Use: "extend LEASE_ID", Short: "Make a lease longer", Args: cobra.ExactArgs(1),
 		Example: `  belfry extend 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d --by 5m`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
@@ -277,7 +279,7 @@ func newExtend() *cobra.Command {
 				[]output.Column{{Title: "LEASE-ID", Path: "leaseId"}, {Title: "EXPIRES", Path: "expiresAt"}})
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	cmd.Flags().DurationVar(&by, "by", time.Minute, "how long from now, from 1s to 168h")
 	return cmd
 }
@@ -292,7 +294,7 @@ standard input. The exit code is 1 if it is refused.`,
 		Example: `  echo '{"operations": [{"type": "push", "queue": "invoices", "payload": {"id": 1}}]}' | belfry tx`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
@@ -301,10 +303,10 @@ standard input. The exit code is 1 if it is refused.`,
 				return err
 			}
 			if !json.Valid(body) {
-				return UsageError("the transaction is not JSON")
+				return session.UsageError("the transaction is not JSON")
 			}
 			var answer []byte
-			if err := s.Client.Do(cmd.Context(), Post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
+			if err := s.Client.Do(cmd.Context(), request.Post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
 				return err
 			}
 			if err := s.Answer(answer, "results", transactionColumns); err != nil {
@@ -318,12 +320,12 @@ standard input. The exit code is 1 if it is refused.`,
 				return err
 			}
 			if !outcome.Success {
-				return &ExitError{Code: 1, Text: "the transaction was refused: " + outcome.Error}
+				return &session.ExitError{Code: 1, Text: "the transaction was refused: " + outcome.Error}
 			}
 			return nil
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with the transaction; - is standard input")
 	return cmd
 }

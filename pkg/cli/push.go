@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/payload"
 	"github.com/belfry-mq/belfry/pkg/cli/pusher"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -47,16 +48,16 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
 		Example: `  belfry push orders '{"id": 1}'
   belfry push orders --partition customer-7 < orders.ndjson
   belfry push orders --file orders.ndjson --partition-key '$.customer' --transaction-key '$.id'`,
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: Complete([]Completion{Queues}),
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := NewPatient(cmd)
+			s, err := session.NewPatient(cmd)
 			if err != nil {
 				return err
 			}
 			return o.run(s, args)
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVarP(&o.file, "file", "f", "", "file with a JSON value in each line; - is standard input")
 	f.StringVar(&o.partition, "partition", "", "the partition; Default if none is named")
@@ -71,9 +72,9 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
 	return cmd
 }
 
-func (o *pushOptions) run(s *Session, args []string) error {
+func (o *pushOptions) run(s *session.Session, args []string) error {
 	if o.batch < 1 {
-		return UsageError("--batch must be at least 1")
+		return session.UsageError("--batch must be at least 1")
 	}
 	build, err := o.builder(args[0])
 	if err != nil {
@@ -81,16 +82,16 @@ func (o *pushOptions) run(s *Session, args []string) error {
 	}
 	if len(args) == 2 {
 		if o.file != "" {
-			return UsageError("name a JSON argument or --file, not both")
+			return session.UsageError("name a JSON argument or --file, not both")
 		}
 		item, err := build([]byte(args[1]))
 		if err != nil {
-			return UsageError("the payload " + err.Error())
+			return session.UsageError("the payload " + err.Error())
 		}
 		return pushOne(s, item)
 	}
 	if o.transactionID != "" {
-		return UsageError("--transaction-id is for a single message: use --transaction-key")
+		return session.UsageError("--transaction-id is for a single message: use --transaction-key")
 	}
 	in := s.Cmd.InOrStdin()
 	switch {
@@ -101,10 +102,10 @@ func (o *pushOptions) run(s *Session, args []string) error {
 		}
 		defer f.Close() //nolint:errcheck // it is only read
 		in = f
-	case o.file == "" && IsTerminal(in):
-		return UsageError("name a JSON argument or --file, or send lines on standard input")
+	case o.file == "" && session.IsTerminal(in):
+		return session.UsageError("name a JSON argument or --file, or send lines on standard input")
 	}
-	NoteInput(s.Cmd, in)
+	session.NoteInput(s.Cmd, in)
 	return pushLines(s, in, build, o.batch)
 }
 
@@ -112,16 +113,16 @@ func (o *pushOptions) run(s *Session, args []string) error {
 func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, error), error) {
 	partition, err := payload.NewKey("--partition-key", o.partitionKey)
 	if err != nil {
-		return nil, UsageError(err.Error())
+		return nil, session.UsageError(err.Error())
 	}
 	transaction, err := payload.NewKey("--transaction-key", o.key)
 	if err != nil {
-		return nil, UsageError(err.Error())
+		return nil, session.UsageError(err.Error())
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
 	if o.delay != "" {
 		if template.Delay, err = instant.Duration(o.delay); err != nil {
-			return nil, UsageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
+			return nil, session.UsageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
 		}
 	}
 	return func(text []byte) (client.Item, error) {
@@ -141,7 +142,7 @@ func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, erro
 	}, nil
 }
 
-func pushOne(s *Session, item client.Item) error {
+func pushOne(s *session.Session, item client.Item) error {
 	stored, err := s.Client.Push(s.Cmd.Context(), item)
 	if err != nil {
 		return err
@@ -151,7 +152,7 @@ func pushOne(s *Session, item client.Item) error {
 
 // pushLines pushes each line until the input ends or the user interrupts it. Lines that were read are pushed in both cases.
 // After an error the messages before it may be stored.
-func pushLines(s *Session, in io.Reader, build func([]byte) (client.Item, error), batch int) error {
+func pushLines(s *session.Session, in io.Reader, build func([]byte) (client.Item, error), batch int) error {
 	shown := s.NewProgress("messages")
 	defer shown.End()
 	lines := payload.ReadLines(in, maxLine)

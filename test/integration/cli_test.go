@@ -24,6 +24,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/cli"
 	"github.com/belfry-mq/belfry/pkg/cli/manifest"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
 // terminal runs commands against a server.
@@ -72,7 +73,7 @@ func (x *terminal) run(stdin string, args ...string) (code int, stdout, stderr s
 	x.ran[cmd.CommandPath()] = true
 	if err != nil {
 		var printed bool
-		if code, printed = cli.ExitCode(err); printed {
+		if code, printed = session.ExitCode(err); printed {
 			problems.WriteString(err.Error())
 		}
 	}

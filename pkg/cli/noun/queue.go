@@ -1,4 +1,4 @@
-package cli
+package noun
 
 import (
 	"net/url"
@@ -6,6 +6,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -22,7 +25,7 @@ var pausedColumns = []output.Column{
 func limitFlag(f *pflag.FlagSet) { f.Int("limit", 100, "how many") }
 
 // queueVerbs are the verbs of queues.
-var queueVerbs = []*Verb{
+var queueVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List the queues, with their messages",
 		Flags: func(f *pflag.FlagSet) {
@@ -30,8 +33,8 @@ var queueVerbs = []*Verb{
 			f.String("namespace", "", "only queues of this namespace")
 			f.String("task", "", "only queues of this task")
 		},
-		Request: func(in *Input) client.Request {
-			return Get("/api/v1/status/queues", in.Query("limit", "limit", "namespace", "namespace", "task", "task"))
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/status/queues", in.Query("limit", "limit", "namespace", "namespace", "task", "task"))
 		},
 		Rows: "queues",
 		Columns: append(append([]output.Column{
@@ -40,8 +43,8 @@ var queueVerbs = []*Verb{
 		}, messageColumns...), output.Column{Title: "PAUSED", Path: "paused"}, output.Column{Title: "AGE", Path: "createdAt", Show: output.Age}),
 	},
 	{
-		Use: "get QUEUE", Short: "Show a queue and its options", Complete: []Completion{Queues},
-		Request: func(in *Input) client.Request { return Get("/api/v1/status/queues/"+in.Arg(0), nil) },
+		Use: "get QUEUE", Short: "Show a queue and its options", Complete: []session.Completion{session.Queues},
+		Request: func(in *verb.Input) client.Request { return request.Get("/api/v1/status/queues/"+in.Arg(0), nil) },
 		Rows:    "queue",
 		Columns: []output.Column{
 			{Title: "QUEUE", Path: "name"}, {Title: "NAMESPACE", Path: "namespace"}, {Title: "TASK", Path: "task"}, {Title: "PAUSED", Path: "paused"},
@@ -49,25 +52,29 @@ var queueVerbs = []*Verb{
 		},
 	},
 	{
-		Use: "delete QUEUE", Short: "Delete a queue with its messages, groups and dead letters", Complete: []Completion{Queues},
+		Use: "delete QUEUE", Short: "Delete a queue with its messages, groups and dead letters", Complete: []session.Completion{session.Queues},
 		Change: true, Ask: "Delete the queue {0} with all its messages?", Would: "delete the queue {0} with all its messages", Named: theQueue,
-		Preview: func(in *Input) client.Request {
-			return Get("/api/v1/resources/queues/"+in.Arg(0), url.Values{"limit": {"1"}})
+		Preview: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/resources/queues/"+in.Arg(0), url.Values{"limit": {"1"}})
 		},
 		PreviewColumns: previewColumns.queue,
-		Request:        func(in *Input) client.Request { return Delete("/api/v1/resources/queues/"+in.Arg(0), nil) },
+		Request:        func(in *verb.Input) client.Request { return request.Delete("/api/v1/resources/queues/"+in.Arg(0), nil) },
 		Columns:        []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
 	},
 	{
-		Use: "pause QUEUE", Short: "Deliver nothing of a queue until it is resumed", Complete: []Completion{Queues}, Change: true,
+		Use: "pause QUEUE", Short: "Deliver nothing of a queue until it is resumed", Complete: []session.Completion{session.Queues}, Change: true,
 		Would: "pause the queue {0}", Named: theQueue,
-		Request: func(in *Input) client.Request { return Post("/api/v1/resources/queues/"+in.Arg(0)+"/pause", nil, nil) },
+		Request: func(in *verb.Input) client.Request {
+			return request.Post("/api/v1/resources/queues/"+in.Arg(0)+"/pause", nil, nil)
+		},
 		Columns: pausedColumns,
 	},
 	{
-		Use: "resume QUEUE", Short: "Deliver the messages of a paused queue again", Complete: []Completion{Queues}, Change: true,
+		Use: "resume QUEUE", Short: "Deliver the messages of a paused queue again", Complete: []session.Completion{session.Queues}, Change: true,
 		Would: "resume the queue {0}", Named: theQueue,
-		Request: func(in *Input) client.Request { return Post("/api/v1/resources/queues/"+in.Arg(0)+"/resume", nil, nil) },
+		Request: func(in *verb.Input) client.Request {
+			return request.Post("/api/v1/resources/queues/"+in.Arg(0)+"/resume", nil, nil)
+		},
 		Columns: pausedColumns,
 	},
 }
@@ -78,11 +85,11 @@ var configuredColumns = []output.Column{
 }
 
 // partitionVerbs are the verbs of partitions.
-var partitionVerbs = []*Verb{
+var partitionVerbs = []*verb.Verb{
 	{
-		Use: "list QUEUE", Short: "List the partitions of a queue", Complete: []Completion{Queues}, Flags: limitFlag,
-		Request: func(in *Input) client.Request {
-			return Get("/api/v1/status/queues/"+in.Arg(0), in.Query("limit", "limit"))
+		Use: "list QUEUE", Short: "List the partitions of a queue", Complete: []session.Completion{session.Queues}, Flags: limitFlag,
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/status/queues/"+in.Arg(0), in.Query("limit", "limit"))
 		},
 		Rows: "partitions",
 		Columns: append(append([]output.Column{{Title: "PARTITION", Path: "name"}}, messageColumns...),
@@ -91,29 +98,29 @@ var partitionVerbs = []*Verb{
 			output.Column{Title: "ID", Path: "id", Wide: true}),
 	},
 	{
-		Use: "get QUEUE PARTITION", Short: "Show what a group finds in a partition", Complete: []Completion{Queues},
+		Use: "get QUEUE PARTITION", Short: "Show what a group finds in a partition", Complete: []session.Completion{session.Queues},
 		Flags: func(f *pflag.FlagSet) { groupFlag(f) },
-		Request: func(in *Input) client.Request {
+		Request: func(in *verb.Input) client.Request {
 			query := in.Query("group", "consumerGroup")
 			query.Set("queue", in.Args[0])
 			query.Set("partition", in.Args[1])
-			return Get("/api/v1/explain", query)
+			return request.Get("/api/v1/explain", query)
 		},
 		Columns: explainColumns,
 	},
 	{
-		Use: "pause QUEUE PARTITION", Short: "Deliver nothing of a partition until it is resumed", Complete: []Completion{Queues}, Change: true,
+		Use: "pause QUEUE PARTITION", Short: "Deliver nothing of a partition until it is resumed", Complete: []session.Completion{session.Queues}, Change: true,
 		Would: "pause the partition {1} of {0}", Named: thePartition,
-		Request: func(in *Input) client.Request {
-			return Post("/api/v1/resources/queues/"+in.Arg(0)+"/partitions/"+in.Arg(1)+"/pause", nil, nil)
+		Request: func(in *verb.Input) client.Request {
+			return request.Post("/api/v1/resources/queues/"+in.Arg(0)+"/partitions/"+in.Arg(1)+"/pause", nil, nil)
 		},
 		Columns: pausedColumns,
 	},
 	{
-		Use: "resume QUEUE PARTITION", Short: "Deliver the messages of a paused partition again", Complete: []Completion{Queues}, Change: true,
+		Use: "resume QUEUE PARTITION", Short: "Deliver the messages of a paused partition again", Complete: []session.Completion{session.Queues}, Change: true,
 		Would: "resume the partition {1} of {0}", Named: thePartition,
-		Request: func(in *Input) client.Request {
-			return Post("/api/v1/resources/queues/"+in.Arg(0)+"/partitions/"+in.Arg(1)+"/resume", nil, nil)
+		Request: func(in *verb.Input) client.Request {
+			return request.Post("/api/v1/resources/queues/"+in.Arg(0)+"/partitions/"+in.Arg(1)+"/resume", nil, nil)
 		},
 		Columns: pausedColumns,
 	},

@@ -1,4 +1,4 @@
-package cli
+package noun
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/manifest"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -23,15 +24,15 @@ func newConfigure() *cobra.Command {
 same command. docs/concepts.md describes the options.`,
 		Example: `  belfry queue configure orders --option leaseTime=60 --option retryLimit=5
   belfry queue configure orders --options '{"retentionEnabled": true, "completedRetentionSeconds": 3600}'`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: Complete([]Completion{Queues}),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := New(cmd)
+			s, err := session.New(cmd)
 			if err != nil {
 				return err
 			}
 			changes, err := manifest.ReadOptions(options, pairs)
 			if err != nil {
-				return UsageError(err.Error())
+				return session.UsageError(err.Error())
 			}
 			_, found, err := manifest.SettingsOf(cmd.Context(), s.Client, args[0])
 			if err != nil {
@@ -49,7 +50,7 @@ same command. docs/concepts.md describes the options.`,
 			return configure(s, manifest.ChangeRequest(args[0], found, tags[0], tags[1], changes), changes)
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&pairs, "option", nil, "an option, NAME=VALUE; may be repeated")
 	f.StringVar(&options, "options", "", "options as a JSON object")
@@ -60,7 +61,7 @@ same command. docs/concepts.md describes the options.`,
 }
 
 // foretell prints the steps that a manifest needs.
-func foretell(s *Session, wanted manifest.Manifest) error {
+func foretell(s *session.Session, wanted manifest.Manifest) error {
 	steps, err := manifest.Steps(s.Cmd.Context(), s.Client, wanted)
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func foretell(s *Session, wanted manifest.Manifest) error {
 	return nil
 }
 
-func configure(s *Session, request client.Request, changes map[string]any) error {
+func configure(s *session.Session, request client.Request, changes map[string]any) error {
 	var answer []byte
 	if err := s.Client.Do(s.Cmd.Context(), request, &answer); err != nil {
 		return err
@@ -86,7 +87,7 @@ func configure(s *Session, request client.Request, changes map[string]any) error
 }
 
 // warn prints the warnings of an answer that are about the changed options.
-func Warn(s *Session, answer []byte, changes map[string]any) {
+func Warn(s *session.Session, answer []byte, changes map[string]any) {
 	var read struct {
 		Warnings []string `json:"warnings"`
 	}

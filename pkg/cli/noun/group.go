@@ -1,4 +1,4 @@
-package cli
+package noun
 
 import (
 	"net/url"
@@ -6,18 +6,21 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-func groupPath(in *Input) string {
+func groupPath(in *verb.Input) string {
 	return "/api/v1/consumer-groups/" + in.Arg(0) + "/queues/" + in.Arg(1)
 }
 
 // groupVerbs are the verbs of consumer groups.
-var groupVerbs = []*Verb{
+var groupVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List the consumer groups of all queues, with their lag",
-		Request: func(*Input) client.Request { return Get("/api/v1/consumer-groups", nil) },
+		Request: func(*verb.Input) client.Request { return request.Get("/api/v1/consumer-groups", nil) },
 		Columns: []output.Column{
 			{Title: "GROUP", Path: "name"}, {Title: "QUEUE", Path: "queueName"}, {Title: "LAG", Path: "totalLag"}, {Title: "LAG-SECONDS", Path: "maxTimeLag"},
 			{Title: "PARTITIONS-WITH-LAG", Path: "partitionsWithLag"}, {Title: "PAUSED", Path: "paused"}, {Title: "STATE", Path: "state"},
@@ -25,9 +28,9 @@ var groupVerbs = []*Verb{
 		},
 	},
 	{
-		Use: "get GROUP", One: true, Short: "Show the partitions of a consumer group", Complete: []Completion{Groups}, Flags: limitFlag,
-		Request: func(in *Input) client.Request {
-			return Get("/api/v1/consumer-groups/"+in.Arg(0), in.Query("limit", "limit"))
+		Use: "get GROUP", One: true, Short: "Show the partitions of a consumer group", Complete: []session.Completion{session.Groups}, Flags: limitFlag,
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/consumer-groups/"+in.Arg(0), in.Query("limit", "limit"))
 		},
 		Rows: "*queue.partitions",
 		Columns: []output.Column{
@@ -40,7 +43,7 @@ var groupVerbs = []*Verb{
 		Use: "lag", Short: "List the partitions in which consumer groups are late", Flags: lagFlags, Request: lagRequest, Columns: lagColumns,
 	},
 	{
-		Use: "seek GROUP QUEUE", Short: "Move a consumer group to another place in a queue", Complete: []Completion{Groups, Queues}, Change: true,
+		Use: "seek GROUP QUEUE", Short: "Move a consumer group to another place in a queue", Complete: []session.Completion{session.Groups, session.Queues}, Change: true,
 		Ask: "Move the group {0} in the queue {1}?", Would: "move the group {0} in the queue {1}", Named: theGroup,
 		Long: `Move a consumer group to another place in a queue, or in one of its partitions. Messages after the place are
 delivered, also if they were before. Messages before it are not.`,
@@ -52,44 +55,44 @@ delivered, also if they were before. Messages before it are not.`,
 			f.Bool("to-beginning", false, "all stored messages")
 			f.String("partition", "", "only in this partition")
 		},
-		Preview: func(in *Input) client.Request {
+		Preview: func(in *verb.Input) client.Request {
 			query := seekQuery(in)
 			if partition := in.Flag("partition"); partition != "" {
 				query.Set("partition", partition)
 			}
-			return Get(groupPath(in)+"/seek", query)
+			return request.Get(groupPath(in)+"/seek", query)
 		},
 		PreviewColumns: previewColumns.seek,
-		Request: func(in *Input) client.Request {
+		Request: func(in *verb.Input) client.Request {
 			query, path := seekQuery(in), groupPath(in)
 			if partition := in.Flag("partition"); partition != "" {
 				path += "/partitions/" + url.PathEscape(partition)
 			}
-			return Post(path+"/seek", query, nil)
+			return request.Post(path+"/seek", query, nil)
 		},
 		Columns: seekColumns,
 	},
 	{
-		Use: "pause GROUP QUEUE", Short: "Deliver nothing of a queue to a group until it is resumed", Complete: []Completion{Groups, Queues}, Change: true,
+		Use: "pause GROUP QUEUE", Short: "Deliver nothing of a queue to a group until it is resumed", Complete: []session.Completion{session.Groups, session.Queues}, Change: true,
 		Would: "pause the group {0} in the queue {1}", Named: theGroup,
-		Request: func(in *Input) client.Request { return Post(groupPath(in)+"/pause", nil, nil) },
+		Request: func(in *verb.Input) client.Request { return request.Post(groupPath(in)+"/pause", nil, nil) },
 		Columns: pausedColumns,
 	},
 	{
-		Use: "resume GROUP QUEUE", Short: "Deliver to a paused group again", Complete: []Completion{Groups, Queues}, Change: true,
+		Use: "resume GROUP QUEUE", Short: "Deliver to a paused group again", Complete: []session.Completion{session.Groups, session.Queues}, Change: true,
 		Would: "resume the group {0} in the queue {1}", Named: theGroup,
-		Request: func(in *Input) client.Request { return Post(groupPath(in)+"/resume", nil, nil) },
+		Request: func(in *verb.Input) client.Request { return request.Post(groupPath(in)+"/resume", nil, nil) },
 		Columns: pausedColumns,
 	},
 	{
-		Use: "delete GROUP", Short: "Delete a consumer group, in one queue or in all", Complete: []Completion{Groups}, Change: true,
+		Use: "delete GROUP", Short: "Delete a consumer group, in one queue or in all", Complete: []session.Completion{session.Groups}, Change: true,
 		Ask: "Delete the group {0} and its places?", Would: "delete the group {0} with its places",
-		Named: func(in *Input) []Thing { return []Thing{GroupNamed(in.Args[0], in.Flag("queue"))} },
-		Preview: func(in *Input) client.Request {
+		Named: func(in *verb.Input) []verb.Thing { return []verb.Thing{verb.GroupNamed(in.Args[0], in.Flag("queue"))} },
+		Preview: func(in *verb.Input) client.Request {
 			if in.Flag("queue") != "" {
 				return client.Request{}
 			}
-			return Get("/api/v1/consumer-groups/"+in.Arg(0), nil)
+			return request.Get("/api/v1/consumer-groups/"+in.Arg(0), nil)
 		},
 		PreviewRows:    "*queue.partitions",
 		PreviewColumns: []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LEASED", Path: "leaseActive"}},
@@ -97,7 +100,7 @@ delivered, also if they were before. Messages before it are not.`,
 			f.String("queue", "", "only in this queue")
 			f.Bool("keep-start", false, "keep where the group starts if it pops again")
 		},
-		Request: func(in *Input) client.Request {
+		Request: func(in *verb.Input) client.Request {
 			path, query := "/api/v1/consumer-groups/"+in.Arg(0), url.Values{}
 			if queueName := in.Flag("queue"); queueName != "" {
 				path += "/queues/" + url.PathEscape(queueName)
@@ -105,7 +108,7 @@ delivered, also if they were before. Messages before it are not.`,
 			if in.Flag("keep-start") == "true" {
 				query.Set("deleteMetadata", "false")
 			}
-			return Delete(path, query)
+			return request.Delete(path, query)
 		},
 		Columns: []output.Column{
 			{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "PARTITIONS", Path: "deletedPartitions"},
@@ -129,20 +132,20 @@ func lagFlags(f *pflag.FlagSet) {
 	limitFlag(f)
 }
 
-func lagRequest(in *Input) client.Request {
+func lagRequest(in *verb.Input) client.Request {
 	query := in.Query("limit", "limit")
 	query.Set("minLagSeconds", in.Flag("min-seconds"))
-	return Get("/api/v1/consumer-groups/lagging", query)
+	return request.Get("/api/v1/consumer-groups/lagging", query)
 }
 
 // seekQuery returns the place that the flags name.
-func seekQuery(in *Input) url.Values {
+func seekQuery(in *verb.Input) url.Values {
 	query := in.Query("to-end", "toEnd", "to-beginning", "toBeginning")
 	if at := in.Instant("to"); at != "" {
 		query.Set("timestamp", at)
 	}
 	if len(query) != 1 && in.Err == nil {
-		in.Err = UsageError("name one of --to, --to-end and --to-beginning")
+		in.Err = session.UsageError("name one of --to, --to-end and --to-beginning")
 	}
 	return query
 }

@@ -1,4 +1,4 @@
-package cli
+package noun
 
 import (
 	"errors"
@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -32,17 +35,17 @@ func newQueuePurge() *cobra.Command {
 		Long: `Move all consumer groups of a queue to its end: they receive only messages that come later. The stored messages stay, and
 "belfry replay" brings them back, until retention deletes them. --dry-run counts what each group would skip.`,
 		Example: `  belfry queue purge orders --dry-run`,
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: Complete([]Completion{Queues}),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := NewPatient(cmd)
+			s, err := session.NewPatient(cmd)
 			if err != nil {
 				return err
 			}
-			in := &Input{Session: s, Args: args}
+			in := &verb.Input{Session: s, Args: args}
 			skips, err := countSkips(in)
 			switch {
 			case errors.Is(err, client.ErrNotFound):
-				return in.UnlessExpected(NotFound(fmt.Sprintf("the queue %q", args[0])))
+				return in.UnlessExpected(verb.NotFound(fmt.Sprintf("the queue %q", args[0])))
 			case err != nil:
 				return err
 			case s.DryRun && s.IsTable():
@@ -56,19 +59,19 @@ func newQueuePurge() *cobra.Command {
 			return s.Value(skips, "", skipColumns)
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	cmd.Flags().Bool("dry-run", false, "change nothing: show what would be done")
 	cmd.Flags().BoolP("yes", "y", false, "do not ask")
-	IfExistsFlag(cmd.Flags())
+	verb.IfExistsFlag(cmd.Flags())
 	return cmd
 }
 
 // countSkips counts what each group of the queue has left.
-func countSkips(in *Input) ([]skip, error) {
+func countSkips(in *verb.Input) ([]skip, error) {
 	all, err := groupsOf(in)
 	skips := make([]skip, len(all))
 	for i, g := range all {
-		if err := in.Client.Do(in.Cmd.Context(), Get(seekPath(in, g.Name), url.Values{"toEnd": {"true"}}), &skips[i]); err != nil {
+		if err := in.Client.Do(in.Cmd.Context(), request.Get(seekPath(in, g.Name), url.Values{"toEnd": {"true"}}), &skips[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -76,7 +79,7 @@ func countSkips(in *Input) ([]skip, error) {
 }
 
 // purge asks, and moves the groups.
-func purge(in *Input, skips []skip) error {
+func purge(in *verb.Input, skips []skip) error {
 	left := int64(0)
 	for _, one := range skips {
 		left += one.Skipped
@@ -85,15 +88,15 @@ func purge(in *Input, skips []skip) error {
 		return err
 	}
 	for _, one := range skips {
-		if err := in.Client.Do(in.Cmd.Context(), Post(seekPath(in, one.Group), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
+		if err := in.Client.Do(in.Cmd.Context(), request.Post(seekPath(in, one.Group), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
 			return fmt.Errorf("moving the group %q: %w", one.Group, err)
 		}
 	}
 	return nil
 }
 
-func seekPath(in *Input, group string) string {
-	return groupPath(&Input{Args: []string{group, in.Args[0]}}) + "/seek"
+func seekPath(in *verb.Input, group string) string {
+	return groupPath(&verb.Input{Args: []string{group, in.Args[0]}}) + "/seek"
 }
 
 // queueGroup is a consumer group of a queue.
@@ -103,7 +106,7 @@ type queueGroup struct {
 }
 
 // groupsOf returns the groups of the queue that the first argument names.
-func groupsOf(in *Input) (all []queueGroup, err error) {
+func groupsOf(in *verb.Input) (all []queueGroup, err error) {
 	query := url.Values{"limit": {"1000"}}
 	for {
 		var page struct {
@@ -112,7 +115,7 @@ func groupsOf(in *Input) (all []queueGroup, err error) {
 				Next *string `json:"next"`
 			} `json:"pagination"`
 		}
-		if err := in.Client.Do(in.Cmd.Context(), Get("/api/v1/resources/queues/"+in.Arg(0)+"/groups", query), &page); err != nil {
+		if err := in.Client.Do(in.Cmd.Context(), request.Get("/api/v1/resources/queues/"+in.Arg(0)+"/groups", query), &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Groups...)

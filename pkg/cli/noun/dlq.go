@@ -1,4 +1,4 @@
-package cli
+package noun
 
 import (
 	"net/url"
@@ -6,6 +6,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -29,7 +32,7 @@ func deadLetterPlace(f *pflag.FlagSet) {
 }
 
 // deadLetterQuery returns the parameters of deadLetterFilter. queueName may be "".
-func deadLetterQuery(in *Input, queueName string) url.Values {
+func deadLetterQuery(in *verb.Input, queueName string) url.Values {
 	query := in.Query("group", "consumerGroup", "partition", "partition", "transaction-id", "transactionId", "limit", "limit")
 	for _, name := range []string{"from", "to"} {
 		if at := in.Instant(name); at != "" {
@@ -43,7 +46,7 @@ func deadLetterQuery(in *Input, queueName string) url.Values {
 }
 
 // deadLetterVerbs are the verbs of dead letters.
-var deadLetterVerbs = []*Verb{
+var deadLetterVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List dead letters, the newest first",
 		Flags: func(f *pflag.FlagSet) {
@@ -51,19 +54,21 @@ var deadLetterVerbs = []*Verb{
 			f.String("queue", "", "only of this queue")
 			deadLetterFilter(f)
 		},
-		Named:   theFlags,
-		Request: func(in *Input) client.Request { return Get("/api/v1/dlq", deadLetterQuery(in, in.Flag("queue"))) },
-		Rows:    "messages", Columns: deadLetterColumns,
+		Named: theFlags,
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/dlq", deadLetterQuery(in, in.Flag("queue")))
+		},
+		Rows: "messages", Columns: deadLetterColumns,
 	},
 	{
-		Use: "show QUEUE TRANSACTION_ID", One: true, Short: "Show a dead letter with its payload and its error", Complete: []Completion{Queues},
-		Request: func(in *Input) client.Request {
-			return Get("/api/v1/dlq", url.Values{"queue": {in.Args[0]}, "transactionId": {in.Args[1]}})
+		Use: "show QUEUE TRANSACTION_ID", One: true, Short: "Show a dead letter with its payload and its error", Complete: []session.Completion{session.Queues},
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/dlq", url.Values{"queue": {in.Args[0]}, "transactionId": {in.Args[1]}})
 		},
 		Rows: "messages", Columns: append(append([]output.Column{}, deadLetterColumns[:7]...), output.Column{Title: "DATA", Path: "data"}),
 	},
 	{
-		Use: "redrive QUEUE", Short: "Deliver dead letters again", Complete: []Completion{Queues}, Change: true, ServerDryRun: true,
+		Use: "redrive QUEUE", Short: "Deliver dead letters again", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Redrive the dead letters of {0}?",
 		Long: `Deliver dead letters of a queue again: those of one consumer group with --group, else those of all its groups. Name --all, or
 which dead letters. With --to-queue they are pushed to another queue instead, and are no dead letters any more.`,
@@ -84,7 +89,7 @@ which dead letters. With --to-queue they are pushed to another queue instead, an
 		},
 	},
 	{
-		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []Completion{Queues}, Change: true, ServerDryRun: true,
+		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Delete the dead letters of {0}?", Named: deadLetterOwner,
 		Long: `Delete dead letters of a queue: those of one consumer group with --group, else those of all its groups. Name --all, or which
 dead letters.`,
@@ -94,12 +99,12 @@ dead letters.`,
 			deadLetterFilter(f)
 			f.Bool("all", false, "every dead letter of the queue, or of the group")
 		},
-		Request: func(in *Input) client.Request {
+		Request: func(in *verb.Input) client.Request {
 			query := selectedDeadLetters(in)
 			if in.DryRun {
 				query.Set("dryRun", "true")
 			}
-			return Delete("/api/v1/dlq", query)
+			return request.Delete("/api/v1/dlq", query)
 		},
 		Repeat: []string{"purged"},
 		Columns: []output.Column{
@@ -111,29 +116,29 @@ dead letters.`,
 
 // selectedDeadLetters is deadLetterQuery for commands that change dead letters. It refuses a command line without --all that does
 // not say which.
-func selectedDeadLetters(in *Input) url.Values {
+func selectedDeadLetters(in *verb.Input) url.Values {
 	query := deadLetterQuery(in, in.Args[0])
 	which := len(query) - 1 // without the queue
 	if query.Has("consumerGroup") {
 		which--
 	}
 	if which == 0 && in.Flag("all") != "true" && in.Err == nil {
-		in.Err = UsageError("name --all, or which dead letters")
+		in.Err = session.UsageError("name --all, or which dead letters")
 	}
 	return query
 }
 
 // deadLetterOwner is the queue, the first argument, and the group of --group.
-func deadLetterOwner(in *Input) []Thing {
+func deadLetterOwner(in *verb.Input) []verb.Thing {
 	all := theQueue(in)
 	if group := in.Flag("group"); group != "" {
-		all = append(all, GroupNamed(group, in.Args[0]))
+		all = append(all, verb.GroupNamed(group, in.Args[0]))
 	}
 	return all
 }
 
 // redriveEach returns the requests for the groups that have dead letters, unless --group names one.
-func redriveEach(in *Input) (requests []client.Request, names []string, err error) {
+func redriveEach(in *verb.Input) (requests []client.Request, names []string, err error) {
 	if in.Flag("group") != "" {
 		return nil, nil, nil
 	}
@@ -146,10 +151,10 @@ func redriveEach(in *Input) (requests []client.Request, names []string, err erro
 	return requests, names, err
 }
 
-func redriveRequest(in *Input) client.Request { return redriveOf(in, "__QUEUE_MODE__") }
+func redriveRequest(in *verb.Input) client.Request { return redriveOf(in, "__QUEUE_MODE__") }
 
 // redriveOf returns the request for the group of --group, else for group.
-func redriveOf(in *Input, group string) client.Request {
+func redriveOf(in *verb.Input, group string) client.Request {
 	body := map[string]any{"consumerGroup": group}
 	for parameter, values := range selectedDeadLetters(in) {
 		body[parameter] = values[0]
@@ -166,5 +171,5 @@ func redriveOf(in *Input, group string) client.Request {
 	if in.DryRun {
 		body["dryRun"] = true
 	}
-	return Post("/api/v1/dlq/redrive", nil, body)
+	return request.Post("/api/v1/dlq/redrive", nil, body)
 }

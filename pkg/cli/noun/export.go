@@ -1,4 +1,4 @@
-package cli
+package noun
 
 import (
 	"encoding/json"
@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/progress"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
 )
 
 // exportPage is how many dead letters one request of the export asks for.
@@ -18,11 +21,11 @@ func newDeadLetterExport() *cobra.Command {
 		Use: "export", Short: "Print all dead letters with their payloads, one as JSON in each line", Args: cobra.NoArgs,
 		Example: `  belfry dlq export --queue orders > dead.ndjson`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := NewPatient(cmd)
+			s, err := session.NewPatient(cmd)
 			if err != nil {
 				return err
 			}
-			in := &Input{Session: s}
+			in := &verb.Input{Session: s}
 			query := deadLetterQuery(in, in.Flag("queue"))
 			if in.Err != nil {
 				return in.Err
@@ -34,16 +37,16 @@ func newDeadLetterExport() *cobra.Command {
 			return exportDeadLetters(s, query)
 		},
 	}
-	AddServerFlags(cmd)
+	session.AddServerFlags(cmd)
 	cmd.Flags().String("queue", "", "only of this queue")
 	deadLetterFilter(cmd.Flags())
 	return cmd
 }
 
-func exportDeadLetters(s *Session, query url.Values) error {
+func exportDeadLetters(s *session.Session, query url.Values) error {
 	total := int64(0)
 	var shown *progress.Progress
-	if !IsTerminal(s.Cmd.OutOrStdout()) {
+	if !session.IsTerminal(s.Cmd.OutOrStdout()) {
 		shown = s.NewProgress("dead letters")
 	}
 	defer shown.End()
@@ -54,7 +57,7 @@ func exportDeadLetters(s *Session, query url.Values) error {
 				Next *string `json:"next"`
 			} `json:"pagination"`
 		}
-		if err := s.Client.Do(s.Cmd.Context(), Get("/api/v1/dlq", query), &page); err != nil {
+		if err := s.Client.Do(s.Cmd.Context(), request.Get("/api/v1/dlq", query), &page); err != nil {
 			return err
 		}
 		for _, m := range page.Messages {

@@ -1,4 +1,4 @@
-package cli
+package verb
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -23,17 +24,17 @@ type Thing struct {
 }
 
 func QueueNamed(name string) Thing {
-	return Thing{What: fmt.Sprintf("the queue %q", name), Request: Get("/api/v1/resources/queues/"+url.PathEscape(name)+"/groups", url.Values{"limit": {"1"}})}
+	return Thing{What: fmt.Sprintf("the queue %q", name), Request: request.Get("/api/v1/resources/queues/"+url.PathEscape(name)+"/groups", url.Values{"limit": {"1"}})}
 }
 
 // groupNamed is a group of a queue, or of any queue for "".
 func GroupNamed(name, queueName string) Thing {
 	if queueName == "" {
-		return Thing{What: fmt.Sprintf("the group %q", name), Request: Get("/api/v1/consumer-groups", nil), Member: "name", Name: name}
+		return Thing{What: fmt.Sprintf("the group %q", name), Request: request.Get("/api/v1/consumer-groups", nil), Member: "name", Name: name}
 	}
 	return Thing{
 		What:    fmt.Sprintf("the group %q of the queue %q", name, queueName),
-		Request: Get("/api/v1/consumer-groups/"+url.PathEscape(name)+"/queues/"+url.PathEscape(queueName), nil),
+		Request: request.Get("/api/v1/consumer-groups/"+url.PathEscape(name)+"/queues/"+url.PathEscape(queueName), nil),
 	}
 }
 

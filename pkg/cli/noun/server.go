@@ -1,4 +1,4 @@
-package cli
+package noun
 
 import (
 	"cmp"
@@ -8,6 +8,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -20,24 +23,24 @@ func spanFlags(f *pflag.FlagSet) {
 	f.String("task", "", "only queues of this task")
 }
 
-func spanRequest(path string) func(in *Input) client.Request {
-	return func(in *Input) client.Request {
+func spanRequest(path string) func(in *verb.Input) client.Request {
+	return func(in *verb.Input) client.Request {
 		query := in.Query("queue", "queue", "group", "consumerGroup", "namespace", "namespace", "task", "task")
 		for _, name := range []string{"from", "to"} {
 			if at := in.Instant(name); at != "" {
 				query.Set(name, at)
 			}
 		}
-		return Get(path, query)
+		return request.Get(path, query)
 	}
 }
 
-func fixed(path string) func(in *Input) client.Request {
-	return func(*Input) client.Request { return Get(path, nil) }
+func fixed(path string) func(in *verb.Input) client.Request {
+	return func(*verb.Input) client.Request { return request.Get(path, nil) }
 }
 
 // serverVerbs are the verbs that need no noun.
-var serverVerbs = []*Verb{
+var serverVerbs = []*verb.Verb{
 	{
 		Use: "status", Short: "Show counts of all queues and the lag", Request: fixed("/api/v1/resources/overview"),
 		Columns: []output.Column{
@@ -75,14 +78,14 @@ var serverVerbs = []*Verb{
 			f.String("from", "", "since this instant, RFC 3339 or a time before now such as 15m or 2d")
 			f.String("to", "", "until this instant")
 		},
-		Request: func(in *Input) client.Request {
+		Request: func(in *verb.Input) client.Request {
 			query := in.Query("limit", "limit", "action", "action", "queue", "queue", "group", "consumerGroup", "subject", "subject")
 			for _, name := range []string{"from", "to"} {
 				if at := in.Instant(name); at != "" {
 					query.Set(name, at)
 				}
 			}
-			return Get("/api/v1/audit", query)
+			return request.Get("/api/v1/audit", query)
 		},
 		Rows: "entries",
 		Columns: []output.Column{
@@ -103,11 +106,11 @@ var serverVerbs = []*Verb{
 		Columns: []output.Column{{Title: "JOB", Path: "job"}, {Title: "RUNNING", Path: "running"}, {Title: "NEXT", Path: "nextAt", Show: output.Age}},
 	},
 	{
-		Use: "replay QUEUE", Short: "Move a group to an instant, so that it receives the messages since then again", Complete: []Completion{Queues}, Change: true,
+		Use: "replay QUEUE", Short: "Move a group to an instant, so that it receives the messages since then again", Complete: []session.Completion{session.Queues}, Change: true,
 		Ask:   "Move the group in {0}? It receives the messages since that instant again, and none from before.",
-		Would: "move the group in the queue {0}", Named: func(in *Input) []Thing { return theGroup(replayed(in)) },
-		Preview: func(in *Input) client.Request {
-			return Get(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {in.Instant("to")}})
+		Would: "move the group in the queue {0}", Named: func(in *verb.Input) []verb.Thing { return theGroup(replayed(in)) },
+		Preview: func(in *verb.Input) client.Request {
+			return request.Get(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {in.Instant("to")}})
 		},
 		PreviewColumns: previewColumns.seek,
 		Long: `Move a consumer group to an instant: it receives the messages since then, also if it had them before. It does not receive
@@ -117,33 +120,33 @@ messages from before, also if it never had them. "belfry lag" shows how late a g
 			groupFlag(f)
 			f.String("to", "", "the instant, RFC 3339 or a time before now such as 15m or 2d")
 		},
-		Request: func(in *Input) client.Request {
+		Request: func(in *verb.Input) client.Request {
 			at := in.Instant("to")
 			if at == "" && in.Err == nil {
-				in.Err = UsageError("--to is missing: from which instant on?")
+				in.Err = session.UsageError("--to is missing: from which instant on?")
 			}
 			if when, err := time.Parse(time.RFC3339Nano, at); err == nil && when.After(time.Now()) && in.Err == nil {
-				in.Err = UsageError("--to is in the future: the group would miss messages; use \"belfry group seek GROUP QUEUE --to-end\" to skip all that is stored")
+				in.Err = session.UsageError("--to is in the future: the group would miss messages; use \"belfry group seek GROUP QUEUE --to-end\" to skip all that is stored")
 			}
-			return Post(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {at}}, nil)
+			return request.Post(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {at}}, nil)
 		},
 		Columns: seekColumns,
 	},
 }
 
 // replayed returns the group and the queue of a replay as arguments.
-func replayed(in *Input) *Input {
-	return &Input{Session: in.Session, Args: []string{cmp.Or(in.Flag("group"), "__QUEUE_MODE__"), in.Args[0]}}
+func replayed(in *verb.Input) *verb.Input {
+	return &verb.Input{Session: in.Session, Args: []string{cmp.Or(in.Flag("group"), "__QUEUE_MODE__"), in.Args[0]}}
 }
 
 // listVerbs list namespaces and tasks.
 var (
-	namespaceVerbs = []*Verb{{
+	namespaceVerbs = []*verb.Verb{{
 		Use: "list", Short: "List the namespaces of queues", Request: fixed("/api/v1/resources/namespaces"), Rows: "namespaces",
 		Columns: []output.Column{{Title: "NAMESPACE", Path: "namespace"}, {Title: "QUEUES", Path: "queues"}, {Title: "PARTITIONS", Path: "partitions"},
 			{Title: "TOTAL", Path: "messages.total"}, {Title: "PENDING", Path: "messages.pending"}},
 	}}
-	taskVerbs = []*Verb{{
+	taskVerbs = []*verb.Verb{{
 		Use: "list", Short: "List the tasks of queues", Request: fixed("/api/v1/resources/tasks"), Rows: "tasks",
 		Columns: []output.Column{{Title: "TASK", Path: "task"}, {Title: "QUEUES", Path: "queues"}, {Title: "PARTITIONS", Path: "partitions"},
 			{Title: "TOTAL", Path: "messages.total"}, {Title: "PENDING", Path: "messages.pending"}},
@@ -151,10 +154,10 @@ var (
 )
 
 // switchVerb turns a switch for maintenance.
-func switchVerb(use, short, path string, on bool, ask string) *Verb {
-	return &Verb{
+func switchVerb(use, short, path string, on bool, ask string) *verb.Verb {
+	return &verb.Verb{
 		Use: use, Short: short, Change: true, Ask: ask, Would: strings.ToLower(short[:1]) + short[1:],
-		Request: func(*Input) client.Request { return Post(path, nil, map[string]any{"enabled": on}) },
+		Request: func(*verb.Input) client.Request { return request.Post(path, nil, map[string]any{"enabled": on}) },
 		Columns: []output.Column{{Title: "MESSAGE", Path: "message"}},
 	}
 }
@@ -167,7 +170,7 @@ var rejectedColumns = []output.Column{
 const maintenancePath = "/api/v1/system/maintenance"
 
 // maintenanceVerbs show and turn the switches for maintenance.
-var maintenanceVerbs = []*Verb{
+var maintenanceVerbs = []*verb.Verb{
 	{
 		Use: "show", Short: "Show whether maintenance is on, and what the spools hold", Request: fixed(maintenancePath),
 		Columns: []output.Column{
@@ -186,13 +189,13 @@ var maintenanceVerbs = []*Verb{
 	{
 		Use: "retry", Short: "Put the rejected messages back into the spool", Change: true, Would: "put these messages back into the spool",
 		Preview: fixed(maintenancePath + "/rejected"), PreviewRows: "messages", PreviewColumns: rejectedColumns,
-		Request: func(*Input) client.Request { return Post(maintenancePath+"/rejected/retry", nil, nil) },
+		Request: func(*verb.Input) client.Request { return request.Post(maintenancePath+"/rejected/retry", nil, nil) },
 		Columns: []output.Column{{Title: "MESSAGES", Path: "messages"}},
 	},
 	{
 		Use: "discard", Short: "Remove the rejected messages", Change: true, Ask: "Remove the rejected messages of this instance?",
 		Would: "remove these messages", Preview: fixed(maintenancePath + "/rejected"), PreviewRows: "messages", PreviewColumns: rejectedColumns,
-		Request: func(*Input) client.Request { return Delete(maintenancePath+"/rejected", nil) },
+		Request: func(*verb.Input) client.Request { return request.Delete(maintenancePath+"/rejected", nil) },
 		Columns: []output.Column{{Title: "MESSAGES", Path: "messages"}},
 	},
 }

@@ -1,4 +1,4 @@
-package cli
+package noun
 
 import (
 	"errors"
@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
 )
 
 // nounCommands returns the commands of this package.
-func nounCommands() []*cobra.Command {
+func Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueuePurge()),
 		noun("partition", "Show, pause and resume partitions", partitionVerbs),
@@ -29,7 +31,7 @@ func nounCommands() []*cobra.Command {
 }
 
 // noun returns a command that has only other commands.
-func noun(name, short string, verbs []*Verb, more ...*cobra.Command) *cobra.Command {
+func noun(name, short string, verbs []*verb.Verb, more ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: short, Args: noSuchVerb, SuggestionsMinimumDistance: 1,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -1,4 +1,4 @@
-package cli
+package verb
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
@@ -48,7 +50,7 @@ type Verb struct {
 	// repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
 	Repeat []string
 	// complete completes the arguments.
-	Complete []Completion
+	Complete []session.Completion
 }
 
 // command returns the command of a verb.
@@ -56,11 +58,11 @@ func (v *Verb) Command() *cobra.Command {
 	names := strings.Fields(v.Use)[1:]
 	cmd := &cobra.Command{
 		Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, Args: cobra.ExactArgs(len(names)),
-		ValidArgsFunction: Complete(v.Complete),
+		ValidArgsFunction: session.Complete(v.Complete),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			open := New
+			open := session.New
 			if v.Repeat != nil {
-				open = NewPatient
+				open = session.NewPatient
 			}
 			s, err := open(cmd)
 			if err != nil {
@@ -69,7 +71,7 @@ func (v *Verb) Command() *cobra.Command {
 			return v.run(&Input{Session: s, Args: args})
 		},
 	}
-	AddFlags(cmd)
+	session.AddFlags(cmd)
 	if v.Flags != nil {
 		v.Flags(cmd.Flags())
 	}
@@ -129,7 +131,7 @@ func noteGrants(s *Input) {
 	var who struct {
 		Grants json.RawMessage `json:"grants"`
 	}
-	if s.Client.Do(s.Cmd.Context(), Get("/api/v1/whoami", nil), &who) == nil && len(who.Grants) > 0 && string(who.Grants) != "null" {
+	if s.Client.Do(s.Cmd.Context(), request.Get("/api/v1/whoami", nil), &who) == nil && len(who.Grants) > 0 && string(who.Grants) != "null" {
 		s.Note("the list is empty, and the token sees only what its grants allow: " + string(who.Grants))
 	}
 }

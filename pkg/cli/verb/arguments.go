@@ -1,4 +1,4 @@
-package cli
+package verb
 
 import (
 	"net/url"
@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/cli/instant"
+	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
 // input are the arguments and flags of a verb.
 type Input struct {
-	*Session
+	*session.Session
 	Args []string
 	Err  error
 }
@@ -45,7 +46,7 @@ func (in *Input) Instant(flag string) string {
 	}
 	at, err := instant.Parse(given, time.Now())
 	if err != nil && in.Err == nil {
-		in.Err = UsageError("--" + flag + " " + err.Error())
+		in.Err = session.UsageError("--" + flag + " " + err.Error())
 	}
 	return at.UTC().Format(time.RFC3339Nano)
 }

@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"net/http"

@@ -1,0 +1,49 @@
+package noun
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/belfry-mq/belfry/pkg/cli/request"
+	"github.com/belfry-mq/belfry/pkg/cli/verb"
+)
+
+// theQueue is the first argument.
+func theQueue(in *verb.Input) []verb.Thing { return []verb.Thing{verb.QueueNamed(in.Args[0])} }
+
+// theGroup is a group and its queue, the first two arguments.
+func theGroup(in *verb.Input) []verb.Thing {
+	return []verb.Thing{verb.QueueNamed(in.Args[1]), verb.GroupNamed(in.Args[0], in.Args[1])}
+}
+
+// thePartition is a queue and its partition, the first two arguments.
+func thePartition(in *verb.Input) []verb.Thing {
+	return []verb.Thing{verb.QueueNamed(in.Args[0]), {
+		What: fmt.Sprintf("the partition %q of the queue %q", in.Args[1], in.Args[0]), Rows: "partitions", Member: "name", Name: in.Args[1],
+		Request: request.Get("/api/v1/resources/queues/"+in.Arg(0)+"/partitions", url.Values{"from": {in.Args[1]}, "limit": {"1"}, "order": {"name"}}),
+	}}
+}
+
+// theFlags are what --queue and --group name.
+func theFlags(in *verb.Input) (all []verb.Thing) {
+	queueName := in.Flag("queue")
+	if queueName != "" {
+		all = append(all, verb.QueueNamed(queueName))
+	}
+	if group := in.Flag("group"); group != "" {
+		all = append(all, verb.GroupNamed(group, queueName))
+	}
+	return all
+}
+
+// theMessage is a partition and a transaction id, the first two arguments.
+func theMessage(in *verb.Input) []verb.Thing {
+	return []verb.Thing{{What: fmt.Sprintf("the message %q", in.Args[1]), Request: request.Get(messagePath(in), nil)}}
+}
+
+// theStream is the id of a query, the first argument.
+func theStream(in *verb.Input) []verb.Thing {
+	return []verb.Thing{{
+		What: fmt.Sprintf("the query %q", in.Args[0]), Request: request.Get("/api/v1/streams", url.Values{"limit": {"1000"}}), Rows: "streams", Member: "id", Name: in.Args[0],
+	}}
+}
