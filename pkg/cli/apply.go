@@ -34,11 +34,7 @@ A group is made by its first pop. So the file can only pause or resume a group t
   groups:
     - {name: billing, queue: orders, paused: true}`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.Run(func(s *session.Session, _ []string) error {
 			if file == "" {
 				return session.UsageError("--file is missing")
 			}
@@ -51,7 +47,7 @@ A group is made by its first pop. So the file can only pause or resume a group t
 				return session.UsageError(err.Error())
 			}
 			return apply(s, wanted, prune)
-		},
+		}),
 	}
 	session.AddServerFlags(cmd)
 	f := cmd.Flags()
@@ -121,24 +117,20 @@ func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export", Short: "Print the queues and groups as a file for \"belfry apply\"", Args: cobra.NoArgs,
 		Example: `  belfry export > queues.yaml`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
-			all, err := manifest.Current(cmd.Context(), s.Client)
+		RunE: session.Run(func(s *session.Session, _ []string) error {
+			all, err := manifest.Current(s.Cmd.Context(), s.Client)
 			if err != nil {
 				return err
 			}
 			if !s.IsTable() {
-				return s.Value(all, "queues", nil)
+				return s.Value(all, "queues", "")
 			}
 			text, err := yaml.Marshal(all)
 			if err != nil {
 				return err
 			}
 			return s.Text(string(text))
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	return cmd

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/contexts"
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
@@ -117,9 +116,7 @@ func newContextList() *cobra.Command {
 			for _, one := range saved.Contexts {
 				rows = append(rows, map[string]any{"name": one.Name, "server": one.Server, "token": one.Token != "", "current": one.Name == saved.Current})
 			}
-			return s.Value(rows, "", []output.Column{
-				{Title: "NAME", Path: "name"}, {Title: "SERVER", Path: "server"}, {Title: "TOKEN", Path: "token"}, {Title: "CURRENT", Path: "current"},
-			})
+			return s.Value(rows, "", "NAME:name SERVER:server TOKEN:token CURRENT:current")
 		},
 	}
 	session.AddOutputFlags(cmd)

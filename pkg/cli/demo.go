@@ -16,16 +16,12 @@ func newDemo() *cobra.Command {
 		Long: `Run a small shop on the server until Ctrl-C: orders that come all the time, a group that is too slow, one that fails now and
 then, and dead letters that wait for a redrive. Its queues are demo.orders and demo.invoices. They stay;
 "belfry queue delete" removes them.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: session.Run(func(s *session.Session, _ []string) error {
 			if every <= 0 {
 				return session.UsageError("--every must be more than 0")
 			}
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
-			return demo.Run(cmd.Context(), s.Client, every, cmd.OutOrStdout())
-		},
+			return demo.Run(s.Cmd.Context(), s.Client, every, s.Cmd.OutOrStdout())
+		}),
 	}
 	session.AddServerFlags(cmd)
 	cmd.Flags().DurationVar(&every, "every", 200*time.Millisecond, "the time between two orders")

@@ -33,13 +33,9 @@ checks of the server itself are then unknown.
 The exit code is 0 if nothing is wrong, and 1 if something is. Warnings count only with --strict.`,
 		Example: `  belfry doctor
   belfry doctor --database-url postgres://user@db/app --strict -o json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.Run(func(s *session.Session, _ []string) error {
 			return doctor(s, examine, strict)
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 for warnings too")
@@ -58,7 +54,7 @@ func doctor(s *session.Session, examine ExamineFunc, strict bool) error {
 	if s.IsTable() {
 		err = s.Text(found.Text())
 	} else {
-		err = s.Answer(raw, "checks", nil)
+		err = s.Answer(raw, "checks", "")
 	}
 	if err == nil && found.Fails(strict) {
 		return &session.ExitError{Code: 1}

@@ -26,13 +26,9 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 		Example: `  belfry explain --queue orders --partition customer-7 --group billing
   belfry explain --queue orders --transaction-id order-1 --watch`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.NewPatient(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.RunPatient(func(s *session.Session, _ []string) error {
 			in := &verb.Input{Session: s}
-			query := in.Query("queue", "queue", "partition", "partition", "group", "consumerGroup", "transaction-id", "transactionId")
+			query := in.Query("queue", "partition", "group=consumerGroup", "transaction-id=transactionId")
 			if !query.Has("queue") {
 				return session.UsageError("--queue is missing")
 			}
@@ -40,7 +36,7 @@ prints the sentence again whenever it changes, until Ctrl-C.`,
 				s.Note("waiting for changes until Ctrl-C")
 			}
 			return explain(s, query, watch)
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	f := cmd.Flags()
@@ -71,7 +67,7 @@ func explain(s *session.Session, query url.Values, watch bool) error {
 		case s.IsTable():
 			err = s.Text(e.Text(time.Now()))
 		default:
-			err = s.Answer(raw, "", nil)
+			err = s.Answer(raw, "", "")
 		}
 		if err != nil || !watch {
 			return err

@@ -11,19 +11,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 )
 
 func newPing() *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
 		Use: "ping", Short: "Measure how long the server takes to answer", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.Run(func(s *session.Session, _ []string) error {
 			if count < 1 {
 				return session.UsageError("--count must be at least 1")
 			}
@@ -33,21 +27,21 @@ func newPing() *cobra.Command {
 					Status  string `json:"status"`
 					Version string `json:"version"`
 				}
-				if err := s.Client.Do(cmd.Context(), request.Get("/health", nil), &health); err != nil {
+				if err := s.Client.Do(s.Cmd.Context(), request.Get("/health", nil), &health); err != nil {
 					return err
 				}
 				err := s.Value(map[string]any{
 					"server": s.Server, "status": health.Status, "version": health.Version, "milliseconds": float64(time.Since(began).Microseconds()) / 1000,
-				}, "", []output.Column{{Title: "SERVER", Path: "server"}, {Title: "STATUS", Path: "status"}, {Title: "VERSION", Path: "version"}, {Title: "MS", Path: "milliseconds"}})
+				}, "", "SERVER:server STATUS:status VERSION:version MS:milliseconds")
 				if err != nil {
 					return err
 				}
-				if i+1 < count && !session.Sleep(cmd.Context(), time.Second) {
+				if i+1 < count && !session.Sleep(s.Cmd.Context(), time.Second) {
 					return nil
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	cmd.Flags().IntVar(&count, "count", 1, "how often, once a second")
@@ -59,13 +53,9 @@ func newMetrics() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "metrics", Short: "Print the metrics of the server, as Prometheus reads them", Args: cobra.NoArgs,
 		Example: `  belfry metrics --match queue`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.Run(func(s *session.Session, _ []string) error {
 			var text []byte
-			if err := s.Client.Do(cmd.Context(), request.Get("/metrics/prometheus", nil), &text); err != nil {
+			if err := s.Client.Do(s.Cmd.Context(), request.Get("/metrics/prometheus", nil), &text); err != nil {
 				return err
 			}
 			for line := range bytes.Lines(text) {
@@ -77,7 +67,7 @@ func newMetrics() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	session.AddServerFlags(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "only lines with this text")

@@ -17,11 +17,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-var poppedColumns = []output.Column{
-	{Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "AGE", Path: "createdAt", Show: output.Age},
-	{Title: "ATTEMPT", Path: "attempt"}, {Title: "DATA", Path: "data"}, {Title: "LEASE-ID", Path: "leaseId", Wide: true},
-	{Title: "PARTITION-ID", Path: "partitionId", Wide: true}, {Title: "ID", Path: "id", Wide: true},
-}
+const poppedColumns = `PARTITION:partition TRANSACTION-ID:transactionId AGE:createdAt:age ATTEMPT:attempt DATA:data LEASE-ID:leaseId:wide
+	PARTITION-ID:partitionId:wide ID:id:wide`
 
 // popFlags adds the flags of pop and tail.
 func popFlags(cmd *cobra.Command, o *client.PopOptions) {
@@ -45,11 +42,7 @@ it is delivered again when the lease ends. A table is followed by the line to co
 		Example: `  belfry pop orders --auto-ack
   belfry pop orders --group billing --batch 10 --wait 30s -o ndjson`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.Run(func(s *session.Session, args []string) error {
 			if (len(args) == 1) == (o.Namespace != "" || o.Task != "") {
 				return session.UsageError("name a queue, or else --namespace, --task or both")
 			}
@@ -65,7 +58,7 @@ it is delivered again when the lease ends. A table is followed by the line to co
 			if o.Wait > 0 {
 				s.Note("waiting at most " + o.Wait.String() + " for a message, or until Ctrl-C")
 			}
-			messages, err := s.Client.Pop(cmd.Context(), o)
+			messages, err := s.Client.Pop(s.Cmd.Context(), o)
 			if err != nil {
 				return err
 			}
@@ -81,7 +74,7 @@ it is delivered again when the lease ends. A table is followed by the line to co
 				}
 			}
 			return nil
-		},
+		}),
 	}
 	popFlags(cmd, &o)
 	cmd.Flags().StringVar(&o.Namespace, "namespace", "", "any queue of this namespace")
@@ -136,11 +129,7 @@ Ctrl-C. A message that was printed and not acknowledged is printed again the nex
 Name a group of your own, so that nobody loses messages. A new group starts with new messages, unless --start all is named.`,
 		Example: `  belfry tail -f orders --group debug-anna`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := session.NewPatient(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.RunPatient(func(s *session.Session, args []string) error {
 			if o.Group == "" {
 				return session.UsageError("--group is missing: name a group of your own, so that nobody loses messages")
 			}
@@ -153,7 +142,7 @@ Name a group of your own, so that nobody loses messages. A new group starts with
 				s.Note("waiting for messages until Ctrl-C")
 			}
 			return tail(s, o)
-		},
+		}),
 	}
 	popFlags(cmd, &o)
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "wait for more messages until Ctrl-C")
@@ -209,7 +198,7 @@ func printAndAck(s *session.Session, ctx context.Context, messages []*client.Raw
 // printMessage prints the payload, or with --output the message.
 func printMessage(s *session.Session, m *client.Raw) error {
 	if !s.IsTable() {
-		return s.Value(m, "", nil)
+		return s.Value(m, "", "")
 	}
 	text, err := output.Compact(m.Data)
 	if err != nil || s.Quiet {
@@ -226,13 +215,9 @@ func newAck() *cobra.Command {
 		Short:   "Acknowledge a message, and those before it in its partition",
 		Example: `  belfry ack 5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11 order-1 --group billing --lease-id 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d`,
 		Args:    cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.Run(func(s *session.Session, args []string) error {
 			ack.PartitionID, ack.TransactionID, ack.Status = args[0], args[1], client.AckStatus(status)
-			results, err := s.Client.Ack(cmd.Context(), ack)
+			results, err := s.Client.Ack(s.Cmd.Context(), ack)
 			if err != nil {
 				return err
 			}
@@ -240,10 +225,10 @@ func newAck() *cobra.Command {
 				return err
 			}
 			if !results[0].Success {
-				return &session.ExitError{Code: 1, Text: "the acknowledgment was refused: " + results[0].Error}
+				return errors.New("the acknowledgment was refused: " + results[0].Error)
 			}
 			return nil
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	f := cmd.Flags()
@@ -256,28 +241,21 @@ func newAck() *cobra.Command {
 	return cmd
 }
 
-var ackColumns = []output.Column{
-	{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "SUCCESS", Path: "success"}, {Title: "LEASE-RELEASED", Path: "leaseReleased"},
-	{Title: "DEAD", Path: "dlq"}, {Title: "ERROR", Path: "error"},
-}
+const ackColumns = "TRANSACTION-ID:transactionId SUCCESS:success LEASE-RELEASED:leaseReleased DEAD:dlq ERROR:error"
 
 func newExtend() *cobra.Command {
 	var by time.Duration
 	cmd := &cobra.Command{
 		Use: "extend LEASE_ID", Short: "Make a lease longer", Args: cobra.ExactArgs(1),
 		Example: `  belfry extend 0198f9a1-02b7-7c3e-9d10-4b8e5f6a7c8d --by 5m`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
-			until, err := s.Client.Extend(cmd.Context(), args[0], by)
+		RunE: session.Run(func(s *session.Session, args []string) error {
+			until, err := s.Client.Extend(s.Cmd.Context(), args[0], by)
 			if err != nil {
 				return err
 			}
 			return s.Value(map[string]any{"leaseId": args[0], "expiresAt": until}, "",
-				[]output.Column{{Title: "LEASE-ID", Path: "leaseId"}, {Title: "EXPIRES", Path: "expiresAt"}})
-		},
+				"LEASE-ID:leaseId EXPIRES:expiresAt")
+		}),
 	}
 	session.AddFlags(cmd)
 	cmd.Flags().DurationVar(&by, "by", time.Minute, "how long from now, from 1s to 168h")
@@ -293,11 +271,7 @@ func newTransaction() *cobra.Command {
 standard input. The exit code is 1 if it is refused.`,
 		Example: `  echo '{"operations": [{"type": "push", "queue": "invoices", "payload": {"id": 1}}]}' | belfry tx`,
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.Run(func(s *session.Session, _ []string) error {
 			body, err := s.Input(file)
 			if err != nil {
 				return err
@@ -306,7 +280,7 @@ standard input. The exit code is 1 if it is refused.`,
 				return session.UsageError("the transaction is not JSON")
 			}
 			var answer []byte
-			if err := s.Client.Do(cmd.Context(), request.Post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
+			if err := s.Client.Do(s.Cmd.Context(), request.Post("/api/v1/transaction", nil, json.RawMessage(body)), &answer); err != nil {
 				return err
 			}
 			if err := s.Answer(answer, "results", transactionColumns); err != nil {
@@ -320,17 +294,14 @@ standard input. The exit code is 1 if it is refused.`,
 				return err
 			}
 			if !outcome.Success {
-				return &session.ExitError{Code: 1, Text: "the transaction was refused: " + outcome.Error}
+				return errors.New("the transaction was refused: " + outcome.Error)
 			}
 			return nil
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "-", "file with the transaction; - is standard input")
 	return cmd
 }
 
-var transactionColumns = []output.Column{
-	{Title: "INDEX", Path: "index"}, {Title: "TYPE", Path: "type"}, {Title: "SUCCESS", Path: "success"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
-	{Title: "QUEUE", Path: "queueName"}, {Title: "ERROR", Path: "error"},
-}
+const transactionColumns = "INDEX:index TYPE:type SUCCESS:success TRANSACTION-ID:transactionId QUEUE:queueName ERROR:error"

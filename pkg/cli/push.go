@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/instant"
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/payload"
 	"github.com/belfry-mq/belfry/pkg/cli/pusher"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
@@ -23,11 +22,9 @@ const (
 	maxLine = 64 << 20
 )
 
-var pushedColumns = []output.Column{
-	{Title: "STATUS", Path: "status"}, {Title: "QUEUE", Path: "queueName"}, {Title: "TRANSACTION-ID", Path: "transaction_id"}, {Title: "MESSAGE-ID", Path: "message_id"},
-}
+const pushedColumns = "STATUS:status QUEUE:queueName TRANSACTION-ID:transaction_id MESSAGE-ID:message_id"
 
-var pushedCounts = []output.Column{{Title: "QUEUED", Path: "queued"}, {Title: "DUPLICATE", Path: "duplicate"}, {Title: "BUFFERED", Path: "buffered"}}
+const pushedCounts = "QUEUED:queued DUPLICATE:duplicate BUFFERED:buffered"
 
 // pushOptions are the flags of push.
 type pushOptions struct {
@@ -49,13 +46,9 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
   belfry push orders --partition customer-7 < orders.ndjson
   belfry push orders --file orders.ndjson --partition-key '$.customer' --transaction-key '$.id'`,
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := session.NewPatient(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.RunPatient(func(s *session.Session, args []string) error {
 			return o.run(s, args)
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	f := cmd.Flags()

@@ -15,18 +15,14 @@ letters. Keys: q quits, s sorts, / filters, e explains, p pauses, r reads the co
 
 LAG is shown for queues with a group that is later than live.lag_threshold of the server. An exclamation mark at DEAD
 means that a group has at least live.dead_letters_threshold dead letters. PENDING and DEAD are as old as the last line says.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
-			in, out := cmd.InOrStdin(), cmd.OutOrStdout()
+		RunE: session.Run(func(s *session.Session, _ []string) error {
+			in, out := s.Cmd.InOrStdin(), s.Cmd.OutOrStdout()
 			if !session.IsTerminal(in) || !session.IsTerminal(out) {
 				return session.UsageError("\"belfry top\" needs a terminal: use \"belfry queue list\", or the stream GET /api/v1/events")
 			}
 			s.Outages.Silence()
-			return top.Run(cmd.Context(), s.Client, s.Server, in, out)
-		},
+			return top.Run(s.Cmd.Context(), s.Client, s.Server, in, out)
+		}),
 	}
 	session.AddServerFlags(cmd)
 	return cmd

@@ -29,9 +29,9 @@ var wings = []wing{
 	{"config", "pkg/dashboard pkg/httpapi pkg/insight pkg/dispatch pkg/engine pkg/access pkg/postgres pkg/queue config/setting", "."},
 	{"pkg/dashboard", "pkg/access pkg/process pkg/queue", ". > pages > page > chart source"},
 	{"pkg/cli/bench", "pkg/access pkg/postgres", ". > load"}, // it compares with Postgres
-	{"pkg/cli", "pkg/client", `. >
+	{"pkg/cli", "pkg/client", `. > noun > verb > session >
 		answer manifest pusher top >
-		contexts demo instant names outage output payload progress`},
+		contexts demo instant outage output payload progress request`},
 	{"pkg/client", "", "."},
 	{"pkg/httpapi", "pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data operate queen > observe >

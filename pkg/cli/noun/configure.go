@@ -25,22 +25,18 @@ same command. docs/concepts.md describes the options.`,
 		Example: `  belfry queue configure orders --option leaseTime=60 --option retryLimit=5
   belfry queue configure orders --options '{"retentionEnabled": true, "completedRetentionSeconds": 3600}'`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := session.New(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.Run(func(s *session.Session, args []string) error {
 			changes, err := manifest.ReadOptions(options, pairs)
 			if err != nil {
 				return session.UsageError(err.Error())
 			}
-			_, found, err := manifest.SettingsOf(cmd.Context(), s.Client, args[0])
+			_, found, err := manifest.SettingsOf(s.Cmd.Context(), s.Client, args[0])
 			if err != nil {
 				return err
 			}
 			var tags [2]*string
 			for i, flag := range []struct{ name, value string }{{"namespace", namespace}, {"task", task}} {
-				if cmd.Flags().Changed(flag.name) {
+				if s.Cmd.Flags().Changed(flag.name) {
 					tags[i] = &flag.value
 				}
 			}
@@ -48,7 +44,7 @@ same command. docs/concepts.md describes the options.`,
 				return foretell(s, manifest.Queue(args[0], tags[0], tags[1], changes))
 			}
 			return configure(s, manifest.ChangeRequest(args[0], found, tags[0], tags[1], changes), changes)
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	f := cmd.Flags()
@@ -86,7 +82,7 @@ func configure(s *session.Session, request client.Request, changes map[string]an
 	return s.Answer(answer, "", configuredColumns)
 }
 
-// warn prints the warnings of an answer that are about the changed options.
+// Warn prints the warnings of an answer that are about the changed options.
 func Warn(s *session.Session, answer []byte, changes map[string]any) {
 	var read struct {
 		Warnings []string `json:"warnings"`

@@ -5,18 +5,14 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-var deadLetterColumns = []output.Column{
-	{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "GROUP", Path: "consumerGroup"},
-	{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "FAILED", Path: "failedAt", Show: output.Age}, {Title: "RETRIES", Path: "retryCount"},
-	{Title: "ERROR", Path: "errorMessage"}, {Title: "PARTITION-ID", Path: "partitionId", Wide: true}, {Title: "DATA", Path: "data", Wide: true},
-}
+const deadLetterColumns = `QUEUE:queue PARTITION:partition GROUP:consumerGroup TRANSACTION-ID:transactionId FAILED:failedAt:age
+	RETRIES:retryCount ERROR:errorMessage `
 
 // deadLetterFilter adds the flags that select dead letters.
 func deadLetterFilter(f *pflag.FlagSet) {
@@ -33,12 +29,7 @@ func deadLetterPlace(f *pflag.FlagSet) {
 
 // deadLetterQuery returns the parameters of deadLetterFilter. queueName may be "".
 func deadLetterQuery(in *verb.Input, queueName string) url.Values {
-	query := in.Query("group", "consumerGroup", "partition", "partition", "transaction-id", "transactionId", "limit", "limit")
-	for _, name := range []string{"from", "to"} {
-		if at := in.Instant(name); at != "" {
-			query.Set(name, at)
-		}
-	}
+	query := in.SpanQuery("group=consumerGroup", "partition", "transaction-id=transactionId", "limit")
 	if queueName != "" {
 		query.Set("queue", queueName)
 	}
@@ -58,14 +49,14 @@ var deadLetterVerbs = []*verb.Verb{
 		Request: func(in *verb.Input) client.Request {
 			return request.Get("/api/v1/dlq", deadLetterQuery(in, in.Flag("queue")))
 		},
-		Rows: "messages", Columns: deadLetterColumns,
+		Rows: "messages", Columns: deadLetterColumns + "PARTITION-ID:partitionId:wide DATA:data:wide",
 	},
 	{
 		Use: "show QUEUE TRANSACTION_ID", One: true, Short: "Show a dead letter with its payload and its error", Complete: []session.Completion{session.Queues},
 		Request: func(in *verb.Input) client.Request {
 			return request.Get("/api/v1/dlq", url.Values{"queue": {in.Args[0]}, "transactionId": {in.Args[1]}})
 		},
-		Rows: "messages", Columns: append(append([]output.Column{}, deadLetterColumns[:7]...), output.Column{Title: "DATA", Path: "data"}),
+		Rows: "messages", Columns: deadLetterColumns + "DATA:data",
 	},
 	{
 		Use: "redrive QUEUE", Short: "Deliver dead letters again", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
@@ -83,10 +74,8 @@ which dead letters. With --to-queue they are pushed to another queue instead, an
 			f.Int("rate", 0, "most messages per second; 0 is no limit")
 		},
 		Request: redriveRequest, Repeat: []string{"redriven", "skipped"},
-		Columns: []output.Column{
-			{Title: "QUEUE", Path: "queue"}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "DRY-RUN", Path: "dryRun"}, {Title: "MATCHED", Path: "matched"},
-			{Title: "REDRIVEN", Path: "redriven"}, {Title: "SKIPPED", Path: "skipped"}, {Title: "REMAINING", Path: "remaining"},
-		},
+		Columns: `QUEUE:queue GROUP:consumerGroup DRY-RUN:dryRun MATCHED:matched REDRIVEN:redriven SKIPPED:skipped
+			REMAINING:remaining`,
 	},
 	{
 		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
@@ -106,11 +95,8 @@ dead letters.`,
 			}
 			return request.Delete("/api/v1/dlq", query)
 		},
-		Repeat: []string{"purged"},
-		Columns: []output.Column{
-			{Title: "QUEUE", Path: "queue"}, {Title: "DRY-RUN", Path: "dryRun"}, {Title: "MATCHED", Path: "matched"}, {Title: "PURGED", Path: "purged"},
-			{Title: "REMAINING", Path: "remaining"},
-		},
+		Repeat:  []string{"purged"},
+		Columns: "QUEUE:queue DRY-RUN:dryRun MATCHED:matched PURGED:purged REMAINING:remaining",
 	},
 }
 

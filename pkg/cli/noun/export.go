@@ -20,11 +20,7 @@ func newDeadLetterExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export", Short: "Print all dead letters with their payloads, one as JSON in each line", Args: cobra.NoArgs,
 		Example: `  belfry dlq export --queue orders > dead.ndjson`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := session.NewPatient(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.RunPatient(func(s *session.Session, _ []string) error {
 			in := &verb.Input{Session: s}
 			query := deadLetterQuery(in, in.Flag("queue"))
 			if in.Err != nil {
@@ -35,7 +31,7 @@ func newDeadLetterExport() *cobra.Command {
 			}
 			query.Set("limit", exportPage)
 			return exportDeadLetters(s, query)
-		},
+		}),
 	}
 	session.AddServerFlags(cmd)
 	cmd.Flags().String("queue", "", "only of this queue")

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
@@ -21,23 +20,17 @@ var groupVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List the consumer groups of all queues, with their lag",
 		Request: func(*verb.Input) client.Request { return request.Get("/api/v1/consumer-groups", nil) },
-		Columns: []output.Column{
-			{Title: "GROUP", Path: "name"}, {Title: "QUEUE", Path: "queueName"}, {Title: "LAG", Path: "totalLag"}, {Title: "LAG-SECONDS", Path: "maxTimeLag"},
-			{Title: "PARTITIONS-WITH-LAG", Path: "partitionsWithLag"}, {Title: "PAUSED", Path: "paused"}, {Title: "STATE", Path: "state"},
-			{Title: "STARTS", Path: "subscriptionMode", Wide: true}, {Title: "AGE", Path: "subscriptionCreatedAt", Show: output.Age},
-		},
+		Columns: `GROUP:name QUEUE:queueName LAG:totalLag LAG-SECONDS:maxTimeLag PARTITIONS-WITH-LAG:partitionsWithLag
+			PAUSED:paused STATE:state STARTS:subscriptionMode:wide AGE:subscriptionCreatedAt:age`,
 	},
 	{
 		Use: "get GROUP", One: true, Short: "Show the partitions of a consumer group", Complete: []session.Completion{session.Groups}, Flags: limitFlag,
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/consumer-groups/"+in.Arg(0), in.Query("limit", "limit"))
+			return request.Get("/api/v1/consumer-groups/"+in.Arg(0), in.Query("limit"))
 		},
 		Rows: "*queue.partitions",
-		Columns: []output.Column{
-			{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LAG-SECONDS", Path: "timeLagSeconds"},
-			{Title: "LEASED", Path: "leaseActive"}, {Title: "CONSUMED", Path: "totalConsumed"}, {Title: "LAST-CONSUMED", Path: "lastConsumedAt", Show: output.Age},
-			{Title: "LEASE-ID", Path: "workerId", Wide: true},
-		},
+		Columns: `QUEUE:queue PARTITION:partition LAG:offsetLag LAG-SECONDS:timeLagSeconds LEASED:leaseActive
+			CONSUMED:totalConsumed LAST-CONSUMED:lastConsumedAt:age LEASE-ID:workerId:wide`,
 	},
 	{
 		Use: "lag", Short: "List the partitions in which consumer groups are late", Flags: lagFlags, Request: lagRequest, Columns: lagColumns,
@@ -62,7 +55,7 @@ delivered, also if they were before. Messages before it are not.`,
 			}
 			return request.Get(groupPath(in)+"/seek", query)
 		},
-		PreviewColumns: previewColumns.seek,
+		PreviewColumns: previewSeek,
 		Request: func(in *verb.Input) client.Request {
 			query, path := seekQuery(in), groupPath(in)
 			if partition := in.Flag("partition"); partition != "" {
@@ -72,18 +65,14 @@ delivered, also if they were before. Messages before it are not.`,
 		},
 		Columns: seekColumns,
 	},
-	{
-		Use: "pause GROUP QUEUE", Short: "Deliver nothing of a queue to a group until it is resumed", Complete: []session.Completion{session.Groups, session.Queues}, Change: true,
+	switched(verb.Verb{
+		Use: "pause GROUP QUEUE", Short: "Deliver nothing of a queue to a group until it is resumed", Complete: []session.Completion{session.Groups, session.Queues},
 		Would: "pause the group {0} in the queue {1}", Named: theGroup,
-		Request: func(in *verb.Input) client.Request { return request.Post(groupPath(in)+"/pause", nil, nil) },
-		Columns: pausedColumns,
-	},
-	{
-		Use: "resume GROUP QUEUE", Short: "Deliver to a paused group again", Complete: []session.Completion{session.Groups, session.Queues}, Change: true,
+	}, groupPath),
+	switched(verb.Verb{
+		Use: "resume GROUP QUEUE", Short: "Deliver to a paused group again", Complete: []session.Completion{session.Groups, session.Queues},
 		Would: "resume the group {0} in the queue {1}", Named: theGroup,
-		Request: func(in *verb.Input) client.Request { return request.Post(groupPath(in)+"/resume", nil, nil) },
-		Columns: pausedColumns,
-	},
+	}, groupPath),
 	{
 		Use: "delete GROUP", Short: "Delete a consumer group, in one queue or in all", Complete: []session.Completion{session.Groups}, Change: true,
 		Ask: "Delete the group {0} and its places?", Would: "delete the group {0} with its places",
@@ -95,7 +84,7 @@ delivered, also if they were before. Messages before it are not.`,
 			return request.Get("/api/v1/consumer-groups/"+in.Arg(0), nil)
 		},
 		PreviewRows:    "*queue.partitions",
-		PreviewColumns: []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "LAG", Path: "offsetLag"}, {Title: "LEASED", Path: "leaseActive"}},
+		PreviewColumns: "QUEUE:queue PARTITION:partition LAG:offsetLag LEASED:leaseActive",
 		Flags: func(f *pflag.FlagSet) {
 			f.String("queue", "", "only in this queue")
 			f.Bool("keep-start", false, "keep where the group starts if it pops again")
@@ -110,22 +99,16 @@ delivered, also if they were before. Messages before it are not.`,
 			}
 			return request.Delete(path, query)
 		},
-		Columns: []output.Column{
-			{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "PARTITIONS", Path: "deletedPartitions"},
-		},
+		Columns: "GROUP:consumerGroup QUEUE:queueName PARTITIONS:deletedPartitions",
 	},
 }
 
-var seekColumns = []output.Column{
-	{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "PARTITION", Path: "partitionName"},
-	{Title: "MOVED", Path: "partitionsUpdated"}, {Title: "UPDATED", Path: "updated"},
-}
+const previewSeek = "GROUP:consumerGroup QUEUE:queueName AGAIN:messagesAgain SKIPPED:messagesSkipped LEASES-ENDED:leasesEnded"
 
-var lagColumns = []output.Column{
-	{Title: "GROUP", Path: "consumer_group"}, {Title: "QUEUE", Path: "queue_name"}, {Title: "PARTITION", Path: "partition_name"},
-	{Title: "LAG", Path: "offset_lag"}, {Title: "LAG-SECONDS", Path: "time_lag_seconds"}, {Title: "OLDEST", Path: "oldest_unconsumed_at", Show: output.Age},
-	{Title: "LAST-CONSUMED", Path: "last_consumed_at", Show: output.Age},
-}
+const seekColumns = "GROUP:consumerGroup QUEUE:queueName PARTITION:partitionName MOVED:partitionsUpdated UPDATED:updated"
+
+const lagColumns = `GROUP:consumer_group QUEUE:queue_name PARTITION:partition_name LAG:offset_lag LAG-SECONDS:time_lag_seconds
+	OLDEST:oldest_unconsumed_at:age LAST-CONSUMED:last_consumed_at:age`
 
 func lagFlags(f *pflag.FlagSet) {
 	f.Int("min-seconds", 0, "only a lag of more seconds")
@@ -133,14 +116,14 @@ func lagFlags(f *pflag.FlagSet) {
 }
 
 func lagRequest(in *verb.Input) client.Request {
-	query := in.Query("limit", "limit")
+	query := in.Query("limit")
 	query.Set("minLagSeconds", in.Flag("min-seconds"))
 	return request.Get("/api/v1/consumer-groups/lagging", query)
 }
 
 // seekQuery returns the place that the flags name.
 func seekQuery(in *verb.Input) url.Values {
-	query := in.Query("to-end", "toEnd", "to-beginning", "toBeginning")
+	query := in.Query("to-end=toEnd", "to-beginning=toBeginning")
 	if at := in.Instant("to"); at != "" {
 		query.Set("timestamp", at)
 	}

@@ -5,17 +5,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-var storedColumns = []output.Column{
-	{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
-	{Title: "STATUS", Path: "status"}, {Title: "AGE", Path: "createdAt", Show: output.Age}, {Title: "PARTITION-ID", Path: "partitionId"},
-	{Title: "ID", Path: "id", Wide: true}, {Title: "TRACE-ID", Path: "traceId", Wide: true}, {Title: "PRODUCER", Path: "producerSub", Wide: true},
-}
+const storedColumns = "QUEUE:queue PARTITION:partition TRANSACTION-ID:transactionId STATUS:status AGE:createdAt:age "
 
 func messagePath(in *verb.Input) string { return "/api/v1/messages/" + in.Arg(0) + "/" + in.Arg(1) }
 
@@ -38,27 +33,21 @@ var messageVerbs = []*verb.Verb{
 			f.String("to", "", "only stored before this instant")
 		},
 		Request: func(in *verb.Input) client.Request {
-			query := in.Query("limit", "limit", "queue", "queue", "partition", "partition", "namespace", "namespace", "task", "task", "status", "status")
-			for _, name := range []string{"from", "to"} {
-				if at := in.Instant(name); at != "" {
-					query.Set(name, at)
-				}
-			}
-			return request.Get("/api/v1/messages", query)
+			return request.Get("/api/v1/messages", in.SpanQuery("limit", "queue", "partition", "namespace", "task", "status"))
 		},
 		Named: theFlags,
-		Rows:  "messages", Columns: storedColumns,
+		Rows:  "messages", Columns: storedColumns + "PARTITION-ID:partitionId ID:id:wide TRACE-ID:traceId:wide PRODUCER:producerSub:wide",
 	},
 	{
 		Use: "get PARTITION_ID TRANSACTION_ID", Short: "Show a message with its payload",
 		Request: func(in *verb.Input) client.Request { return request.Get(messagePath(in), nil) },
-		Columns: append(append([]output.Column{}, storedColumns[:5]...), output.Column{Title: "PAYLOAD", Path: "payload"}),
+		Columns: storedColumns + "PAYLOAD:payload",
 	},
 	{
 		Use: "delete PARTITION_ID TRANSACTION_ID", Short: "Delete a message", Change: true, Ask: "Delete the message {1}?",
 		Would: "delete the message {1}", Named: theMessage,
 		Request: func(in *verb.Input) client.Request { return request.Delete(messagePath(in), nil) },
-		Columns: []output.Column{{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "DELETED", Path: "success"}, {Title: "MESSAGE", Path: "message"}},
+		Columns: "TRANSACTION-ID:transactionId DELETED:success MESSAGE:message",
 	},
 	{
 		Use: "dlq PARTITION_ID TRANSACTION_ID", Short: "Make a message a dead letter of a group", Change: true, Ask: "Make the message {1} a dead letter?",
@@ -76,7 +65,7 @@ var messageVerbs = []*verb.Verb{
 			}
 			return request.Post(messagePath(in)+"/dlq", nil, body)
 		},
-		Columns: []output.Column{{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "DEAD", Path: "dlq"}},
+		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup DEAD:dlq",
 	},
 	{
 		Use: "retry PARTITION_ID TRANSACTION_ID", Short: "Deliver a dead letter of a group again", Change: true, Flags: groupFlag,
@@ -88,33 +77,27 @@ var messageVerbs = []*verb.Verb{
 			}
 			return request.Post(messagePath(in)+"/retry", nil, body)
 		},
-		Columns: []output.Column{{Title: "TRANSACTION-ID", Path: "transactionId"}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "REDRIVEN", Path: "redriven"}},
+		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup REDRIVEN:redriven",
 	},
 }
 
-var traceColumns = []output.Column{
-	{Title: "AT", Path: "created_at", Show: output.Age}, {Title: "TYPE", Path: "event_type"}, {Title: "QUEUE", Path: "queue_name"},
-	{Title: "TRANSACTION-ID", Path: "transaction_id"}, {Title: "GROUP", Path: "consumer_group"}, {Title: "NAMES", Path: "trace_names", Show: output.List},
-	{Title: "DATA", Path: "data"},
-}
+const traceColumns = `AT:created_at:age TYPE:event_type QUEUE:queue_name TRANSACTION-ID:transaction_id GROUP:consumer_group
+	NAMES:trace_names:list DATA:data`
 
 // traceVerbs are the verbs of traces.
 var traceVerbs = []*verb.Verb{
 	{
 		Use: "names", Short: "List the names of traces", Flags: limitFlag,
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/traces/names", in.Query("limit", "limit"))
+			return request.Get("/api/v1/traces/names", in.Query("limit"))
 		},
-		Rows: "trace_names",
-		Columns: []output.Column{
-			{Title: "NAME", Path: "trace_name"}, {Title: "TRACES", Path: "trace_count"}, {Title: "MESSAGES", Path: "message_count"},
-			{Title: "LAST", Path: "last_seen", Show: output.Age},
-		},
+		Rows:    "trace_names",
+		Columns: "NAME:trace_name TRACES:trace_count MESSAGES:message_count LAST:last_seen:age",
 	},
 	{
 		Use: "show NAME", Short: "Show the traces of a name", Flags: limitFlag,
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/traces/by-name/"+in.Arg(0), in.Query("limit", "limit"))
+			return request.Get("/api/v1/traces/by-name/"+in.Arg(0), in.Query("limit"))
 		},
 		Rows: "traces", Columns: traceColumns,
 	},
@@ -131,12 +114,9 @@ var traceVerbs = []*verb.Verb{
 var streamVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List the queries of streams", Flags: limitFlag,
-		Request: func(in *verb.Input) client.Request { return request.Get("/api/v1/streams", in.Query("limit", "limit")) },
+		Request: func(in *verb.Input) client.Request { return request.Get("/api/v1/streams", in.Query("limit")) },
 		Rows:    "streams",
-		Columns: []output.Column{
-			{Title: "NAME", Path: "name"}, {Title: "SOURCE", Path: "sourceQueue"}, {Title: "SINK", Path: "sinkQueue"}, {Title: "ID", Path: "id"},
-			{Title: "AGE", Path: "createdAt", Show: output.Age},
-		},
+		Columns: "NAME:name SOURCE:sourceQueue SINK:sinkQueue ID:id AGE:createdAt:age",
 	},
 	{
 		Use: "delete ID", Short: "Delete a query of a stream with its state", Change: true, Ask: "Delete the query {0} with its state?",
@@ -144,6 +124,6 @@ var streamVerbs = []*verb.Verb{
 		Request: func(in *verb.Input) client.Request {
 			return request.Delete("/api/v1/streams/"+url.PathEscape(in.Args[0]), nil)
 		},
-		Columns: []output.Column{{Title: "ID", Path: "id"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
+		Columns: "ID:id DELETED:deleted EXISTED:existed",
 	},
 }

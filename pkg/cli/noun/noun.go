@@ -1,3 +1,6 @@
+// Package noun has the commands of queues, partitions, groups, dead letters, messages and other nouns: one file for each noun.
+//
+// Most of them are an entry in a table of verbs. The commands of the server that need no noun, such as status, are in server.go.
 package noun
 
 import (
@@ -10,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
 )
 
-// nounCommands returns the commands of this package.
+// Commands returns the commands of this package.
 func Commands() []*cobra.Command {
 	all := []*cobra.Command{
 		noun("queue", "Create, show and change queues", queueVerbs, newConfigure(), newQueuePurge()),

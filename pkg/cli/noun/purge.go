@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
@@ -24,10 +23,8 @@ type skip struct {
 	Partial bool `json:"countsAreLowerBounds"`
 }
 
-var skipColumns = []output.Column{
-	{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "SKIPPED", Path: "messagesSkipped"}, {Title: "LEASES-ENDED", Path: "leasesEnded"},
-	{Title: "AT-LEAST", Path: "countsAreLowerBounds", Wide: true},
-}
+const skipColumns = `GROUP:consumerGroup QUEUE:queueName SKIPPED:messagesSkipped LEASES-ENDED:leasesEnded
+	AT-LEAST:countsAreLowerBounds:wide`
 
 func newQueuePurge() *cobra.Command {
 	cmd := &cobra.Command{
@@ -36,11 +33,7 @@ func newQueuePurge() *cobra.Command {
 "belfry replay" brings them back, until retention deletes them. --dry-run counts what each group would skip.`,
 		Example: `  belfry queue purge orders --dry-run`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := session.NewPatient(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: session.RunPatient(func(s *session.Session, args []string) error {
 			in := &verb.Input{Session: s, Args: args}
 			skips, err := countSkips(in)
 			switch {
@@ -57,7 +50,7 @@ func newQueuePurge() *cobra.Command {
 				return err
 			}
 			return s.Value(skips, "", skipColumns)
-		},
+		}),
 	}
 	session.AddFlags(cmd)
 	cmd.Flags().Bool("dry-run", false, "change nothing: show what would be done")
@@ -115,7 +108,7 @@ func groupsOf(in *verb.Input) (all []queueGroup, err error) {
 				Next *string `json:"next"`
 			} `json:"pagination"`
 		}
-		if err := in.Client.Do(in.Cmd.Context(), request.Get("/api/v1/resources/queues/"+in.Arg(0)+"/groups", query), &page); err != nil {
+		if err := in.Client.Do(in.Cmd.Context(), request.Get(queuePath(in)+"/groups", query), &page); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Groups...)

@@ -2,10 +2,10 @@ package noun
 
 import (
 	"net/url"
+	"strings"
 
 	"github.com/spf13/pflag"
 
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
@@ -13,13 +13,21 @@ import (
 )
 
 // The columns of what has messages.
-var messageColumns = []output.Column{
-	{Title: "TOTAL", Path: "messages.total"}, {Title: "PENDING", Path: "messages.pending"}, {Title: "PROCESSING", Path: "messages.processing"},
-}
+const messageColumns = "TOTAL:messages.total PENDING:messages.pending PROCESSING:messages.processing"
 
-var pausedColumns = []output.Column{
-	{Title: "QUEUE", Path: "queueName"}, {Title: "PARTITION", Path: "partitionName"}, {Title: "GROUP", Path: "consumerGroup"},
-	{Title: "PAUSED", Path: "paused"}, {Title: "CHANGED", Path: "changed"},
+const pausedColumns = "QUEUE:queueName PARTITION:partitionName GROUP:consumerGroup PAUSED:paused CHANGED:changed"
+
+func queuePath(in *verb.Input) string { return "/api/v1/resources/queues/" + in.Arg(0) }
+
+func partitionPath(in *verb.Input) string { return queuePath(in) + "/partitions/" + in.Arg(1) }
+
+// switched completes a verb that pauses or resumes: its request is path, and the first word of Use.
+func switched(v verb.Verb, path func(in *verb.Input) string) *verb.Verb {
+	v.Change, v.Columns = true, pausedColumns
+	v.Request = func(in *verb.Input) client.Request {
+		return request.Post(path(in)+"/"+strings.Fields(v.Use)[0], nil, nil)
+	}
+	return &v
 }
 
 func limitFlag(f *pflag.FlagSet) { f.Int("limit", 100, "how many") }
@@ -34,108 +42,66 @@ var queueVerbs = []*verb.Verb{
 			f.String("task", "", "only queues of this task")
 		},
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/status/queues", in.Query("limit", "limit", "namespace", "namespace", "task", "task"))
+			return request.Get("/api/v1/status/queues", in.Query("limit", "namespace", "task"))
 		},
-		Rows: "queues",
-		Columns: append(append([]output.Column{
-			{Title: "QUEUE", Path: "name"}, {Title: "NAMESPACE", Path: "namespace", Wide: true}, {Title: "TASK", Path: "task", Wide: true},
-			{Title: "PARTITIONS", Path: "partitions"},
-		}, messageColumns...), output.Column{Title: "PAUSED", Path: "paused"}, output.Column{Title: "AGE", Path: "createdAt", Show: output.Age}),
+		Rows:    "queues",
+		Columns: "QUEUE:name NAMESPACE:namespace:wide TASK:task:wide PARTITIONS:partitions " + messageColumns + " PAUSED:paused AGE:createdAt:age",
 	},
 	{
 		Use: "get QUEUE", Short: "Show a queue and its options", Complete: []session.Completion{session.Queues},
 		Request: func(in *verb.Input) client.Request { return request.Get("/api/v1/status/queues/"+in.Arg(0), nil) },
 		Rows:    "queue",
-		Columns: []output.Column{
-			{Title: "QUEUE", Path: "name"}, {Title: "NAMESPACE", Path: "namespace"}, {Title: "TASK", Path: "task"}, {Title: "PAUSED", Path: "paused"},
-			{Title: "AGE", Path: "createdAt", Show: output.Age}, {Title: "OPTIONS", Path: "options", Show: output.Settings},
-		},
+		Columns: "QUEUE:name NAMESPACE:namespace TASK:task PAUSED:paused AGE:createdAt:age OPTIONS:options:settings",
 	},
 	{
 		Use: "delete QUEUE", Short: "Delete a queue with its messages, groups and dead letters", Complete: []session.Completion{session.Queues},
 		Change: true, Ask: "Delete the queue {0} with all its messages?", Would: "delete the queue {0} with all its messages", Named: theQueue,
 		Preview: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/resources/queues/"+in.Arg(0), url.Values{"limit": {"1"}})
+			return request.Get(queuePath(in), url.Values{"limit": {"1"}})
 		},
-		PreviewColumns: previewColumns.queue,
-		Request:        func(in *verb.Input) client.Request { return request.Delete("/api/v1/resources/queues/"+in.Arg(0), nil) },
-		Columns:        []output.Column{{Title: "QUEUE", Path: "queue"}, {Title: "DELETED", Path: "deleted"}, {Title: "EXISTED", Path: "existed"}},
+		PreviewColumns: "QUEUE:name TOTAL:totals.total PENDING:totals.pending PROCESSING:totals.processing",
+		Request:        func(in *verb.Input) client.Request { return request.Delete(queuePath(in), nil) },
+		Columns:        "QUEUE:queue DELETED:deleted EXISTED:existed",
 	},
-	{
-		Use: "pause QUEUE", Short: "Deliver nothing of a queue until it is resumed", Complete: []session.Completion{session.Queues}, Change: true,
+	switched(verb.Verb{
+		Use: "pause QUEUE", Short: "Deliver nothing of a queue until it is resumed", Complete: []session.Completion{session.Queues},
 		Would: "pause the queue {0}", Named: theQueue,
-		Request: func(in *verb.Input) client.Request {
-			return request.Post("/api/v1/resources/queues/"+in.Arg(0)+"/pause", nil, nil)
-		},
-		Columns: pausedColumns,
-	},
-	{
-		Use: "resume QUEUE", Short: "Deliver the messages of a paused queue again", Complete: []session.Completion{session.Queues}, Change: true,
+	}, queuePath),
+	switched(verb.Verb{
+		Use: "resume QUEUE", Short: "Deliver the messages of a paused queue again", Complete: []session.Completion{session.Queues},
 		Would: "resume the queue {0}", Named: theQueue,
-		Request: func(in *verb.Input) client.Request {
-			return request.Post("/api/v1/resources/queues/"+in.Arg(0)+"/resume", nil, nil)
-		},
-		Columns: pausedColumns,
-	},
+	}, queuePath),
 }
 
-var configuredColumns = []output.Column{
-	{Title: "QUEUE", Path: "queue"}, {Title: "NAMESPACE", Path: "namespace"}, {Title: "TASK", Path: "task"},
-	{Title: "OPTIONS", Path: "options", Show: output.Settings},
-}
+const configuredColumns = "QUEUE:queue NAMESPACE:namespace TASK:task OPTIONS:options:settings"
 
 // partitionVerbs are the verbs of partitions.
 var partitionVerbs = []*verb.Verb{
 	{
 		Use: "list QUEUE", Short: "List the partitions of a queue", Complete: []session.Completion{session.Queues}, Flags: limitFlag,
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/status/queues/"+in.Arg(0), in.Query("limit", "limit"))
+			return request.Get("/api/v1/status/queues/"+in.Arg(0), in.Query("limit"))
 		},
-		Rows: "partitions",
-		Columns: append(append([]output.Column{{Title: "PARTITION", Path: "name"}}, messageColumns...),
-			output.Column{Title: "DEAD", Path: "messages.deadLetter"}, output.Column{Title: "PAUSED", Path: "paused"},
-			output.Column{Title: "OLDEST", Path: "oldestMessage", Show: output.Age}, output.Column{Title: "NEWEST", Path: "newestMessage", Show: output.Age},
-			output.Column{Title: "ID", Path: "id", Wide: true}),
+		Rows:    "partitions",
+		Columns: "PARTITION:name " + messageColumns + " DEAD:messages.deadLetter PAUSED:paused OLDEST:oldestMessage:age NEWEST:newestMessage:age ID:id:wide",
 	},
 	{
 		Use: "get QUEUE PARTITION", Short: "Show what a group finds in a partition", Complete: []session.Completion{session.Queues},
 		Flags: func(f *pflag.FlagSet) { groupFlag(f) },
 		Request: func(in *verb.Input) client.Request {
-			query := in.Query("group", "consumerGroup")
+			query := in.Query("group=consumerGroup")
 			query.Set("queue", in.Args[0])
 			query.Set("partition", in.Args[1])
 			return request.Get("/api/v1/explain", query)
 		},
-		Columns: explainColumns,
+		Columns: "CODE:code LAG:lag NEXT-CHANGE:nextChangeAt:age SENTENCE:sentence",
 	},
-	{
-		Use: "pause QUEUE PARTITION", Short: "Deliver nothing of a partition until it is resumed", Complete: []session.Completion{session.Queues}, Change: true,
+	switched(verb.Verb{
+		Use: "pause QUEUE PARTITION", Short: "Deliver nothing of a partition until it is resumed", Complete: []session.Completion{session.Queues},
 		Would: "pause the partition {1} of {0}", Named: thePartition,
-		Request: func(in *verb.Input) client.Request {
-			return request.Post("/api/v1/resources/queues/"+in.Arg(0)+"/partitions/"+in.Arg(1)+"/pause", nil, nil)
-		},
-		Columns: pausedColumns,
-	},
-	{
-		Use: "resume QUEUE PARTITION", Short: "Deliver the messages of a paused partition again", Complete: []session.Completion{session.Queues}, Change: true,
+	}, partitionPath),
+	switched(verb.Verb{
+		Use: "resume QUEUE PARTITION", Short: "Deliver the messages of a paused partition again", Complete: []session.Completion{session.Queues},
 		Would: "resume the partition {1} of {0}", Named: thePartition,
-		Request: func(in *verb.Input) client.Request {
-			return request.Post("/api/v1/resources/queues/"+in.Arg(0)+"/partitions/"+in.Arg(1)+"/resume", nil, nil)
-		},
-		Columns: pausedColumns,
-	},
-}
-
-var explainColumns = []output.Column{
-	{Title: "CODE", Path: "code"}, {Title: "LAG", Path: "lag"}, {Title: "NEXT-CHANGE", Path: "nextChangeAt", Show: output.Age}, {Title: "SENTENCE", Path: "sentence"},
-}
-
-var previewColumns = struct{ queue, seek []output.Column }{
-	queue: []output.Column{
-		{Title: "QUEUE", Path: "name"}, {Title: "TOTAL", Path: "totals.total"}, {Title: "PENDING", Path: "totals.pending"}, {Title: "PROCESSING", Path: "totals.processing"},
-	},
-	seek: []output.Column{
-		{Title: "GROUP", Path: "consumerGroup"}, {Title: "QUEUE", Path: "queueName"}, {Title: "AGAIN", Path: "messagesAgain"}, {Title: "SKIPPED", Path: "messagesSkipped"},
-		{Title: "LEASES-ENDED", Path: "leasesEnded"},
-	},
+	}, partitionPath),
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/belfry-mq/belfry/pkg/cli/output"
 	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
@@ -25,13 +24,7 @@ func spanFlags(f *pflag.FlagSet) {
 
 func spanRequest(path string) func(in *verb.Input) client.Request {
 	return func(in *verb.Input) client.Request {
-		query := in.Query("queue", "queue", "group", "consumerGroup", "namespace", "namespace", "task", "task")
-		for _, name := range []string{"from", "to"} {
-			if at := in.Instant(name); at != "" {
-				query.Set(name, at)
-			}
-		}
-		return request.Get(path, query)
+		return request.Get(path, in.SpanQuery("queue", "group=consumerGroup", "namespace", "task"))
 	}
 }
 
@@ -43,11 +36,9 @@ func fixed(path string) func(in *verb.Input) client.Request {
 var serverVerbs = []*verb.Verb{
 	{
 		Use: "status", Short: "Show counts of all queues and the lag", Request: fixed("/api/v1/resources/overview"),
-		Columns: []output.Column{
-			{Title: "QUEUES", Path: "queues"}, {Title: "PARTITIONS", Path: "partitions"}, {Title: "TOTAL", Path: "messages.total"},
-			{Title: "PENDING", Path: "messages.pending"}, {Title: "PROCESSING", Path: "messages.processing"}, {Title: "DEAD", Path: "messages.deadLetter"},
-			{Title: "MAX-LAG-SECONDS", Path: "lag.time.max"}, {Title: "IN/S", Path: "throughput.ingestedPerSecond"}, {Title: "OUT/S", Path: "throughput.processedPerSecond"},
-		},
+		Columns: `QUEUES:queues PARTITIONS:partitions TOTAL:messages.total PENDING:messages.pending
+			PROCESSING:messages.processing DEAD:messages.deadLetter MAX-LAG-SECONDS:lag.time.max
+			IN/S:throughput.ingestedPerSecond OUT/S:throughput.processedPerSecond`,
 	},
 	{
 		Use: "lag", Short: "List the partitions in which consumer groups are late", Flags: lagFlags, Request: lagRequest, Columns: lagColumns,
@@ -55,17 +46,13 @@ var serverVerbs = []*verb.Verb{
 	{
 		Use: "waiting", Short: "Show the requests that wait at this server, and what they wait for", Request: fixed("/api/v1/status/dispatcher"),
 		Rows: "groups",
-		Columns: []output.Column{
-			{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "NAMESPACE", Path: "namespace"}, {Title: "TASK", Path: "task"},
-			{Title: "GROUP", Path: "consumerGroup"}, {Title: "WAITING", Path: "waiting"}, {Title: "OLDEST-SECONDS", Path: "oldestSeconds"},
-		},
+		Columns: `QUEUE:queue PARTITION:partition NAMESPACE:namespace TASK:task GROUP:consumerGroup WAITING:waiting
+			OLDEST-SECONDS:oldestSeconds`,
 	},
 	{
 		Use: "history", Short: "Show what each queue did over time", Flags: spanFlags, Request: spanRequest("/api/v1/analytics/queue-ops"), Rows: "series",
-		Columns: []output.Column{
-			{Title: "AT", Path: "bucket"}, {Title: "QUEUE", Path: "queueName"}, {Title: "PUSHED", Path: "pushMessages"}, {Title: "POPPED", Path: "popMessages"},
-			{Title: "ACKED", Path: "ackSuccess"}, {Title: "FAILED", Path: "ackFailed"}, {Title: "AVG-LAG-MS", Path: "avgLagMs"}, {Title: "P99-MS", Path: "p99Ms"},
-		},
+		Columns: `AT:bucket QUEUE:queueName PUSHED:pushMessages POPPED:popMessages ACKED:ackSuccess FAILED:ackFailed
+			AVG-LAG-MS:avgLagMs P99-MS:p99Ms`,
 	},
 	{
 		Use: "audit", Short: "List the changes that operators made, the newest first",
@@ -79,31 +66,19 @@ var serverVerbs = []*verb.Verb{
 			f.String("to", "", "until this instant")
 		},
 		Request: func(in *verb.Input) client.Request {
-			query := in.Query("limit", "limit", "action", "action", "queue", "queue", "group", "consumerGroup", "subject", "subject")
-			for _, name := range []string{"from", "to"} {
-				if at := in.Instant(name); at != "" {
-					query.Set(name, at)
-				}
-			}
-			return request.Get("/api/v1/audit", query)
+			return request.Get("/api/v1/audit", in.SpanQuery("limit", "action", "queue", "group=consumerGroup", "subject"))
 		},
 		Rows: "entries",
-		Columns: []output.Column{
-			{Title: "AT", Path: "at"}, {Title: "SUBJECT", Path: "subject"}, {Title: "ACTION", Path: "action"}, {Title: "QUEUE", Path: "queue"},
-			{Title: "PARTITION", Path: "partition", Wide: true}, {Title: "GROUP", Path: "consumerGroup"}, {Title: "RESULT", Path: "result"},
-			{Title: "COUNTS", Path: "counts"}, {Title: "PARAMETERS", Path: "parameters", Wide: true}, {Title: "REQUEST-ID", Path: "requestId", Wide: true},
-		},
+		Columns: `AT:at SUBJECT:subject ACTION:action QUEUE:queue PARTITION:partition:wide GROUP:consumerGroup RESULT:result
+			COUNTS:counts PARAMETERS:parameters:wide REQUEST-ID:requestId:wide`,
 	},
 	{
 		Use: "whoami", Short: "Show what the token may do", Request: fixed("/api/v1/whoami"),
-		Columns: []output.Column{
-			{Title: "SUBJECT", Path: "subject"}, {Title: "ROLE", Path: "role"}, {Title: "EXPIRES", Path: "expiresAt"}, {Title: "GRANTS", Path: "grants"},
-			{Title: "AUTHENTICATED", Path: "authenticated", Wide: true},
-		},
+		Columns: "SUBJECT:subject ROLE:role EXPIRES:expiresAt GRANTS:grants AUTHENTICATED:authenticated:wide",
 	},
 	{
 		Use: "sweeps", Short: "Show when messages are swept next", Request: fixed("/api/v1/status/sweeps"), Rows: "sweeps",
-		Columns: []output.Column{{Title: "JOB", Path: "job"}, {Title: "RUNNING", Path: "running"}, {Title: "NEXT", Path: "nextAt", Show: output.Age}},
+		Columns: "JOB:job RUNNING:running NEXT:nextAt:age",
 	},
 	{
 		Use: "replay QUEUE", Short: "Move a group to an instant, so that it receives the messages since then again", Complete: []session.Completion{session.Queues}, Change: true,
@@ -112,7 +87,7 @@ var serverVerbs = []*verb.Verb{
 		Preview: func(in *verb.Input) client.Request {
 			return request.Get(groupPath(replayed(in))+"/seek", map[string][]string{"timestamp": {in.Instant("to")}})
 		},
-		PreviewColumns: previewColumns.seek,
+		PreviewColumns: previewSeek,
 		Long: `Move a consumer group to an instant: it receives the messages since then, also if it had them before. It does not receive
 messages from before, also if it never had them. "belfry lag" shows how late a group is. "belfry group seek" moves to other places.`,
 		Example: `  belfry replay orders --group billing --to '15m ago'`,
@@ -143,13 +118,11 @@ func replayed(in *verb.Input) *verb.Input {
 var (
 	namespaceVerbs = []*verb.Verb{{
 		Use: "list", Short: "List the namespaces of queues", Request: fixed("/api/v1/resources/namespaces"), Rows: "namespaces",
-		Columns: []output.Column{{Title: "NAMESPACE", Path: "namespace"}, {Title: "QUEUES", Path: "queues"}, {Title: "PARTITIONS", Path: "partitions"},
-			{Title: "TOTAL", Path: "messages.total"}, {Title: "PENDING", Path: "messages.pending"}},
+		Columns: "NAMESPACE:namespace QUEUES:queues PARTITIONS:partitions TOTAL:messages.total PENDING:messages.pending",
 	}}
 	taskVerbs = []*verb.Verb{{
 		Use: "list", Short: "List the tasks of queues", Request: fixed("/api/v1/resources/tasks"), Rows: "tasks",
-		Columns: []output.Column{{Title: "TASK", Path: "task"}, {Title: "QUEUES", Path: "queues"}, {Title: "PARTITIONS", Path: "partitions"},
-			{Title: "TOTAL", Path: "messages.total"}, {Title: "PENDING", Path: "messages.pending"}},
+		Columns: "TASK:task QUEUES:queues PARTITIONS:partitions TOTAL:messages.total PENDING:messages.pending",
 	}}
 )
 
@@ -158,14 +131,11 @@ func switchVerb(use, short, path string, on bool, ask string) *verb.Verb {
 	return &verb.Verb{
 		Use: use, Short: short, Change: true, Ask: ask, Would: strings.ToLower(short[:1]) + short[1:],
 		Request: func(*verb.Input) client.Request { return request.Post(path, nil, map[string]any{"enabled": on}) },
-		Columns: []output.Column{{Title: "MESSAGE", Path: "message"}},
+		Columns: "MESSAGE:message",
 	}
 }
 
-var rejectedColumns = []output.Column{
-	{Title: "QUEUE", Path: "queue"}, {Title: "PARTITION", Path: "partition"}, {Title: "TRANSACTION-ID", Path: "transactionId"},
-	{Title: "REJECTED", Path: "rejectedAt", Show: output.Age}, {Title: "REASON", Path: "reason"}, {Title: "DATA", Path: "data", Wide: true},
-}
+const rejectedColumns = "QUEUE:queue PARTITION:partition TRANSACTION-ID:transactionId REJECTED:rejectedAt:age REASON:reason DATA:data:wide"
 
 const maintenancePath = "/api/v1/system/maintenance"
 
@@ -173,10 +143,8 @@ const maintenancePath = "/api/v1/system/maintenance"
 var maintenanceVerbs = []*verb.Verb{
 	{
 		Use: "show", Short: "Show whether maintenance is on, and what the spools hold", Request: fixed(maintenancePath),
-		Columns: []output.Column{
-			{Title: "PUSH-MAINTENANCE", Path: "maintenanceMode"}, {Title: "POP-MAINTENANCE", Path: "popMaintenanceMode"}, {Title: "BUFFERED", Path: "bufferedMessages"},
-			{Title: "REJECTED", Path: "bufferStats.failedCount"}, {Title: "HEALTHY", Path: "bufferHealthy"},
-		},
+		Columns: `PUSH-MAINTENANCE:maintenanceMode POP-MAINTENANCE:popMaintenanceMode BUFFERED:bufferedMessages
+			REJECTED:bufferStats.failedCount HEALTHY:bufferHealthy`,
 	},
 	switchVerb("push-on", "Keep pushes on the disks of the instances", maintenancePath, true, "Begin push maintenance on all instances?"),
 	switchVerb("push-off", "Store pushes again, and what the disks hold", maintenancePath, false, ""),
@@ -190,12 +158,12 @@ var maintenanceVerbs = []*verb.Verb{
 		Use: "retry", Short: "Put the rejected messages back into the spool", Change: true, Would: "put these messages back into the spool",
 		Preview: fixed(maintenancePath + "/rejected"), PreviewRows: "messages", PreviewColumns: rejectedColumns,
 		Request: func(*verb.Input) client.Request { return request.Post(maintenancePath+"/rejected/retry", nil, nil) },
-		Columns: []output.Column{{Title: "MESSAGES", Path: "messages"}},
+		Columns: "MESSAGES:messages",
 	},
 	{
 		Use: "discard", Short: "Remove the rejected messages", Change: true, Ask: "Remove the rejected messages of this instance?",
 		Would: "remove these messages", Preview: fixed(maintenancePath + "/rejected"), PreviewRows: "messages", PreviewColumns: rejectedColumns,
 		Request: func(*verb.Input) client.Request { return request.Delete(maintenancePath+"/rejected", nil) },
-		Columns: []output.Column{{Title: "MESSAGES", Path: "messages"}},
+		Columns: "MESSAGES:messages",
 	},
 }

@@ -20,7 +20,7 @@ func theGroup(in *verb.Input) []verb.Thing {
 func thePartition(in *verb.Input) []verb.Thing {
 	return []verb.Thing{verb.QueueNamed(in.Args[0]), {
 		What: fmt.Sprintf("the partition %q of the queue %q", in.Args[1], in.Args[0]), Rows: "partitions", Member: "name", Name: in.Args[1],
-		Request: request.Get("/api/v1/resources/queues/"+in.Arg(0)+"/partitions", url.Values{"from": {in.Args[1]}, "limit": {"1"}, "order": {"name"}}),
+		Request: request.Get(queuePath(in)+"/partitions", url.Values{"from": {in.Args[1]}, "limit": {"1"}, "order": {"name"}}),
 	}}
 }
 

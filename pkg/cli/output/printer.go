@@ -19,17 +19,6 @@ import (
 // Formats are the values of --output, without jsonpath=….
 var Formats = []string{"table", "wide", "json", "ndjson", "yaml"}
 
-// Column is a column of a table.
-type Column struct {
-	Title string
-	// Path leads to the value, such as messages.pending.
-	Path string
-	// Wide columns are shown by -o wide only.
-	Wide bool
-	// Show Formats a value that is not null. nil: see plain.
-	Show func(value any) string
-}
-
 // Printer prints answers in the format of --output.
 type Printer struct {
 	out    io.Writer
@@ -63,7 +52,7 @@ func New(out io.Writer, format string, quiet, bold bool) (*Printer, error) {
 func (p *Printer) IsTable() bool { return p.format == "table" || p.format == "wide" }
 
 // Answer prints an answer of the server. rows is the path of its list, "" for the answer itself.
-func (p *Printer) Answer(raw []byte, rows string, columns []Column) error {
+func (p *Printer) Answer(raw []byte, rows string, columns Columns) error {
 	if p.Quiet {
 		return nil
 	}
@@ -185,10 +174,10 @@ func Compact(value any) ([]byte, error) {
 	return bytes.TrimRight(text.Bytes(), "\n"), nil
 }
 
-func (p *Printer) table(rows []any, columns []Column) error {
-	var shown []Column
-	for _, c := range columns {
-		if !c.Wide || p.format == "wide" {
+func (p *Printer) table(rows []any, columns Columns) error {
+	var shown []column
+	for _, c := range columns.split() {
+		if !c.wide || p.format == "wide" {
 			shown = append(shown, c)
 		}
 	}
@@ -196,7 +185,7 @@ func (p *Printer) table(rows []any, columns []Column) error {
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for i, c := range shown {
 		separate(w, i)
-		_, _ = io.WriteString(w, c.Title)
+		_, _ = io.WriteString(w, c.title)
 	}
 	_, _ = io.WriteString(w, "\n")
 	for _, row := range rows {
@@ -223,21 +212,6 @@ func separate(w io.Writer, i int) {
 	if i > 0 {
 		_, _ = io.WriteString(w, "\t")
 	}
-}
-
-// cell returns the text of a row in a column. A value that is missing or null is a dash.
-func (c Column) cell(row any) string {
-	value := Member(row, c.Path)
-	if value == nil || value == "" {
-		return "-"
-	}
-	text := ""
-	if c.Show != nil {
-		text = c.Show(value)
-	} else {
-		text = Plain(value)
-	}
-	return Clean(text)
 }
 
 // Clean replaces what a terminal would obey or not show. Payloads and names come from producers.

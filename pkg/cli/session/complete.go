@@ -7,23 +7,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/belfry-mq/belfry/pkg/cli/contexts"
-	"github.com/belfry-mq/belfry/pkg/cli/names"
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// completion asks the server for names that begin an argument.
+// Completion asks the server for names that begin an argument.
 type Completion func(ctx context.Context, c *client.Client) []string
 
 // completionTimeout bounds how long a shell waits for names.
 const completionTimeout = 2 * time.Second
 
-// completeWith completes each argument with its completion.
+// Complete completes each argument with its completion.
 func Complete(each []Completion) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(each) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		s, err := New(cmd)
+		s, err := open(cmd, NoRetry)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
@@ -33,9 +32,7 @@ func Complete(each []Completion) cobra.CompletionFunc {
 	}
 }
 
-// The completions.
-var Queues, Groups Completion = names.Queues, names.Groups
-
+// CompleteContexts completes the name of a context.
 func CompleteContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	saved, err := contexts.Load()
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
+// DefaultServer is used if nothing names a server.
 const DefaultServer = "http://localhost:6632"
 
-// session is what a command works with: the flags that all commands have, the client and the printer.
+// Session is what a command works with: the flags that all commands have, the client and the printer.
 type Session struct {
 	Cmd    *cobra.Command
 	Client *client.Client
@@ -33,7 +34,7 @@ const (
 	patience               = 30 * time.Second
 )
 
-// addFlags adds the flags that most commands have.
+// AddFlags adds the flags that most commands have.
 func AddFlags(cmd *cobra.Command) {
 	AddServerFlags(cmd)
 	AddOutputFlags(cmd)
@@ -92,7 +93,7 @@ func AddServerFlags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("context", CompleteContexts)
 }
 
-// addOutputFlags adds the flags that choose the output.
+// AddOutputFlags adds the flags that choose the output.
 func AddOutputFlags(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringP("output", "o", "table", "output: "+strings.Join(output.Formats, ", ")+" or jsonpath=EXPRESSION")
@@ -100,7 +101,7 @@ func AddOutputFlags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// printerOf reads the flags of addOutputFlags.
+// PrinterOf reads the flags of AddOutputFlags.
 func PrinterOf(cmd *cobra.Command) (*output.Printer, error) {
 	format, err := cmd.Flags().GetString("output")
 	if err != nil {
@@ -114,13 +115,27 @@ func PrinterOf(cmd *cobra.Command) (*output.Printer, error) {
 	return out, nil
 }
 
-// newSession reads the flags that all commands have.
-func New(cmd *cobra.Command) (*Session, error) { return openSession(cmd, NoRetry) }
+// Run returns the RunE of a command. It reads the flags that all commands have, and calls do.
+func Run(do func(s *Session, args []string) error) func(*cobra.Command, []string) error {
+	return run(do, NoRetry)
+}
 
-// newPatientSession is newSession for commands that run for long: their requests are repeated.
-func NewPatient(cmd *cobra.Command) (*Session, error) { return openSession(cmd, patience) }
+// RunPatient is Run for commands that run for long: their requests are repeated for 30 s while no server is available.
+func RunPatient(do func(s *Session, args []string) error) func(*cobra.Command, []string) error {
+	return run(do, patience)
+}
 
-func openSession(cmd *cobra.Command, retryFor time.Duration) (*Session, error) {
+func run(do func(s *Session, args []string) error, retryFor time.Duration) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		s, err := open(cmd, retryFor)
+		if err != nil {
+			return err
+		}
+		return do(s, args)
+	}
+}
+
+func open(cmd *cobra.Command, retryFor time.Duration) (*Session, error) {
 	is := func(flag string) bool {
 		value, err := cmd.Flags().GetBool(flag)
 		return err == nil && value
@@ -140,6 +155,7 @@ func openSession(cmd *cobra.Command, retryFor time.Duration) (*Session, error) {
 	return s, err
 }
 
+// NewClient returns a client. servers has URLs with commas; token and caFile may be "", and onOutage nil.
 func NewClient(servers, token, caFile string, retryFor time.Duration, onOutage func(client.Outage)) (*client.Client, error) {
 	config := client.Config{URLs: strings.Split(servers, ","), RetryFor: retryFor, OnOutage: onOutage}
 	if token != "" {

@@ -16,7 +16,7 @@ const (
 	ExitEmpty = 4
 )
 
-// exitError is a failure with an exit code of its own. An empty text prints nothing.
+// ExitError is a failure with an exit code of its own. An empty text prints nothing.
 type ExitError struct {
 	Code int
 	Text string
@@ -24,10 +24,10 @@ type ExitError struct {
 
 func (e *ExitError) Error() string { return e.Text }
 
-// errEmpty is the end of a pop that found no message.
+// ErrEmpty is the end of a pop that found no message.
 var ErrEmpty = &ExitError{Code: ExitEmpty}
 
-// usageError is a mistake of the command line that cobra cannot find.
+// UsageError is a mistake of the command line that cobra cannot find.
 func UsageError(text string) error { return &ExitError{Code: ExitUsage, Text: text} }
 
 // ExitCode returns the exit code of a failed command, and whether its error is to be printed.

@@ -3,6 +3,7 @@ package session
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// input reads a file, or standard input for "-". It returns when the context ends, also while nothing comes.
+// Input reads a file, or standard input for "-". It returns when the context ends, also while nothing comes.
 func (s *Session) Input(file string) ([]byte, error) {
 	if file != "-" {
 		return os.ReadFile(file)
@@ -44,11 +45,11 @@ func interruptible[T any](ctx context.Context, read func() (T, error)) (T, error
 		return o.value, o.err
 	case <-ctx.Done():
 		var none T
-		return none, &ExitError{Code: 1, Text: "interrupted: nothing was changed"}
+		return none, errors.New("interrupted: nothing was changed")
 	}
 }
 
-// confirm asks a question. Without a terminal it wants --yes.
+// Confirm asks a question. Without a terminal it wants --yes.
 func (s *Session) Confirm(question string) error {
 	if s.yes {
 		return nil
@@ -66,7 +67,7 @@ func (s *Session) Confirm(question string) error {
 		return err
 	}
 	if given := strings.ToLower(strings.TrimSpace(line)); given != "y" && given != "yes" {
-		return &ExitError{Code: 1, Text: "nothing was changed"}
+		return errors.New("nothing was changed")
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/progress"
 )
 
-// value prints a value that is no answer of the server.
-func (s *Session) Value(value any, rows string, columns []output.Column) error {
+// Value prints a value that is no answer of the server.
+func (s *Session) Value(value any, rows string, columns output.Columns) error {
 	raw, err := output.Compact(value)
 	if err != nil {
 		return err
@@ -21,7 +21,7 @@ func (s *Session) Value(value any, rows string, columns []output.Column) error {
 	return s.Answer(raw, rows, columns)
 }
 
-// text prints lines for people.
+// Text prints lines for people.
 func (s *Session) Text(text string) error {
 	if s.Quiet {
 		return nil
@@ -29,14 +29,14 @@ func (s *Session) Text(text string) error {
 	return s.Write([]byte(text))
 }
 
-// note prints a line for people beside the output, on standard error.
+// Note prints a line for people beside the output, on standard error.
 func (s *Session) Note(text string) {
 	if !s.Quiet {
 		_, _ = fmt.Fprintln(s.Cmd.ErrOrStderr(), text)
 	}
 }
 
-// newProgress returns a progress that counts units, or nil without a terminal.
+// NewProgress returns a progress that counts units, or nil without a terminal.
 func (s *Session) NewProgress(unit string) *progress.Progress {
 	out := s.Cmd.ErrOrStderr()
 	if s.Quiet || !IsTerminal(out) {
@@ -45,7 +45,7 @@ func (s *Session) NewProgress(unit string) *progress.Progress {
 	return progress.Start(out, unit, time.Now())
 }
 
-// rest blocks for d, and returns false at once when ctx ends.
+// Sleep blocks for d, and returns false at once when ctx ends.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -55,7 +55,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// isTerminal reports whether a stream is a terminal.
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())

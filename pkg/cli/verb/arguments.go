@@ -9,17 +9,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 )
 
-// input are the arguments and flags of a verb.
+// Input are the arguments and flags of a verb.
 type Input struct {
 	*session.Session
 	Args []string
 	Err  error
 }
 
-// arg returns an argument, escaped for a path.
+// Arg returns an argument, escaped for a path.
 func (in *Input) Arg(i int) string { return url.PathEscape(in.Args[i]) }
 
-// flag returns the value of a flag.
+// Flag returns the value of a flag.
 func (in *Input) Flag(flag string) string {
 	if f := in.Cmd.Flags().Lookup(flag); f != nil {
 		return f.Value.String()
@@ -27,18 +27,33 @@ func (in *Input) Flag(flag string) string {
 	return ""
 }
 
-// query returns the flags that are set as parameters. pairs are names of a flag and its parameter.
-func (in *Input) Query(pairs ...string) url.Values {
+// Query returns the flags that are set as parameters. An element of flags is a flag, or FLAG=PARAMETER if their names differ.
+func (in *Input) Query(flags ...string) url.Values {
 	values := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if in.Cmd.Flags().Changed(pairs[i]) {
-			values.Set(pairs[i+1], in.Flag(pairs[i]))
+	for _, both := range flags {
+		flag, parameter, differ := strings.Cut(both, "=")
+		if !differ {
+			parameter = flag
+		}
+		if in.Cmd.Flags().Changed(flag) {
+			values.Set(parameter, in.Flag(flag))
 		}
 	}
 	return values
 }
 
-// instant returns a flag that is an instant: RFC 3339, now, or a duration before now such as 15m or '15m ago'.
+// SpanQuery is Query with the instants of --from and --to.
+func (in *Input) SpanQuery(flags ...string) url.Values {
+	values := in.Query(flags...)
+	for _, name := range []string{"from", "to"} {
+		if at := in.Instant(name); at != "" {
+			values.Set(name, at)
+		}
+	}
+	return values
+}
+
+// Instant returns a flag that is an instant: RFC 3339, now, or a duration before now such as 15m or '15m ago'.
 func (in *Input) Instant(flag string) string {
 	given := strings.TrimSpace(in.Flag(flag))
 	if given == "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// thing is something that a command line names.
+// Thing is something that a command line names.
 type Thing struct {
 	// what is its kind and name.
 	What string
@@ -23,11 +23,12 @@ type Thing struct {
 	Rows, Member, Name string
 }
 
+// QueueNamed is a queue.
 func QueueNamed(name string) Thing {
 	return Thing{What: fmt.Sprintf("the queue %q", name), Request: request.Get("/api/v1/resources/queues/"+url.PathEscape(name)+"/groups", url.Values{"limit": {"1"}})}
 }
 
-// groupNamed is a group of a queue, or of any queue for "".
+// GroupNamed is a group of a queue, or of any queue for "".
 func GroupNamed(name, queueName string) Thing {
 	if queueName == "" {
 		return Thing{What: fmt.Sprintf("the group %q", name), Request: request.Get("/api/v1/consumer-groups", nil), Member: "name", Name: name}
@@ -38,7 +39,7 @@ func GroupNamed(name, queueName string) Thing {
 	}
 }
 
-// missing returns an error for the first of the things that does not exist: see isMissing.
+// Missing returns an error for the first of the things that does not exist: see isMissing.
 func (in *Input) Missing(all []Thing) error {
 	for _, t := range all {
 		found, err := t.exists(in.Cmd.Context(), in.Client)
@@ -86,6 +87,7 @@ type missingError struct{ what string }
 
 func (e *missingError) Error() string { return e.what + " does not exist" }
 
+// NotFound returns the error about something that does not exist: see UnlessExpected.
 func NotFound(what string) error { return &missingError{what} }
 
 func isMissing(err error) bool {
@@ -93,11 +95,12 @@ func isMissing(err error) bool {
 	return errors.As(err, &missing)
 }
 
+// IfExistsFlag adds --if-exists, which UnlessExpected reads.
 func IfExistsFlag(f *pflag.FlagSet) {
 	f.Bool("if-exists", false, "succeed, and do nothing, if it does not exist")
 }
 
-// unlessExpected returns an error about something that does not exist, or nil with --if-exists.
+// UnlessExpected returns an error about something that does not exist, or nil with --if-exists.
 func (in *Input) UnlessExpected(err error) error {
 	if expected, _ := in.Cmd.Flags().GetBool("if-exists"); expected { // false without the flag
 		return nil

@@ -1,3 +1,6 @@
+// Package verb makes a command of a table entry that says which request to send and which columns the answer has.
+//
+// It also checks that what the command line names exists, asks before a change, and tells what a dry run would do.
 package verb
 
 import (
@@ -18,7 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-// verb is a command that sends one request and prints its answer.
+// Verb is a command that sends one request and prints its answer.
 type Verb struct {
 	Use, Short, Long, Example string
 	// flags adds the flags of the verb.
@@ -27,7 +30,7 @@ type Verb struct {
 	Request func(in *Input) client.Request
 	// rows is the path of the list in the answer, and columns how a table shows it.
 	Rows    string
-	Columns []output.Column
+	Columns output.Columns
 	// change verbs change something. They have --dry-run, which says what would be done and shows the answer of preview,
 	// unless serverDryRun: then the request says it.
 	Change, ServerDryRun bool
@@ -37,7 +40,7 @@ type Verb struct {
 	Preview func(in *Input) client.Request
 	// previewRows and previewColumns show the answer of preview.
 	PreviewRows    string
-	PreviewColumns []output.Column
+	PreviewColumns output.Columns
 	// named returns what the command line names and what must exist. The exit code is 1 if it does not, or 0 with --if-exists.
 	Named func(in *Input) []Thing
 	// ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
@@ -53,23 +56,16 @@ type Verb struct {
 	Complete []session.Completion
 }
 
-// command returns the command of a verb.
+// Command returns the command of a verb.
 func (v *Verb) Command() *cobra.Command {
-	names := strings.Fields(v.Use)[1:]
+	names, run := strings.Fields(v.Use)[1:], session.Run
+	if v.Repeat != nil {
+		run = session.RunPatient
+	}
 	cmd := &cobra.Command{
 		Use: v.Use, Short: v.Short, Long: v.Long, Example: v.Example, Args: cobra.ExactArgs(len(names)),
 		ValidArgsFunction: session.Complete(v.Complete),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			open := session.New
-			if v.Repeat != nil {
-				open = session.NewPatient
-			}
-			s, err := open(cmd)
-			if err != nil {
-				return err
-			}
-			return v.run(&Input{Session: s, Args: args})
-		},
+		RunE:              run(func(s *session.Session, args []string) error { return v.run(&Input{Session: s, Args: args}) }),
 	}
 	session.AddFlags(cmd)
 	if v.Flags != nil {

@@ -1,7 +1,4 @@
-// Package names asks a server for names that complete a command line.
-//
-// It imports only pkg/client, and pkg/cli imports it.
-package names
+package session
 
 import (
 	"context"
