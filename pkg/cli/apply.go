@@ -78,23 +78,21 @@ func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 		}
 		steps = append(steps, deletions...)
 	}
-	for _, one := range steps {
-		if !s.DryRun {
-			var answer []byte
-			if err := s.Client.Do(s.Cmd.Context(), one.Request, &answer); err != nil {
-				return err
-			}
-			noun.Warn(s, answer, one.Options)
+	if len(steps) == 0 || s.DryRun {
+		if err := s.Text(manifest.Text(steps)); err != nil || len(steps) == 0 {
+			return err
 		}
+		return &session.ExitError{Code: session.ExitUsage}
+	}
+	for _, one := range steps {
+		var answer []byte
+		if err := s.Client.Do(s.Cmd.Context(), one.Request, &answer); err != nil {
+			return err
+		}
+		noun.Warn(s, answer, one.Options)
 		if err := s.Text(one.Text); err != nil {
 			return err
 		}
-	}
-	if len(steps) == 0 {
-		return s.Text("nothing to change")
-	}
-	if s.DryRun {
-		return &session.ExitError{Code: session.ExitUsage}
 	}
 	return nil
 }

@@ -17,10 +17,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client"
 )
 
-const (
-	// maxLine bounds a line of NDJSON.
-	maxLine = 64 << 20
-)
+// maxLine bounds a line of NDJSON.
+const maxLine = 64 << 20
 
 const pushedColumns = "STATUS:status QUEUE:queueName TRANSACTION-ID:transaction_id MESSAGE-ID:message_id"
 

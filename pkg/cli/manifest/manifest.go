@@ -50,6 +50,18 @@ type Step struct {
 	Options map[string]any
 }
 
+// Text says what the steps are, one in a line.
+func Text(steps []Step) string {
+	if len(steps) == 0 {
+		return "nothing to change"
+	}
+	var texts []string
+	for _, one := range steps {
+		texts = append(texts, one.Text)
+	}
+	return strings.Join(texts, "\n")
+}
+
 // Queue is the manifest of one queue. A nil namespace or task keeps its value.
 func Queue(name string, namespace, task *string, options map[string]any) Manifest {
 	return Manifest{Queues: []namedQueue{{Name: name, Namespace: namespace, Task: task, Options: options}}}

@@ -2,7 +2,6 @@ package noun
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,7 +40,11 @@ same command. docs/concepts.md describes the options.`,
 				}
 			}
 			if s.DryRun {
-				return foretell(s, manifest.Queue(args[0], tags[0], tags[1], changes))
+				steps, err := manifest.Steps(s.Cmd.Context(), s.Client, manifest.Queue(args[0], tags[0], tags[1], changes))
+				if err != nil {
+					return err
+				}
+				return s.Text(manifest.Text(steps))
 			}
 			return configure(s, manifest.ChangeRequest(args[0], found, tags[0], tags[1], changes), changes)
 		}),
@@ -54,23 +57,6 @@ same command. docs/concepts.md describes the options.`,
 	f.StringVar(&task, "task", "", "task instead of the second part of the name")
 	f.Bool("dry-run", false, "change nothing: show what would be done")
 	return cmd
-}
-
-// foretell prints the steps that a manifest needs.
-func foretell(s *session.Session, wanted manifest.Manifest) error {
-	steps, err := manifest.Steps(s.Cmd.Context(), s.Client, wanted)
-	if err != nil {
-		return err
-	}
-	if len(steps) == 0 {
-		return s.Text("nothing to change")
-	}
-	for _, one := range steps {
-		if err := s.Text(one.Text); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func configure(s *session.Session, request client.Request, changes map[string]any) error {
@@ -92,9 +78,8 @@ func Warn(s *session.Session, answer []byte, changes map[string]any) {
 	}
 	for _, warning := range read.Warnings {
 		about := func(name string) bool { return strings.Contains(warning, "options."+name) }
-		if s.Quiet || !slices.ContainsFunc(slices.Collect(maps.Keys(changes)), about) {
-			continue
+		if slices.ContainsFunc(slices.Collect(maps.Keys(changes)), about) {
+			s.Note("warning: " + warning)
 		}
-		_, _ = fmt.Fprintln(s.Cmd.ErrOrStderr(), "warning: "+warning)
 	}
 }

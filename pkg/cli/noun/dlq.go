@@ -17,10 +17,6 @@ const deadLetterColumns = `QUEUE:queue PARTITION:partition GROUP:consumerGroup T
 // deadLetterFilter adds the flags that select dead letters.
 func deadLetterFilter(f *pflag.FlagSet) {
 	f.String("group", "", "only of this consumer group")
-	deadLetterPlace(f)
-}
-
-func deadLetterPlace(f *pflag.FlagSet) {
 	f.String("partition", "", "only of this partition")
 	f.String("transaction-id", "", "only with this transaction id")
 	f.String("from", "", "only failed since this instant, RFC 3339 or a time before now such as 15m or 2d")
@@ -115,13 +111,7 @@ func selectedDeadLetters(in *verb.Input) url.Values {
 }
 
 // deadLetterOwner is the queue, the first argument, and the group of --group.
-func deadLetterOwner(in *verb.Input) []verb.Thing {
-	all := theQueue(in)
-	if group := in.Flag("group"); group != "" {
-		all = append(all, verb.GroupNamed(group, in.Args[0]))
-	}
-	return all
-}
+func deadLetterOwner(in *verb.Input) []verb.Thing { return queueAndGroup(in, in.Args[0]) }
 
 // redriveEach returns the requests for the groups that have dead letters, unless --group names one.
 func redriveEach(in *verb.Input) (requests []client.Request, names []string, err error) {

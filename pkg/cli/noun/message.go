@@ -14,6 +14,17 @@ const storedColumns = "QUEUE:queue PARTITION:partition TRANSACTION-ID:transactio
 
 func messagePath(in *verb.Input) string { return "/api/v1/messages/" + in.Arg(0) + "/" + in.Arg(1) }
 
+// bodyOf returns the parameters that are not empty as the members of a body.
+func bodyOf(query url.Values) map[string]any {
+	body := map[string]any{}
+	for parameter := range query {
+		if text := query.Get(parameter); text != "" {
+			body[parameter] = text
+		}
+	}
+	return body
+}
+
 func groupFlag(f *pflag.FlagSet) {
 	f.String("group", "", "the consumer group; the reader without a group if none is named")
 }
@@ -57,13 +68,7 @@ var messageVerbs = []*verb.Verb{
 			f.String("error", "", "why")
 		},
 		Request: func(in *verb.Input) client.Request {
-			body := map[string]any{}
-			for flag, member := range map[string]string{"group": "consumerGroup", "error": "error"} {
-				if text := in.Flag(flag); text != "" {
-					body[member] = text
-				}
-			}
-			return request.Post(messagePath(in)+"/dlq", nil, body)
+			return request.Post(messagePath(in)+"/dlq", nil, bodyOf(in.Query("group=consumerGroup", "error")))
 		},
 		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup DEAD:dlq",
 	},
@@ -71,11 +76,7 @@ var messageVerbs = []*verb.Verb{
 		Use: "retry PARTITION_ID TRANSACTION_ID", Short: "Deliver a dead letter of a group again", Change: true, Flags: groupFlag,
 		Would: "deliver the dead letter {1} again", Named: theMessage,
 		Request: func(in *verb.Input) client.Request {
-			body := map[string]any{}
-			if group := in.Flag("group"); group != "" {
-				body["consumerGroup"] = group
-			}
-			return request.Post(messagePath(in)+"/retry", nil, body)
+			return request.Post(messagePath(in)+"/retry", nil, bodyOf(in.Query("group=consumerGroup")))
 		},
 		Columns: "TRANSACTION-ID:transactionId GROUP:consumerGroup REDRIVEN:redriven",
 	},

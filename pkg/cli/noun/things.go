@@ -25,8 +25,10 @@ func thePartition(in *verb.Input) []verb.Thing {
 }
 
 // theFlags are what --queue and --group name.
-func theFlags(in *verb.Input) (all []verb.Thing) {
-	queueName := in.Flag("queue")
+func theFlags(in *verb.Input) []verb.Thing { return queueAndGroup(in, in.Flag("queue")) }
+
+// queueAndGroup are a queue, if its name is not "", and the group of --group.
+func queueAndGroup(in *verb.Input, queueName string) (all []verb.Thing) {
 	if queueName != "" {
 		all = append(all, verb.QueueNamed(queueName))
 	}
