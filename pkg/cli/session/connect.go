@@ -22,14 +22,16 @@ type Session struct {
 	Cmd    *cobra.Command
 	Client *client.Client
 	Server string
-	// outages writes a line when the client waits for a server.
+	// Outages writes a line when the client waits for a server.
 	Outages *outage.Notice
 	*output.Printer
+	// DryRun is --dry-run: the command changes nothing.
 	yes, DryRun bool
 }
 
-// Whether requests are repeated while no server is available. Commands that a person looks at answer at once.
+// How long requests are repeated while no server is available. Commands that a person looks at answer at once.
 const (
+	// NoRetry is for them: a request is not repeated.
 	NoRetry  time.Duration = -1
 	patience               = 30 * time.Second
 )

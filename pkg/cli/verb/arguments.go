@@ -13,7 +13,8 @@ import (
 type Input struct {
 	*session.Session
 	Args []string
-	Err  error
+	// Err is the first flag that is wrong. Then the request is not sent.
+	Err error
 }
 
 // Arg returns an argument, escaped for a path.

@@ -15,11 +15,11 @@ import (
 
 // Thing is something that a command line names.
 type Thing struct {
-	// what is its kind and name.
+	// What is its kind and name.
 	What string
-	// request asks for it. The answer is 404 without it.
+	// Request asks for it. The answer is 404 without it.
 	Request client.Request
-	// rows, member and name find it in a list that the server answers. Without member the request alone does.
+	// Rows, Member and Name find it in a list that the server answers. Without Member the request alone does.
 	Rows, Member, Name string
 }
 

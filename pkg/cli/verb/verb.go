@@ -24,35 +24,35 @@ import (
 // Verb is a command that sends one request and prints its answer.
 type Verb struct {
 	Use, Short, Long, Example string
-	// flags adds the flags of the verb.
+	// Flags adds the flags of the verb.
 	Flags func(f *pflag.FlagSet)
-	// request returns the request.
+	// Request returns the request.
 	Request func(in *Input) client.Request
-	// rows is the path of the list in the answer, and columns how a table shows it.
+	// Rows is the path of the list in the answer, and Columns how a table shows it.
 	Rows    string
 	Columns output.Columns
-	// change verbs change something. They have --dry-run, which says what would be done and shows the answer of preview,
-	// unless serverDryRun: then the request says it.
+	// Change verbs change something. They have --dry-run, which says what would be done and shows the answer of Preview,
+	// unless ServerDryRun: then the request says it.
 	Change, ServerDryRun bool
-	// would is what a dry run says after "would". Arguments are inserted as in ask.
+	// Would is what a dry run says after "would". Arguments are inserted as in Ask.
 	Would string
-	// preview returns the request that counts what would change. Nil, or a request without a path: there is nothing to count.
+	// Preview returns the request that counts what would change. Nil, or a request without a path: there is nothing to count.
 	Preview func(in *Input) client.Request
-	// previewRows and previewColumns show the answer of preview.
+	// PreviewRows and PreviewColumns show the answer of Preview.
 	PreviewRows    string
 	PreviewColumns output.Columns
-	// named returns what the command line names and what must exist. The exit code is 1 if it does not, or 0 with --if-exists.
+	// Named returns what the command line names and what must exist. The exit code is 1 if it does not, or 0 with --if-exists.
 	Named func(in *Input) []Thing
-	// ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
+	// Ask is the question before the request, or "". Arguments are inserted as {0}, {1}.
 	Ask string
-	// one verbs show something by its name. The exit code is 1 if the answer has no row.
+	// One verbs show something by its name. The exit code is 1 if the answer has no row.
 	One bool
-	// each returns the requests that are sent instead of request, for each group or queue, and the names of these. Their counts
+	// Each returns the requests that are sent instead of Request, for each group or queue, and the names of these. Their counts
 	// are summed. Nothing of that if it returns no request.
 	Each func(in *Input) (requests []client.Request, names []string, err error)
-	// repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
+	// Repeat names the counts of the answer. The request is sent until "remaining" is 0, and the counts are summed.
 	Repeat []string
-	// complete completes the arguments.
+	// Complete completes the arguments.
 	Complete []session.Completion
 }
 
