@@ -6,12 +6,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/belfry-mq/belfry/pkg/process/events"
 )
 
 // losses is what related pools share.
 type losses struct {
 	opened     time.Time
-	signal     chan struct{}
+	signal     events.Signal
 	broken     atomic.Bool
 	allRetired atomic.Int64 // the time of the latest call of RetireConnections
 	allDoubted atomic.Int64 // the time of the latest call of DoubtConnections
@@ -38,12 +40,7 @@ func (l *losses) ReportBrokenConnection() {
 func (l *losses) TakeBroken() bool { return l.broken.Swap(false) }
 
 // SignalLoss makes Losses receive. It does not block.
-func (l *losses) SignalLoss() {
-	select {
-	case l.signal <- struct{}{}:
-	default: // a pending signal covers this one
-	}
-}
+func (l *losses) SignalLoss() { l.signal.Set() }
 
 // RetireConnections makes the related pools stop using the connections that exist now.
 // Work that is under way over such a connection continues.

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/belfry-mq/belfry/pkg/process/events"
 )
 
 const (
@@ -40,7 +42,7 @@ type Pool struct {
 // Open returns a pool that keeps warm connections open, used or not. It does not wait for a
 // connection: see Wait. Close releases the pool. An error means that the URL is invalid.
 func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (*Pool, error) {
-	return open(ctx, cfg, applicationName, warm, &losses{opened: time.Now(), signal: make(chan struct{}, 1)})
+	return open(ctx, cfg, applicationName, warm, &losses{opened: time.Now(), signal: events.NewSignal()})
 }
 
 // OpenRelated is Open for one more pool of the same database. Both pools have the same

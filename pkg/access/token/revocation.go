@@ -3,7 +3,6 @@ package token
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/pkg/process/backoff"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -23,12 +21,6 @@ var (
 	sqlRevoke      = sql.Query("access/token/revoke")
 	sqlListRevoked = sql.Query("access/token/list")
 )
-
-// reloadInterval is the least time between two reads of the set.
-const reloadInterval = 100 * time.Millisecond
-
-// reloadBackoff is the delay until a read that failed is tried again.
-var reloadBackoff = backoff.Policy{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Threshold: 1, Multiplier: 2}
 
 // Revoked is a revoked token.
 type Revoked struct {
@@ -86,7 +78,7 @@ type Watcher struct {
 	pool *postgres.Pool
 	log  *zap.Logger
 	// changed has an element if the set must be read.
-	changed chan struct{}
+	changed events.Signal
 	revoked atomic.Pointer[revokedSet]
 }
 
@@ -104,7 +96,7 @@ func (s *revokedSet) has(id string) bool {
 
 // NewWatcher returns a Watcher. Load the set, subscribe the Watcher to the events, and run it.
 func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
-	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1)}
+	return &Watcher{pool: pool, log: log, changed: events.NewSignal()}
 }
 
 // Revoked reports whether the token with an id is revoked. The set must have been loaded.
@@ -117,32 +109,13 @@ func (w *Watcher) Revoked(id string) bool {
 func (w *Watcher) NextRevocation() <-chan struct{} { return w.revoked.Load().grown }
 
 // OnRevocation implements events.Handler.
-func (w *Watcher) OnRevocation() {
-	select {
-	case w.changed <- struct{}{}:
-	default: // it will be read anyway
-	}
-}
+func (w *Watcher) OnRevocation() { w.changed.Set() }
 
 // Run reads the set when it may have changed, until ctx ends. It returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
-	for failed := 0; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-w.changed:
-		}
-		pause := reloadInterval
-		if err := w.Load(ctx); err != nil && ctx.Err() == nil {
-			w.log.Warn("the revoked tokens could not be read; the ones that are known stay revoked", zap.Error(err))
-			failed++
-			pause = reloadBackoff.Delay(failed, rand.Float64())
-			w.OnRevocation()
-		} else {
-			failed = 0
-		}
-		_ = backoff.Sleep(ctx, pause) // the next round notices the end of ctx
-	}
+	return w.changed.Reread(ctx, w.Load, func(err error) {
+		w.log.Warn("the revoked tokens could not be read; the ones that are known stay revoked", zap.Error(err))
+	})
 }
 
 // Load reads the set. Errors: CodeUnavailable.

@@ -32,7 +32,7 @@ type Catalog struct {
 	log    *zap.Logger
 	events *events.Bus
 	// purgeRequested holds at most one signal: there may be rows to purge.
-	purgeRequested chan struct{}
+	purgeRequested events.Signal
 
 	// recomputePending holds the ids of the queues whose options changed while ready_at of their
 	// cursors was not recomputed, because Configure failed in between. The next Configure recomputes
@@ -43,14 +43,7 @@ type Catalog struct {
 // New returns a Catalog on pool that publishes its changes on bus. sealer says whether this server can
 // encrypt; it may be nil.
 func New(pool *postgres.Pool, sealer *seal.Sealer, bus *events.Bus, log *zap.Logger) *Catalog {
-	return &Catalog{pool: pool, sealer: sealer, log: log, events: bus, purgeRequested: make(chan struct{}, 1)}
-}
-
-func (c *Catalog) requestPurge() {
-	select {
-	case c.purgeRequested <- struct{}{}:
-	default: // the pending signal covers this request too
-	}
+	return &Catalog{pool: pool, sealer: sealer, log: log, events: bus, purgeRequested: events.NewSignal()}
 }
 
 // pages yields the partition ids of a queue in ascending order, page by page.

@@ -64,7 +64,7 @@ func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err er
 	if err == nil && !existed {
 		return false, nil
 	}
-	c.requestPurge()
+	c.purgeRequested.Set()
 	c.events.Resync("a queue was deleted", events.Here)
 	return true, postgres.Wrapf(err, "deleting queue %q", name)
 }

@@ -72,7 +72,7 @@ func (c *Catalog) DeleteGroup(ctx context.Context, group string, queueName *stri
 		err = c.pool.CheckEpoch(ctx, epoch)
 	}
 	if len(found) > 0 || err != nil {
-		c.requestPurge()
+		c.purgeRequested.Set()
 		c.events.Resync("a consumer group was deleted", events.Here)
 	}
 	return out, postgres.Wrapf(err, "deleting consumer group %q", group)

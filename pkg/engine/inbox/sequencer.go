@@ -54,7 +54,7 @@ type Sequencer struct {
 	Deps
 	cfg Config
 	// wake holds at most one signal: rows may wait.
-	wake chan struct{}
+	wake events.Signal
 	// notifications counts the notifications since the last scan began.
 	notifications atomic.Int64
 	// fullScan makes the next scan read all rows.
@@ -100,7 +100,7 @@ type Deps struct {
 // New returns a Sequencer. Run does its work.
 func New(deps Deps, cfg Config) *Sequencer {
 	s := &Sequencer{
-		Deps: deps, cfg: cfg, wake: make(chan struct{}, 1), scanned: emptySnapshot, linger: linger, stalledAfter: stalledAfter,
+		Deps: deps, cfg: cfg, wake: events.NewSignal(), scanned: emptySnapshot, linger: linger, stalledAfter: stalledAfter,
 	}
 	deps.Events.Subscribe(s)
 	return s
@@ -109,10 +109,7 @@ func New(deps Deps, cfg Config) *Sequencer {
 // OnInbox notes that rows may wait in the inbox. It never blocks.
 func (s *Sequencer) OnInbox() {
 	s.notifications.Add(1)
-	select {
-	case s.wake <- struct{}{}:
-	default: // the pending signal covers this one
-	}
+	s.wake.Set()
 }
 
 // OnResync requests a full scan. Notifications may be lost, or the database may be replaced: a

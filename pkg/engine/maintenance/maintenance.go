@@ -5,7 +5,7 @@
 // Watcher reads them again on each notification, and each time its LISTEN takes effect, because
 // notifications before that were not heard. Nothing is read without a notification.
 //
-// Every role of the database can notify. So the Watcher reads at most once in each reloadInterval. While
+// Every role of the database can notify. So the Watcher reads at most ten times a second. While
 // the switches cannot be read, the last ones are in force.
 package maintenance
 
@@ -13,7 +13,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -27,13 +26,6 @@ import (
 var (
 	sqlSet  = sql.Query("engine/maintenance/set")
 	sqlList = sql.Query("engine/maintenance/list")
-)
-
-const (
-	// reloadInterval is the least time between two reads after notifications.
-	reloadInterval = 100 * time.Millisecond
-	// retryInterval is the time until a read that failed is tried again.
-	retryInterval = time.Second
 )
 
 // Switch is the name of a switch in belfry.setting.
@@ -51,7 +43,7 @@ type Watcher struct {
 	pool *postgres.Pool
 	log  *zap.Logger
 	// changed has an element if the switches must be read.
-	changed chan struct{}
+	changed events.Signal
 	// OnChange is called when a switch has changed, and at the first Load. It must not block. Set it before Load.
 	OnChange func(push, pop bool)
 
@@ -66,7 +58,7 @@ type Watcher struct {
 
 // NewWatcher returns a Watcher. Load the switches, subscribe the Watcher to the events, and run it.
 func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
-	return &Watcher{pool: pool, log: log, changed: make(chan struct{}, 1), OnChange: func(_, _ bool) {}}
+	return &Watcher{pool: pool, log: log, changed: events.NewSignal(), OnChange: func(_, _ bool) {}}
 }
 
 // PushPaused returns nil without push maintenance. Otherwise it returns a channel that is closed when push
@@ -101,32 +93,13 @@ func (w *Watcher) Set(ctx context.Context, name Switch, enabled bool) error {
 }
 
 // OnSetting implements events.Handler.
-func (w *Watcher) OnSetting() {
-	select {
-	case w.changed <- struct{}{}:
-	default: // they will be read anyway
-	}
-}
+func (w *Watcher) OnSetting() { w.changed.Set() }
 
 // Run reads the switches when they may have changed, until ctx ends. It returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-w.changed:
-		}
-		pause := reloadInterval
-		if err := w.Load(ctx); err != nil && ctx.Err() == nil {
-			w.log.Warn("the switches for maintenance could not be read; the last ones stay in force", zap.Error(err))
-			pause = retryInterval
-			w.OnSetting()
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
+	return w.changed.Reread(ctx, w.Load, func(err error) {
+		w.log.Warn("the switches for maintenance could not be read; the last ones stay in force", zap.Error(err))
+	})
 }
 
 // Load reads the switches. Errors: CodeUnavailable.

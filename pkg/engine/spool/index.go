@@ -5,13 +5,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // index knows in memory what the file holds. It is safe for concurrent use.
 type index struct {
 	// changed and unreported have an element after each change.
-	changed, unreported chan struct{}
+	changed, unreported events.Signal
 
 	mu sync.Mutex
 	// id is the id of the file, or zero without one.
@@ -37,16 +38,12 @@ type backlog struct {
 }
 
 func newIndex() *index {
-	return &index{changed: make(chan struct{}, 1), unreported: make(chan struct{}, 1), queues: map[string]*backlog{}}
+	return &index{changed: events.NewSignal(), unreported: events.NewSignal(), queues: map[string]*backlog{}}
 }
 
 func (x *index) signal() {
-	for _, to := range []chan struct{}{x.changed, x.unreported} {
-		select {
-		case to <- struct{}{}:
-		default:
-		}
-	}
+	x.changed.Set()
+	x.unreported.Set()
 }
 
 // reset replaces the index.

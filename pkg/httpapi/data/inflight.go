@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -42,7 +43,7 @@ type flightStream struct {
 	unsettled int
 	keys      map[flightKey]struct{}
 	// freed has an element if unsettled has become smaller.
-	freed chan struct{}
+	freed events.Signal
 }
 
 func (f *InFlight) stream() *flightStream {
@@ -66,7 +67,7 @@ func (s *flightStream) add(d *queue.Delivery) {
 			one = &flight{stream: s, position: catalog.LeasePosition{Lease: d.LeaseID, Partition: m.Partition.Key}}
 			f.partitions[key] = one
 			if s.keys == nil {
-				s.keys, s.freed = map[flightKey]struct{}{}, make(chan struct{}, 1)
+				s.keys, s.freed = map[flightKey]struct{}{}, events.NewSignal()
 			}
 			s.keys[key] = struct{}{}
 		}
@@ -95,10 +96,7 @@ func (f *InFlight) dropLocked(key flightKey, n int) {
 		delete(s.keys, key)
 	}
 	if n > 0 {
-		select {
-		case s.freed <- struct{}{}:
-		default:
-		}
+		s.freed.Set()
 	}
 }
 

@@ -58,7 +58,7 @@ type Hub struct {
 	counts   counts
 	exchange *exchange
 	// wakeTick and wakeRead wake the two loops of Run.
-	wakeTick, wakeRead chan struct{}
+	wakeTick, wakeRead events.Signal
 
 	mu       sync.Mutex // guards the rest
 	stopped  bool
@@ -89,10 +89,10 @@ func New(deps Deps, cfg Config) *Hub {
 	id := queue.NewID()
 	h := &Hub{
 		Deps: deps, cfg: cfg, epoch: hex.EncodeToString(id[10:]), started: time.Now(),
-		wakeTick: make(chan struct{}, 1), wakeRead: make(chan struct{}, 1),
+		wakeTick: events.NewSignal(), wakeRead: events.NewSignal(),
 		watchers: map[*Watcher]struct{}{}, peers: map[queue.ID]*peer{}, interests: map[queue.ID]time.Time{},
 	}
-	h.counts.onFirst = func() { wake(h.wakeTick) }
+	h.counts.onFirst = h.wakeTick.Set
 	h.exchange = newExchange(h)
 	return h
 }
@@ -118,7 +118,7 @@ func (h *Hub) Stop() {
 		w.fresh = false
 		w.deliver(Event{Type: TypeClosing, At: time.Now(), Instance: h.Instance, Data: Closing{Reason: "shutdown"}})
 		w.closed = true
-		w.signal()
+		w.ready.Set()
 	}
 	clear(h.watchers)
 	h.wakeLocked()
@@ -242,13 +242,6 @@ func (h *Hub) snapshotLocked() Snapshot {
 
 // wakeLocked makes both loops look at what is due.
 func (h *Hub) wakeLocked() {
-	wake(h.wakeTick)
-	wake(h.wakeRead)
-}
-
-func wake(loop chan<- struct{}) {
-	select {
-	case loop <- struct{}{}:
-	default:
-	}
+	h.wakeTick.Set()
+	h.wakeRead.Set()
 }

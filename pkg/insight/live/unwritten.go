@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -29,7 +30,7 @@ type exchange struct {
 	peers func() []queue.ID
 	own   func(size int) []byte
 	// wake has an element if an instance has asked since the last answer.
-	wake chan struct{}
+	wake events.Signal
 
 	mu      sync.Mutex // guards the rest
 	answers map[queue.ID]answer
@@ -55,7 +56,7 @@ type question struct {
 }
 
 func newExchange(h *Hub) *exchange {
-	return &exchange{send: h.send, peers: h.Peers, own: h.OwnUnwritten, wake: make(chan struct{}, 1), answers: map[queue.ID]answer{}}
+	return &exchange{send: h.send, peers: h.Peers, own: h.OwnUnwritten, wake: events.NewSignal(), answers: map[queue.ID]answer{}}
 }
 
 // Unwritten returns what the other instances have counted and not written; see Deps.OwnUnwritten. It asks them, and blocks
@@ -117,7 +118,7 @@ func (x *exchange) known() (found [][]byte) {
 // heard handles what another instance says. It does not block.
 func (x *exchange) heard(from queue.ID, m *message) {
 	if m.Ask {
-		wake(x.wake)
+		x.wake.Set()
 	}
 	if m.Rates == nil && !m.Answer || !slices.Contains(x.peers(), from) {
 		return

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -29,7 +30,7 @@ type Watcher struct {
 	buffer  []Event
 	dropped int
 	// ready has an element if the buffer may have events, or the watcher is closed.
-	ready chan struct{}
+	ready events.Signal
 }
 
 // Watch subscribes to the events that the filter lets through. after is the id of the last event that a
@@ -39,7 +40,7 @@ type Watcher struct {
 //
 // Errors: CodeOverloaded if live.max_watchers watch, and after Stop.
 func (h *Hub) Watch(f Filter, after string) (*Watcher, error) {
-	w := &Watcher{hub: h, filter: f, fresh: true, ready: make(chan struct{}, 1)}
+	w := &Watcher{hub: h, filter: f, fresh: true, ready: events.NewSignal()}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.stopped {
@@ -101,14 +102,7 @@ func (w *Watcher) deliver(e Event) {
 		w.dropped++
 	}
 	w.buffer = append(w.buffer, seen)
-	w.signal()
-}
-
-func (w *Watcher) signal() {
-	select {
-	case w.ready <- struct{}{}:
-	default: // Take has not been called since
-	}
+	w.ready.Set()
 }
 
 // Ready returns a channel that has an element when Take may return something.
@@ -161,7 +155,7 @@ func (w *Watcher) Close() {
 	}
 	delete(h.watchers, w)
 	w.closed = true
-	w.signal()
+	w.ready.Set()
 	if len(h.watchers) == 0 {
 		h.lingerUntil = time.Now().Add(lingerTime)
 		h.wakeLocked()

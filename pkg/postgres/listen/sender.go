@@ -64,7 +64,7 @@ type Sender struct {
 	// withheld: hints were not queued because no other instance was there.
 	withheld bool
 	live     []string      // payloads of SendLive, the latest last
-	wake     chan struct{} // holds a value if pending may have changed since Run read it
+	wake     events.Signal // holds a value if pending may have changed since Run read it
 
 	// sentCanaries holds the number of the latest canary that was sent, until the
 	// listener takes it.
@@ -95,7 +95,7 @@ func NewSender(url string, instance queue.ID, cfg Config, readOnly func(), log *
 
 func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 	return &Sender{
-		instance: instance, cfg: cfg, log: log, wake: make(chan struct{}, 1), sentCanaries: make(chan uint64, 1),
+		instance: instance, cfg: cfg, log: log, wake: events.NewSignal(), sentCanaries: make(chan uint64, 1),
 		retry: backoff.Policy{Initial: cfg.NotifyInterval, Max: max(maxSendDelay, cfg.NotifyInterval), Threshold: 1, Multiplier: 2},
 	}
 }
@@ -175,7 +175,7 @@ func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingN
 	change(&s.pending)
 	s.mu.Unlock()
 	s.Stats.EntriesIn.Add(int64(count))
-	s.wakeRun()
+	s.wake.Set()
 }
 
 // sendWithheld queues a resync in place of the hints that were withheld, if there are any. It is called
@@ -189,7 +189,7 @@ func (s *Sender) sendWithheld() {
 	}
 	s.mu.Unlock()
 	if due {
-		s.wakeRun()
+		s.wake.Set()
 	}
 }
 
@@ -202,15 +202,7 @@ func (s *Sender) updatePending(change func(*pendingNotifications)) {
 	s.mu.Lock()
 	change(&s.pending)
 	s.mu.Unlock()
-	s.wakeRun()
-}
-
-// wakeRun makes Run look at what is pending.
-func (s *Sender) wakeRun() {
-	select {
-	case s.wake <- struct{}{}:
-	default: // the value in the channel covers this change
-	}
+	s.wake.Set()
 }
 
 // Run sends queued entries until ctx ends. It sends the first entry at once, and the

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -38,7 +39,7 @@ type pendingSettle struct {
 	mu      sync.Mutex
 	cursors map[queue.Target]struct{}
 	// signal receives when there may be cursors; one signal stands for many.
-	signal chan struct{}
+	signal events.Signal
 }
 
 // SettleLater queues cursors that SQL consumers left; RunSettling settles them. It does not block.
@@ -51,15 +52,7 @@ func (w *Waker) SettleLater(ready []queue.Ready) {
 			p.cursors[queue.Target{Group: r.Group, Partition: r.Partition}] = struct{}{}
 		}
 	}
-	p.wake()
-}
-
-// wake signals that there may be cursors.
-func (p *pendingSettle) wake() {
-	select {
-	case p.signal <- struct{}{}:
-	default: // a signal is pending and covers these cursors
-	}
+	p.signal.Set()
 }
 
 // take removes up to n cursors.
@@ -95,7 +88,7 @@ func (w *Waker) RunSettling(ctx context.Context) {
 		interval.Reset(SettleInterval)
 		partitions, groups := w.pending.take(settlePage)
 		if len(partitions) == settlePage {
-			w.pending.wake()
+			w.pending.signal.Set()
 		}
 		if len(partitions) > 0 {
 			w.settleMany(ctx, partitions, groups)

@@ -35,7 +35,7 @@ type Waker struct {
 func New(pool *postgres.Pool, bus *events.Bus, log *zap.Logger) *Waker {
 	return &Waker{
 		pool: pool, bus: bus, log: log,
-		pending: pendingSettle{cursors: map[queue.Target]struct{}{}, signal: make(chan struct{}, 1)},
+		pending: pendingSettle{cursors: map[queue.Target]struct{}{}, signal: events.NewSignal()},
 	}
 }
 
