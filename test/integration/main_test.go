@@ -4,12 +4,13 @@ import (
 	"os"
 	"testing"
 
+	"github.com/belfry-mq/belfry/test/bench/rig"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	if dsn := os.Getenv(childURL); dsn != "" {
-		os.Exit(serveChild(dsn, os.Getenv(childListenURL)))
+	if code, ok := rig.RunChild(nil); ok {
+		os.Exit(code)
 	}
 	pgtest.Main(m)
 }

@@ -1,6 +1,6 @@
-// Package rig starts the processes of the benchmarks: servers, and other children that must not
+// Package rig starts the processes of benchmarks and tests: servers, and other children that must not
 // share a scheduler and a garbage collector with the load. It also reads their use of the
 // machine. A child is the same program, started again: main or TestMain calls RunChild first. A
-// child ends when its standard input ends, so it never outlives its parent. Only benchmarks
+// child ends when its standard input ends, so it never outlives its parent. Only benchmarks and tests
 // import this package.
 package rig
