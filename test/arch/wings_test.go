@@ -40,8 +40,8 @@ var wings = []wing{
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
 	{"pkg/engine", "pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", `
 		store >
-		store/internal/transaction >
-		store/internal/push store/internal/warm >
+		store/internal/transaction store/internal/warm >
+		store/internal/push >
 		store/internal/ack store/internal/claim >
 		store/internal/names >
 		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal spool >

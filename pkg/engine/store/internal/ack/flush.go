@@ -33,6 +33,8 @@ type Flush struct {
 	Leases []queue.ID
 	// Patience bounds the wait for one lock.
 	Patience time.Duration
+	// Alone: the acks are a transaction of their own.
+	Alone bool
 
 	calls []*Call
 	// Partitions, partitionIDs and groups are the columns of the distinct cursors. index finds a cursor.
@@ -44,8 +46,8 @@ type Flush struct {
 	unknown []unknownSeq
 	// entries are the acks of existing messages, sorted by cursor, call and seq.
 	entries []*entry
-	// begun: the transaction is open already. alone: the acks are a transaction of their own.
-	begun, alone bool
+	// begun: the transaction is open already.
+	begun bool
 
 	// locked are the cursors after Read. ready is what the commit makes ready, and needWake the
 	// partitions that need a wake after it.
@@ -206,7 +208,7 @@ func (f *Flush) run(ctx context.Context, a *Acker, conn *pgxpool.Conn) error {
 		}
 	}
 	b := &pgx.Batch{}
-	f.alone = !f.begun
+	f.Alone = !f.begun
 	f.Queue(b)
 	if f.begun {
 		b.Queue("COMMIT")
@@ -250,7 +252,7 @@ func (f *Flush) Queue(b *pgx.Batch) {
 	if len(f.Leases) > 0 {
 		b.Queue(sqlAckApplyLeases, append(args, names.RawIDs(f.Leases))...)
 	} else {
-		b.Queue(sqlAckApply, append(args, f.alone && n > 0 && len(f.Partitions) == 1)...)
+		b.Queue(sqlAckApply, append(args, f.Alone && n > 0 && len(f.Partitions) == 1)...)
 	}
 }
 

@@ -3,7 +3,7 @@
 //
 // A flush is one transaction that appends to its partitions, then a wake, then the claims of waiting
 // requests (handoff), all in one round trip. Package store says what a push locks and in which
-// order. It is imported by pkg/engine/store and internal/transaction.
+// order. It is imported by pkg/engine/store, internal/transaction and internal/warm.
 package push
 
 import (

@@ -3,6 +3,7 @@ package push
 import (
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
@@ -25,8 +26,9 @@ type columns struct {
 	mayExist bool
 }
 
-// Columns returns the parameters of append.sql, and marks the calls as tried.
-func (f *Flush) Columns(sealer *seal.Sealer) ([]any, error) {
+// QueueAppend adds the statement that stores the messages to b, and marks the calls as tried. ReadStored or readDuplicates
+// reads its result. An error means that a payload cannot be sealed; then b is unchanged.
+func (f *Flush) QueueAppend(b *pgx.Batch, sealer *seal.Sealer) error {
 	n := len(f.Stored)
 	c := columns{
 		counts: make([]int64, len(f.Partitions)), partitions: make([]int32, n), nths: make([]int32, n),
@@ -43,18 +45,17 @@ func (f *Flush) Columns(sealer *seal.Sealer) ([]any, error) {
 		c.transactions[at] = ref.Result().TransactionID
 		c.mayExist = c.mayExist || ref.call.Named || ref.call.Tried
 		if err := c.setPayload(at, n, ref, sealer); err != nil {
-			return nil, err
+			return err
 		}
 		c.setOptions(at, n, ref, partition)
 	}
 	for _, call := range f.calls {
 		call.Tried = true
 	}
-	return []any{
-		f.Partitions, c.counts, pipeline.Array(c.visibleUntil), pipeline.Array(f.sealed), c.partitions, c.nths,
+	b.Queue(sqlAppend, f.Partitions, c.counts, pipeline.Array(c.visibleUntil), pipeline.Array(f.sealed), c.partitions, c.nths,
 		c.ids, c.transactions, c.payload, pipeline.Array(c.traces), pipeline.Array(c.subs), pipeline.Array(c.visibleAt),
-		pipeline.Array(c.encrypted), c.mayExist, pipeline.Array(f.bounded), int64(f.epoch),
-	}, nil
+		pipeline.Array(c.encrypted), c.mayExist, pipeline.Array(f.bounded), int64(f.epoch))
+	return nil
 }
 
 // setPayload sets the payload of the message at index at of n, sealed where the queue wants it.

@@ -142,10 +142,6 @@ func (p *Pusher) flush(ctx context.Context, calls []*Call) ([]error, error) {
 // store stores what f holds in one transaction, wakes, and hands messages over to waiting requests.
 // The transaction first removes the rows taken from the inbox, if there are any.
 func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, taken []int64) error {
-	args, err := f.Columns(p.Sealer)
-	if err != nil {
-		return err
-	}
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
 	steps := []string{"beginning a push"}
@@ -153,14 +149,16 @@ func (p *Pusher) store(ctx context.Context, f *Flush, send pipeline.SendFunc, ta
 		b.Queue(sqlInboxDelete, taken)
 		steps = append(steps, "deleting rows of the inbox")
 	}
-	QueueAppend(b, args)
+	if err := f.QueueAppend(b, p.Sealer); err != nil {
+		return err
+	}
 	b.Queue("COMMIT")
 	handoff := p.newHandoff(f)
 	defer handoff.Abandon()
 	handoff.Queue(b)
 	var ready []queue.Ready
 	var committed bool
-	err = send(ctx, b, func(results pgx.BatchResults) error {
+	err := send(ctx, b, func(results pgx.BatchResults) error {
 		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
 		}
@@ -196,9 +194,6 @@ func (p *Pusher) newHandoff(f *Flush) *claim.Handoff {
 	}
 	return p.Claims.NewHandoff(f.Partitions, waiting)
 }
-
-// QueueAppend adds the append of f to b; ReadStored or readDuplicates reads its result.
-func QueueAppend(b *pgx.Batch, columns []any) { b.Queue(sqlAppend, columns...) }
 
 // ReadStored reads which items were stored before: their ids, by index in Stored.
 func (f *Flush) ReadStored(results pgx.BatchResults) (map[int]queue.ID, error) {

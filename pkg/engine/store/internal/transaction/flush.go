@@ -128,11 +128,9 @@ func (f *flush) apply(ctx context.Context, r *Runner, conn *pgxpool.Conn) error 
 	f.t.cycle.queueLock(b)
 	pushes, acks := len(f.push.Stored) > 0, !f.acks.Empty()
 	if pushes {
-		columns, err := f.push.Columns(r.Pushes.Sealer)
-		if err != nil {
+		if err := f.push.QueueAppend(b, r.Pushes.Sealer); err != nil {
 			return err
 		}
-		push.QueueAppend(b, columns)
 	}
 	f.t.cycle.queueChanges(b)
 	find := acks && f.acks.NeedsFind()

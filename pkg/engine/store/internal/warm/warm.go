@@ -19,7 +19,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/ack"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/claim"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/push"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/wake"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -30,12 +33,8 @@ var (
 	sqlJoinGroup      = sql.Query("engine/store/join_group")
 	sqlJoinPage       = sql.Query("engine/store/join_page")
 	sqlFindGroup      = sql.Query("engine/store/find_group")
-	sqlAppend         = sql.Query("engine/store/append")
-	sqlWake           = sql.Query("engine/store/wake")
 	sqlPreflight      = sql.Query("engine/store/preflight")
 	sqlClaim          = sql.Query("engine/store/claim")
-	sqlAckFind        = sql.Query("engine/store/ack_find")
-	sqlAckApply       = sql.Query("engine/store/ack_apply")
 	sqlLeaseRelease   = sql.Query("engine/store/lease_release")
 )
 
@@ -92,9 +91,8 @@ func warm(ctx context.Context, conn *pgxpool.Conn) (err error) {
 
 // sandbox is the queue, the partition and the group of one warm-up.
 type sandbox struct {
-	group, partition int64
-	partitionID      [16]byte
-	epoch            int64
+	group     int64
+	partition queue.Partition
 }
 
 // sandboxGroup is the consumer group of a sandbox.
@@ -103,10 +101,10 @@ const sandboxGroup = "warm-up"
 // open creates the sandbox. Its name is new, so warm-ups do not wait for each other.
 func (w *sandbox) open(ctx context.Context, tx pgx.Tx) error {
 	name := "warm-up " + queue.NewID().String()
-	var sealed, bounded, born, queueBorn bool
-	var queueID int64
+	var born, queueBorn bool
+	p := &w.partition
 	err := tx.QueryRow(ctx, sqlOpenPartitions, []string{name}, []string{sandboxGroup}, 60, 1, 0, 0, 0).
-		Scan(nil, nil, &queueID, &w.partition, &w.partitionID, &sealed, &bounded, &born, &queueBorn, &w.epoch)
+		Scan(&p.Queue, &p.Name, &p.QueueKey, &p.Key, (*[16]byte)(&p.ID), &p.Sealed, &p.Bounded, &born, &queueBorn, &p.Epoch)
 	if err != nil {
 		return err
 	}
@@ -115,44 +113,47 @@ func (w *sandbox) open(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	b := &pgx.Batch{}
-	b.Queue(sqlJoinPage, w.group, 1000, w.epoch)
+	b.Queue(sqlJoinPage, w.group, 1000, p.Epoch)
 	b.Queue(sqlFindGroup, name, sandboxGroup, nil)
-	b.Queue(sqlFindPartitions, []int64{w.partition}, [][16]byte{})
+	b.Queue(sqlFindPartitions, []int64{p.Key}, [][16]byte{})
 	return tx.SendBatch(ctx, b).Close()
 }
 
 // leased pushes a message, claims it under a lease and acknowledges it.
 func (w *sandbox) leased(b *pgx.Batch) {
 	lease := queue.NewID()
-	w.push(b, lease)
+	w.push(b)
 	b.Queue(claim.SetTimeout, "0")
-	b.Queue(sqlPreflight, []int64{w.group}, []int64{0}, []int64{1}, []pgtype.Timestamptz{early}, []pgtype.Timestamptz{early}, []int64{w.epoch})
+	b.Queue(sqlPreflight, []int64{w.group}, []int64{0}, []int64{1}, []pgtype.Timestamptz{early}, []pgtype.Timestamptz{early}, []int64{int64(w.partition.Epoch)})
 	w.claim(b, pgtype.UUID{Bytes: lease, Valid: true}, 1)
-	b.Queue(sqlAckFind, []int64{w.partition}, []string{lease.String()})
-	b.Queue(sqlAckApply, []int64{w.partition}, [][16]byte{w.partitionID}, []string{sandboxGroup}, []int32{1}, []int32{1}, []int64{1},
-		[][16]byte{lease}, []int16{int16(queue.AckCompleted)}, [][]byte{}, []*int64{}, "0", true)
+	call := ack.NewCall([]queue.AckItem{{Group: sandboxGroup, LeaseID: lease.String(), Status: queue.AckCompleted}})
+	call.Partitions[0], call.Found = &w.partition, []int{0}
+	acks := ack.NewFlush([]*ack.Call{call})
+	acks.QueueFind(b)
+	call.Seqs[0], acks.Alone = 1, true
+	acks.Queue(b)
 	b.Queue(sqlLeaseRelease, lease)
 }
 
 // consumed pushes a message and claims it with autoAck.
 func (w *sandbox) consumed(b *pgx.Batch) {
-	w.push(b, queue.NewID())
+	w.push(b)
 	w.claim(b, pgtype.UUID{}, 1)
 	w.claim(b, pgtype.UUID{}, 0)
 }
 
 // push appends one message and wakes.
-func (w *sandbox) push(b *pgx.Batch, id queue.ID) {
-	none := []int64{}
-	b.Queue(sqlAppend, []int64{w.partition}, []int64{1}, []pgtype.Timestamptz{}, none, []int32{1}, []int32{1}, [][16]byte{id},
-		[]string{id.String()}, []string{"{}"}, []pgtype.UUID{}, []pgtype.Text{}, []pgtype.Timestamptz{}, []bool{}, true, none, w.epoch)
-	b.Queue(sqlWake, []int64{w.partition})
+func (w *sandbox) push(b *pgx.Batch) {
+	call := push.NewCall([]queue.PushItem{{TransactionID: queue.NewID().String(), Payload: []byte("{}")}})
+	call.Opened = []*queue.Partition{&w.partition}
+	_ = push.NewFlush([]*push.Call{call}).QueueAppend(b, nil) // a new queue seals nothing
+	wake.Queue(b, []int64{w.partition.Key})
 }
 
 // claim claims from any partition; without a lease, the claim is autoAck. It fails if it does not get as
 // many messages as it must: then the warm-up has left out a part of the statements.
 func (w *sandbox) claim(b *pgx.Batch, lease pgtype.UUID, messages int64) {
-	b.Queue(sqlClaim, w.group, nil, 1, 1, lease, early, early, true, w.epoch, 1<<20, true).Exec(func(rows pgconn.CommandTag) error {
+	b.Queue(sqlClaim, w.group, nil, 1, 1, lease, early, early, true, w.partition.Epoch, 1<<20, true).Exec(func(rows pgconn.CommandTag) error {
 		if want := 1 + 2*messages; rows.RowsAffected() != want { // a row each for the claim, a partition, a message
 			return fmt.Errorf("a claim returned %d rows and not %d", rows.RowsAffected(), want)
 		}
