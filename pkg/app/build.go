@@ -168,11 +168,17 @@ func (b builder) build(ctx context.Context) error {
 		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
-		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: catalog.NewOwners(b.pool), Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
+		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
 	return b.buildDashboard(auth)
+}
+
+// owners finds the queues of what a request names by an id.
+type owners struct {
+	*catalog.Owners
+	*store.Store
 }
 
 // buildSweeper makes the sweeper, and logs what it deletes by default.

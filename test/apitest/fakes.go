@@ -115,7 +115,7 @@ func (f *Fakes) inboxState(context.Context) (httpapi.InboxState, error) {
 // ownersFake replaces pkg/engine/catalog.
 type ownersFake struct{ *Fakes }
 
-func (f ownersFake) Partitions(context.Context, []queue.ID) (map[queue.ID]string, error) {
+func (f ownersFake) QueuesOf(context.Context, []queue.ID, func(int, string) bool) (map[queue.ID]string, error) {
 	return f.PartitionQueues, nil
 }
 

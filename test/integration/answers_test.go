@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
 	streams "github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/insight/explain"
@@ -138,7 +139,11 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool)
 		deps.DeadLetters, deps.Traces = deadletter.New(pool, nil, &events.Bus{}, log), trace.New(pool, nil, "")
 		deps.Resources, deps.Queues, deps.Live, deps.GroupReader, deps.Progress = all, all, all, groups, groups
-		deps.Problems, deps.Explainer, deps.Owners, deps.Streams, deps.Audit = problem.New(pool), explain.New(pool, 0), catalog.NewOwners(pool), streams.New(pool), audit.NewLog(pool, log)
+		deps.Problems, deps.Explainer, deps.Streams, deps.Audit = problem.New(pool), explain.New(pool, 0), streams.New(pool), audit.NewLog(pool, log)
+		deps.Owners = struct {
+			*catalog.Owners
+			*store.Store
+		}{Owners: catalog.NewOwners(pool)} // without grants nobody asks for the queue of a partition
 		deps.Attachments, deps.Rejections, deps.History = attach.NewLister(pool), inbox.NewRejections(pool), history.NewReader(pool, nil, nil)
 		api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Handler().ServeHTTP(w, r) })
 		deps.Dashboard, err = dashboard.New(dashboard.DefaultConfig(), dashboard.Deps{API: api, Changes: &source.Changes{}, Log: log})

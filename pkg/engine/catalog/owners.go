@@ -13,10 +13,9 @@ import (
 )
 
 var (
-	sqlPartitions = sql.Query("engine/catalog/owner_partitions")
-	sqlLeases     = sql.Query("engine/catalog/owner_leases")
-	sqlInFlight   = sql.Query("engine/catalog/owner_in_flight")
-	sqlTargets    = sql.Query("engine/catalog/owner_targets")
+	sqlLeases   = sql.Query("engine/catalog/owner_leases")
+	sqlInFlight = sql.Query("engine/catalog/owner_in_flight")
+	sqlTargets  = sql.Query("engine/catalog/owner_targets")
 )
 
 // Owners reads owners. It is safe for concurrent use.
@@ -27,19 +26,6 @@ func NewOwners(pool *postgres.Pool) *Owners { return &Owners{pool: pool} }
 
 // Owner is a queue, and a consumer group of it.
 type Owner struct{ Queue, Group string }
-
-// Partitions returns the queue of each partition that exists. Errors: CodeUnavailable.
-func (o *Owners) Partitions(ctx context.Context, ids []queue.ID) (map[queue.ID]string, error) {
-	found := make(map[queue.ID]string, len(ids))
-	_, err := postgres.Collect(ctx, o.pool, sqlPartitions, func(row pgx.CollectableRow) (none struct{}, err error) {
-		var id queue.ID
-		var name string
-		err = row.Scan((*[16]byte)(&id), &name)
-		found[id] = name
-		return none, err
-	}, bytesOf(ids))
-	return found, postgres.Wrapf(err, "looking up the queues of partitions")
-}
 
 // Leases returns the queues and groups of each lease that exists. The lease may have expired. Errors:
 // CodeUnavailable.

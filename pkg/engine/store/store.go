@@ -241,6 +241,14 @@ func (s *Store) heal(ctx context.Context, pass *wake.Pass) error {
 	return err
 }
 
+// QueuesOf returns the queue of each partition that exists, for the check of grants. may reports whether the sender may
+// use the partition ids[at], which is in that queue. A remembered queue counts only if he may. All other partitions are
+// looked up, so the time does not tell a refused partition from one that does not exist. Errors: CodeUnavailable.
+func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
+	queues, err := s.names.QueuesOf(ctx, ids, may)
+	return queues, postgres.Wrap(err)
+}
+
 // Heals returns how often Run has healed, and how many partitions that woke.
 func (s *Store) Heals() (passes, partitions int64) { return s.heals.Load(), s.healed.Load() }
 

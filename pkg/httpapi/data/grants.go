@@ -39,12 +39,13 @@ func (h *Handlers) hideAcks(ctx context.Context, items []*queue.AckItem) error {
 			ids[i] = id
 		}
 	}
-	queues, err := h.Owners.Partitions(ctx, ids)
+	may := func(at int, name string) bool { return grants.MayConsume(name, items[at].Group) }
+	queues, err := h.Owners.QueuesOf(ctx, ids, may)
 	if err != nil {
 		return err
 	}
 	for i, item := range items {
-		if name, exists := queues[ids[i]]; exists && !grants.MayConsume(name, item.Group) {
+		if name, exists := queues[ids[i]]; exists && !may(i, name) {
 			item.PartitionID = queue.NewID().String()
 		}
 	}

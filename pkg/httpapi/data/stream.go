@@ -149,8 +149,8 @@ func (h *Handlers) findQuery(ctx context.Context, text, partition string) (id qu
 		return id, false, err
 	}
 	place, _ := queue.ParseID(partition) // the zero id is no partition
-	queues, err := h.Owners.Partitions(ctx, []queue.ID{place})
+	may := func(_ int, name string) bool { return grants.MayConsume(name, streamGroup+id.String()) }
+	queues, err := h.Owners.QueuesOf(ctx, []queue.ID{place}, may)
 	name, exists := queues[place]
-	group := streamGroup + id.String()
-	return id, found && exists && grants.MayConsume(source, group) && grants.MayConsume(name, group), err
+	return id, found && exists && may(0, source) && may(0, name), err
 }

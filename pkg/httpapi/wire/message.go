@@ -47,7 +47,7 @@ func FindPartition(ctx context.Context, owners Owners, id queue.ID, may func(g *
 	if grants == nil {
 		return nil
 	}
-	queues, err := owners.Partitions(ctx, []queue.ID{id})
+	queues, err := owners.QueuesOf(ctx, []queue.ID{id}, func(_ int, name string) bool { return may(grants, name) })
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 // what the grants do not allow like what does not exist. Both need the same query, so an answer does not
 // tell them apart, also by its time.
 type Owners interface {
-	// Partitions returns the queue of each partition that exists.
-	Partitions(ctx context.Context, ids []queue.ID) (map[queue.ID]string, error)
+	// QueuesOf returns the queue of each partition that exists; see store.Store.
+	QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error)
 	// InFlight returns what live leases cover; see catalog.Owners.
 	InFlight(ctx context.Context, leases []queue.ID) (map[catalog.LeasePosition]int64, error)
 	// Targets returns the names of groups and partitions, one element for each target.

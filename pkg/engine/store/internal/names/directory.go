@@ -175,6 +175,25 @@ func (d *Directory) ByIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*qu
 	return found, err
 }
 
+// QueuesOf returns the queues of the given wire ids; see Store.QueuesOf.
+func (d *Directory) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
+	known, queues := map[queue.ID]*queue.Partition{}, make(map[queue.ID]string, len(ids))
+	var unsure []queue.ID
+	remembered(d.cache, ids, known, func(c *cache) map[queue.ID]*queue.Partition { return c.byID })
+	for at, id := range ids {
+		if p := known[id]; p != nil && may(at, p.Queue) {
+			queues[id] = p.Queue
+		} else {
+			unsure = append(unsure, id)
+		}
+	}
+	fresh, err := d.find(ctx, nil, unsure)
+	for _, p := range fresh {
+		queues[p.ID] = p.Queue
+	}
+	return queues, err
+}
+
 // find finds partitions by a query, and remembers them.
 func (d *Directory) find(ctx context.Context, keys []int64, ids []queue.ID) ([]*queue.Partition, error) {
 	n := len(keys) + len(ids)
