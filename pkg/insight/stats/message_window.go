@@ -72,7 +72,7 @@ func (r *Reader) look(ctx context.Context, f *MessageFilter, named []Queue) ([]Q
 	if f.Queue != nil {
 		return named, nil
 	}
-	return postgres.Collect(ctx, r.pool, sqlQueuesOf, scanQueue, queues, f.Namespace, f.Task, postgres.LikePatterns(f.Allowed))
+	return postgres.Collect(ctx, r.pool, sqlQueuesOf, scanQueue, queues, f.Namespace, f.Task, postgres.LikePatterns(f.Allowed), nil)
 }
 
 // Token returns the begin of the window as text for ParseWindow.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -167,10 +166,7 @@ func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, e
 	if filter.Queue == nil {
 		return r.queues(ctx, QueueFilter{Namespace: filter.Namespace, Task: filter.Task, Allowed: filter.Allowed})
 	}
-	found, err := postgres.Collect(ctx, r.pool, sqlQueue, scanQueue, *filter.Queue)
-	return slices.DeleteFunc(found, func(q Queue) bool {
-		return filter.Namespace != "" && q.Namespace != filter.Namespace || filter.Task != "" && q.Task != filter.Task
-	}), err
+	return postgres.Collect(ctx, r.pool, sqlQueuesOf, scanQueue, []int64{}, filter.Namespace, filter.Task, nil, *filter.Queue)
 }
 
 // setStatus sets Status and QueueStatus. The package doc has the rules.

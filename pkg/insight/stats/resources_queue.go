@@ -13,7 +13,6 @@ import (
 )
 
 var (
-	sqlQueue      = sql.Query("insight/stats/queue")
 	sqlPartitions = sql.Query("insight/stats/partitions")
 	sqlSwept      = sql.Query("insight/stats/swept")
 	sqlSweeps     = sql.Query("insight/stats/sweeps")
@@ -135,7 +134,7 @@ func (r *Reader) Exists(ctx context.Context, name string) error {
 
 // queue returns a queue without its counts.
 func (r *Reader) queue(ctx context.Context, name string) (Queue, error) {
-	found, err := postgres.Collect(ctx, r.pool, sqlQueue, scanQueue, name)
+	found, err := postgres.Collect(ctx, r.pool, sqlQueuesOf, scanQueue, []int64{}, "", "", nil, name)
 	if err != nil {
 		return Queue{}, err
 	}
