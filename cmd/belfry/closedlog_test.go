@@ -30,17 +30,10 @@ func serveProcess(t *testing.T, url string) (*exec.Cmd, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	args, err := json.Marshal([]string{"serve", "--log-level", "debug", "--http-addr", "127.0.0.1:0", "--database-url", url})
-	require.NoError(t, err)
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), argsVariable+"="+string(args), "BELFRY_CONFIG=", "BELFRY_LOG_FORMAT=json", "BELFRY_HTTP_DRAIN_DELAY=0s", "BELFRY_SPOOL_DIR="+t.TempDir())
-	cmd.Stdout, cmd.Stderr = w, w
-	require.NoError(t, cmd.Start())
+	cmd := startBelfry(t, w, w, []string{"serve", "--log-level", "debug", "--http-addr", "127.0.0.1:0", "--database-url", url},
+		"BELFRY_LOG_FORMAT=json", "BELFRY_HTTP_DRAIN_DELAY=0s", "BELFRY_SPOOL_DIR="+t.TempDir())
 	require.NoError(t, w.Close())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it has ended, unless the test failed
-		_ = r.Close()
-	})
+	t.Cleanup(func() { _ = r.Close() }) // the test may have closed it
 	return cmd, r
 }
 

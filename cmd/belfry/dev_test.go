@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -204,21 +203,8 @@ func (o *output) await(ctx context.Context, t *testing.T, part string) string {
 // devProcess runs `belfry dev` in a new process.
 func devProcess(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *output) {
 	t.Helper()
-	encoded, err := json.Marshal(append([]string{"dev"}, args...))
-	require.NoError(t, err)
-	cmd = exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), argsVariable+"="+string(encoded), "BELFRY_CONFIG=")
 	stdout, stderr = &output{}, &output{}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.WaitDelay = 10 * time.Second
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		if cmd.ProcessState == nil {
-			_ = cmd.Process.Kill() // the test has failed
-			_ = cmd.Wait()
-		}
-	})
-	return cmd, stdout, stderr
+	return startBelfry(t, stdout, stderr, append([]string{"dev"}, args...)), stdout, stderr
 }
 
 var curlLine = regexp.MustCompile(`(?m)^curl .*$`)

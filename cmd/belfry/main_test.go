@@ -2,8 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -27,4 +32,22 @@ func TestMain(m *testing.M) {
 		os.Exit(run(args, os.Stdout, os.Stderr))
 	}
 	pgtest.Main(m)
+}
+
+// startBelfry runs belfry in a new process, with more environment variables.
+func startBelfry(t *testing.T, stdout, stderr io.Writer, args []string, env ...string) *exec.Cmd {
+	t.Helper()
+	encoded, err := json.Marshal(args)
+	require.NoError(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(append(os.Environ(), argsVariable+"="+string(encoded), "BELFRY_CONFIG="), env...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = stdout, stderr, 10*time.Second
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // the test has failed
+			_ = cmd.Wait()
+		}
+	})
+	return cmd
 }

@@ -36,6 +36,7 @@ func TestMessagesAreFiltered(t *testing.T) {
 		{stats.MessageFilter{Namespace: "orders"}, "4 3 2 1"},
 		{stats.MessageFilter{Namespace: "orders", Task: "paid"}, "4"},
 		{stats.MessageFilter{Queue: name("orders.new"), Task: "paid"}, ""},
+		{stats.MessageFilter{Queue: name("orders.new"), Namespace: "mails"}, ""},
 		{stats.MessageFilter{Queue: name("gone")}, ""},
 		{stats.MessageFilter{Queue: name("mails"), Partition: name("us")}, ""},
 		{stats.MessageFilter{Limit: 2}, "5 4"},
