@@ -4,24 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
-	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
-	// stopPatience bounds the orderly end of Postgres.
-	stopPatience = time.Minute
 	// drainPatience is the time without an arrival after which the remaining messages count as
 	// stuck or lost.
 	drainPatience = 15 * time.Second
@@ -39,55 +33,28 @@ const (
 // suite is what all measures share: a private Postgres and a connection to its statistics.
 type suite struct {
 	settings
-	dir       string
-	cluster   *devdb.Cluster
-	admin     *pgx.Conn
-	databases int
+	cluster *rig.Cluster
+	admin   *pgx.Conn
 }
 
-func newSuite(ctx context.Context, s settings) (r *suite, err error) {
-	dir, err := os.MkdirTemp("", "belfry-bench-")
-	if err != nil {
-		return nil, fmt.Errorf("making a folder: %w", err)
-	}
-	r = &suite{settings: s, dir: dir}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.close())
-		}
-	}()
-	// Root runs Postgres under another account, which must be able to enter the folder.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, fmt.Errorf("opening the folder: %w", err)
-	}
-	r.cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: map[string]string{
+func newSuite(ctx context.Context, s settings) (*suite, error) {
+	cluster, err := rig.StartCluster(ctx, map[string]string{
 		"shared_buffers": "512MB", "max_wal_size": "8GB", "max_connections": "300",
 		"shared_preload_libraries": "pg_stat_statements",
-	}})
+	})
 	if err != nil {
 		return nil, err
 	}
-	if r.admin, err = pgx.Connect(ctx, r.cluster.URL("postgres")); err != nil {
-		return nil, fmt.Errorf("connecting to Postgres: %w", err)
+	admin, err := cluster.CountStatements(ctx)
+	if err != nil {
+		return nil, errors.Join(err, cluster.Close())
 	}
-	if _, err := r.admin.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
-		return nil, fmt.Errorf("making the extension pg_stat_statements (install the contrib programs of Postgres): %w", err)
-	}
-	return r, nil
+	return &suite{settings: s, cluster: cluster, admin: admin}, nil
 }
 
 // close stops Postgres and removes the folder.
 func (r *suite) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
-	defer cancel()
-	var errs []error
-	if r.admin != nil {
-		errs = append(errs, r.admin.Close(ctx))
-	}
-	if r.cluster != nil {
-		errs = append(errs, r.cluster.Stop(ctx))
-	}
-	return errors.Join(append(errs, os.RemoveAll(r.dir))...)
+	return errors.Join(r.admin.Close(context.Background()), r.cluster.Close())
 }
 
 // trial is a new database with servers and traffic.
@@ -120,11 +87,11 @@ func queueNames(prefix string, n int) []string {
 // start starts n servers on a new database and creates the queues of the lanes. "" among
 // the groups of the consumers is queue mode. The caller must stop the trial.
 func (r *suite) start(ctx context.Context, n int, groups []string, lanes []load.Lane) (*trial, error) {
-	r.databases++
-	t := &trial{suite: r, database: fmt.Sprintf("bench_%d", r.databases)}
-	if err := r.cluster.CreateDatabase(ctx, t.database); err != nil {
+	database, err := r.cluster.NewDatabase(ctx)
+	if err != nil {
 		return nil, err
 	}
+	t := &trial{suite: r, database: database}
 	for range n {
 		if err := t.startServer(ctx); err != nil {
 			return nil, errors.Join(err, t.stop())

@@ -80,7 +80,7 @@ func run(ctx context.Context, s settings, names []string) (ok bool, err error) {
 			break
 		}
 	}
-	return !out.bad, errors.Join(ctx.Err(), r.close())
+	return !out.bad, errors.Join(ctx.Err(), r.cluster.Close())
 }
 
 // report prints figures. It belongs to one goroutine.

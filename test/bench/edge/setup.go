@@ -5,22 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
-	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
-	stopPatience = time.Minute
 	// memoryInterval is the time between two looks at the memory of a server.
 	memoryInterval = 10 * time.Millisecond
 	// pushInterval is the time between two pushes that are timed.
@@ -30,41 +25,13 @@ const (
 // suite is what all measures share.
 type suite struct {
 	settings
-	dir       string
-	cluster   *devdb.Cluster
-	databases int
+	cluster *rig.Cluster
 }
 
 func newSuite(ctx context.Context, s settings) (r *suite, err error) {
-	dir, err := os.MkdirTemp("", "belfry-edge-")
-	if err != nil {
-		return nil, fmt.Errorf("making a folder: %w", err)
-	}
-	r = &suite{settings: s, dir: dir}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.close())
-		}
-	}()
-	// Root runs Postgres under another account, which must be able to enter the folder.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, fmt.Errorf("opening the folder: %w", err)
-	}
-	r.cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: map[string]string{
-		"shared_buffers": "256MB", "max_wal_size": "8GB",
-	}})
+	r = &suite{settings: s}
+	r.cluster, err = rig.StartCluster(ctx, map[string]string{"shared_buffers": "256MB", "max_wal_size": "8GB"})
 	return r, err
-}
-
-// close stops Postgres and removes the folder.
-func (r *suite) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), stopPatience)
-	defer cancel()
-	var err error
-	if r.cluster != nil {
-		err = r.cluster.Stop(ctx)
-	}
-	return errors.Join(err, os.RemoveAll(r.dir))
 }
 
 // trial is a server on a new database.
@@ -77,9 +44,8 @@ type trial struct {
 
 // start starts a server on a new database. The caller must close the trial.
 func (r *suite) start(ctx context.Context) (t *trial, err error) {
-	r.databases++
-	name := fmt.Sprintf("edge_%d", r.databases)
-	if err := r.cluster.CreateDatabase(ctx, name); err != nil {
+	name, err := r.cluster.NewDatabase(ctx)
+	if err != nil {
 		return nil, err
 	}
 	t = &trial{suite: r, dsn: r.cluster.URL(name)}

@@ -24,17 +24,14 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
-	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
@@ -67,11 +64,10 @@ func main() {
 // suite is the private Postgres, and the report.
 type suite struct {
 	settings
-	cluster   *devdb.Cluster
-	admin     *pgx.Conn
-	out       io.Writer
-	databases int
-	missed    []string
+	cluster *rig.Cluster
+	admin   *pgx.Conn
+	out     io.Writer
+	missed  []string
 }
 
 func run(ctx context.Context, s settings, out io.Writer) (err error) {
@@ -83,30 +79,15 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "belfry-live-")
-	if err != nil {
-		return fmt.Errorf("making a folder: %w", err)
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	// Root runs Postgres under another account, which must be able to enter the folder.
-	if err := os.Chmod(dir, 0o711); err != nil {
-		return fmt.Errorf("opening the folder: %w", err)
-	}
 	r := &suite{settings: s, out: out}
-	r.cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: map[string]string{
-		"shared_preload_libraries": "pg_stat_statements",
-	}})
-	if err != nil {
+	if r.cluster, err = rig.StartCluster(ctx, map[string]string{"shared_preload_libraries": "pg_stat_statements"}); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.cluster.Stop(context.WithoutCancel(ctx))) }()
-	if r.admin, err = pgx.Connect(ctx, r.cluster.URL("postgres")); err != nil {
-		return fmt.Errorf("connecting to Postgres: %w", err)
+	defer func() { err = errors.Join(err, r.cluster.Close()) }()
+	if r.admin, err = r.cluster.CountStatements(ctx); err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, r.admin.Close(context.WithoutCancel(ctx))) }()
-	if _, err := r.admin.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
-		return fmt.Errorf("making the extension pg_stat_statements (install the contrib programs of Postgres): %w", err)
-	}
 	for round := range s.rounds {
 		r.print("round %d of %d", round+1, s.rounds)
 		for _, measure := range r.measures() {
@@ -148,9 +129,7 @@ func (r *suite) check(ok bool, format string, args ...any) {
 
 // start starts servers on a new database. The caller stops them.
 func (r *suite) start(ctx context.Context, n int) (database string, servers []*rig.Server, err error) {
-	r.databases++
-	database = fmt.Sprint("live_", r.databases)
-	if err := r.cluster.CreateDatabase(ctx, database); err != nil {
+	if database, err = r.cluster.NewDatabase(ctx); err != nil {
 		return "", nil, err
 	}
 	for range n {

@@ -125,15 +125,6 @@ func (p *Process) Stop() error {
 // clockTick is the unit of the times in /proc/PID/stat.
 const clockTick = 10 * time.Millisecond
 
-// Kill ends the child at once, as a crash does.
-func (p *Process) Kill() error {
-	if err := p.cmd.Process.Kill(); err != nil {
-		return fmt.Errorf("killing %s: %w", p.name, err)
-	}
-	_ = p.cmd.Wait() // it was killed
-	return nil
-}
-
 // CPU returns the processor time of the child so far. It needs Linux.
 func (p *Process) CPU() (time.Duration, error) {
 	fields, err := p.proc("stat")

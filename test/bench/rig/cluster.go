@@ -1,0 +1,77 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
+)
+
+// clusterPatience bounds the orderly end of Postgres.
+const clusterPatience = time.Minute
+
+// Cluster is a private Postgres in a folder of its own.
+type Cluster struct {
+	*devdb.Cluster
+	dir       string
+	databases int
+}
+
+// StartCluster starts a Postgres with more settings. The caller must close it.
+func StartCluster(ctx context.Context, settings map[string]string) (c *Cluster, err error) {
+	dir, err := os.MkdirTemp("", "belfry-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder: %w", err)
+	}
+	c = &Cluster{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	// Root runs Postgres under another account, which must be able to enter the folder.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("opening the folder: %w", err)
+	}
+	c.Cluster, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dir, "cluster"), Log: zap.NewNop(), Settings: settings})
+	return c, err
+}
+
+// Close stops Postgres, for at most a minute, and removes the folder.
+func (c *Cluster) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
+	defer cancel()
+	var err error
+	if c.Cluster != nil {
+		err = c.Stop(ctx)
+	}
+	return errors.Join(err, os.RemoveAll(c.dir))
+}
+
+// NewDatabase makes an empty database and returns its name.
+func (c *Cluster) NewDatabase(ctx context.Context) (name string, err error) {
+	c.databases++
+	name = fmt.Sprint("bench_", c.databases)
+	return name, c.CreateDatabase(ctx, name)
+}
+
+// CountStatements makes the extension pg_stat_statements and returns a connection to its figures, which the caller
+// closes. The settings must load the extension.
+func (c *Cluster) CountStatements(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.Connect(ctx, c.URL("postgres"))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	if _, err := conn.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
+		err = fmt.Errorf("making the extension pg_stat_statements (install the contrib programs of Postgres): %w", err)
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
+}
