@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -42,42 +41,6 @@ func templateName() string {
 
 const hasSchema = "SELECT (to_regclass('belfry.schema_migrations') IS NOT NULL)::text"
 
-func TestDatabasesAreMigratedAndSeparate(t *testing.T) {
-	t.Parallel()
-	first, second := Database(t), Database(t)
-	require.NotEqual(t, first, second)
-	conn := connect(t, first)
-	require.Equal(t, "true", value(t, conn, hasSchema))
-	_, err := conn.Exec(t.Context(), "CREATE TABLE mine ()")
-	require.NoError(t, err)
-	other := connect(t, second)
-	require.Equal(t, "true", value(t, other, hasSchema))
-	require.Equal(t, "false", value(t, other, "SELECT (to_regclass('mine') IS NOT NULL)::text"))
-
-	require.Equal(t, "false", value(t, connect(t, DatabaseWithoutSchema(t)), hasSchema))
-	require.Equal(t, "false", value(t, other, "SELECT datallowconn::text FROM pg_database WHERE datname = $1", templateName()),
-		"a session in the template would block every copy")
-}
-
-func TestDatabasesAreCreatedConcurrently(t *testing.T) {
-	t.Parallel()
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
-			defer cancel()
-			_, name, err := shared.create(ctx, (*server).migratedLocked)
-			if err == nil {
-				err = shared.drop(ctx, name)
-			}
-			if err != nil {
-				t.Errorf("one of many at once: %v", err)
-			}
-		})
-	}
-	wg.Wait()
-}
-
 func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	t.Parallel()
 	var name string
@@ -100,30 +63,6 @@ func TestSettingsAreDurableAgainstAKill(t *testing.T) {
 	for name, want := range settings() {
 		require.Equal(t, want, value(t, conn, "SELECT current_setting($1)", name), name)
 	}
-}
-
-func TestOwnClusterMayBeKilled(t *testing.T) {
-	t.Parallel()
-	var dir string
-	t.Run("inner", func(t *testing.T) {
-		cluster := OwnCluster(t)
-		dir = cluster.Dir()
-		conn := connect(t, cluster.URL("postgres"))
-		_, err := conn.Exec(t.Context(), "CREATE TABLE note AS SELECT 'kept' AS text")
-		require.NoError(t, err)
-		require.NoError(t, cluster.Kill())
-		require.Error(t, conn.Ping(t.Context()))
-		require.NoError(t, cluster.Restart(t.Context()))
-		require.Equal(t, "kept", value(t, connect(t, cluster.URL("postgres")), "SELECT text FROM note"))
-	})
-	require.NoDirExists(t, filepath.Dir(dir))
-}
-
-func TestWithoutMainNoServerStarts(t *testing.T) {
-	t.Parallel()
-	var s server
-	_, _, err := s.create(t.Context(), (*server).emptyLocked)
-	require.ErrorIs(t, err, errNoMain)
 }
 
 func TestMissingPostgresFailsEveryTest(t *testing.T) {

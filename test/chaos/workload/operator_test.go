@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,65 +29,6 @@ func (a *requestLog) serve(status int, body string) http.HandlerFunc {
 		a.lines = append(a.lines, r.Method+" "+r.URL.Path+" "+string(sent))
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body)) // as in answerWith
-	}
-}
-
-func TestOperatorsRecordTheirRequests(t *testing.T) {
-	t.Parallel()
-	var a requestLog
-	clients, recorder := clientsOn(t, a.serve(http.StatusOK, `{"success":true}`))
-	one := clients.client("one")
-	one.deleteMessage(t.Context(), "q", known{"p", "id", "a"})
-	one.seek(t.Context(), soughtGroup, "q", "", history.ToEnd)
-	one.seek(t.Context(), soughtGroup, "q", "p", history.ToBeginning)
-	one.seek(t.Context(), soughtGroup, "q", "", "2026-01-02T03:04:05.678Z")
-	require.Equal(t, []string{
-		"DELETE /api/v1/messages/id/a ",
-		`POST /api/v1/consumer-groups/sought/queues/q/seek {"toEnd":true}`,
-		`POST /api/v1/consumer-groups/sought/queues/q/partitions/p/seek {"toBeginning":true}`,
-		`POST /api/v1/consumer-groups/sought/queues/q/seek {"timestamp":"2026-01-02T03:04:05.678Z"}`,
-	}, a.lines)
-	operations := recorder.Operations()
-	require.True(t, operations[0].Items[0].Accepted)
-	for i, place := range []string{"", history.ToEnd, history.ToBeginning, "2026-01-02T03:04:05.678Z"} {
-		require.Equal(t, place, operations[i].Target)
-		require.Equal(t, history.Done, operations[i].Outcome)
-	}
-	require.Equal(t, "p", operations[2].Partition)
-	require.Empty(t, clients.Complaints())
-}
-
-func TestDeletionsOfMissingMessagesAreRecorded(t *testing.T) {
-	t.Parallel()
-	clients, recorder := clientsOn(t, answerWith(http.StatusOK, `{"success":false}`))
-	clients.client("one").deleteMessage(t.Context(), "q", known{"p", "id", "a"})
-	require.Equal(t, history.Done, recorder.Operations()[0].Outcome)
-	require.False(t, recorder.Operations()[0].Items[0].Accepted)
-}
-
-// The deletion of a group in all queues is an operation in each queue.
-func TestGroupsAndQueuesAreDeleted(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		do   func(*client, context.Context, context.Context)
-		kind history.Kind
-		path string
-	}{
-		{(*client).removeGroups, history.DeleteGroup, "DELETE /api/v1/consumer-groups/broken"},
-		{(*client).removeQueue, history.DeleteQueue, "DELETE /api/v1/resources/queues/chaos.gone"},
-	} {
-		stop, end := context.WithCancel(t.Context())
-		var a requestLog
-		serve := a.serve(http.StatusOK, `{}`)
-		clients, recorder := clientsOn(t, func(w http.ResponseWriter, r *http.Request) {
-			serve(w, r)
-			end()
-		})
-		c.do(clients.client("one"), t.Context(), stop)
-		require.Len(t, a.lines, 1)
-		require.Contains(t, a.lines[0], c.path)
-		require.Equal(t, c.kind, recorder.Operations()[0].Kind)
-		require.Equal(t, history.Done, recorder.Operations()[0].Outcome)
 	}
 }
 
@@ -148,21 +88,4 @@ func TestAnAppliedTransactionIsNotRefusedWhenSentAgain(t *testing.T) {
 		}
 		require.Equal(t, c.complaint, len(clients.Complaints()) > 0, "%+v", c)
 	}
-}
-
-// Lossy queues get every message once: the producer never repeats a push.
-func TestLossyQueuesGetNoRepeatedPushes(t *testing.T) {
-	t.Parallel()
-	stop, end := context.WithTimeout(t.Context(), 5*longestFeed)
-	defer end()
-	clients, recorder := clientsOn(t, answerWith(http.StatusServiceUnavailable, ""))
-	clients.client("one").feed(t.Context(), stop, deletedQueue)
-	pushed := map[string]bool{}
-	for _, o := range recorder.Operations() {
-		for _, item := range o.Items {
-			require.False(t, pushed[item.TransactionID], "%s was pushed twice", item.TransactionID)
-			pushed[item.TransactionID] = true
-		}
-	}
-	require.NotEmpty(t, pushed)
 }

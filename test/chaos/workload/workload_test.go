@@ -145,28 +145,6 @@ func TestMalformedBodiesMustBeRefused(t *testing.T) {
 	}
 }
 
-func TestEveryHabitAcknowledgesUnderItsLease(t *testing.T) {
-	t.Parallel()
-	for _, h := range habits {
-		clients, recorder := clientsOn(t, answerWith(http.StatusOK, `[{"success":true},{"success":true}]`))
-		one := clients.client("one")
-		one.stale = "old"
-		ctx, cancel := context.WithTimeout(t.Context(), LeaseTime/2)
-		h.do(ctx, one, delivery{popRequest: popRequest{queue: "q"}, LeaseID: "lease", Messages: []message{
-			{ID: "1", TransactionID: "a", Partition: "p"}, {ID: "2", TransactionID: "b", Partition: "p", Data: payload{Poison: true}},
-		}})
-		cancel()
-		for _, o := range recorder.Operations() {
-			require.Contains(t, []string{"lease", "old"}, o.LeaseID, h.name)
-			for _, item := range o.Items {
-				if item.TransactionID == "b" {
-					require.NotEqual(t, "completed", item.Status, "%s: poison is never completed", h.name)
-				}
-			}
-		}
-	}
-}
-
 func TestIDsAreLearnedFromDeliveries(t *testing.T) {
 	t.Parallel()
 	clients, recorder := clientsOn(t, answerWith(http.StatusServiceUnavailable, ""))
