@@ -142,16 +142,3 @@ func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 	await(t, "the log of the heal that wakes", func() bool { return logs.FilterField(zap.Int("woken_partitions", 1)).Len() > 0 })
 	require.Equal(t, 2, logs.FilterMessageSnippet("Searched for partitions").Len(), logs.All())
 }
-
-// BenchmarkHeal measures a heal of many drained cursors.
-func BenchmarkHeal(b *testing.B) {
-	const partitions = 1_000_000
-	s := newBench(b)
-	s.drained(partitions, 1)
-	b.ResetTimer()
-	for range b.N {
-		healed, err := s.Heal(b.Context())
-		require.NoError(b, err)
-		require.Zero(b, healed)
-	}
-}

@@ -40,16 +40,3 @@ func TestAMeasurementReadsNoDrainedPartition(t *testing.T) {
 	b.scan(sql.Query("engine/store/queue_depth"), []any{id}, &limit, &depth, &unread)
 	require.Equal(t, 3, depth, "a paused partition")
 }
-
-// BenchmarkMeasurement measures the depth of a queue with many drained partitions.
-func BenchmarkMeasurement(b *testing.B) {
-	s := newBench(b)
-	s.drained(1_000_000, 1)
-	var id int64
-	var depth, limit int
-	var unread bool
-	s.scan(`SELECT id FROM belfry.queue`, nil, &id)
-	for b.Loop() {
-		s.scan(sql.Query("engine/store/queue_depth"), []any{id}, &limit, &depth, &unread)
-	}
-}

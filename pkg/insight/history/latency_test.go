@@ -83,16 +83,3 @@ func TestNoCountIsLost(t *testing.T) {
 	require.EqualValues(t, workers*each, taken[Key{Queue: "b"}].PushMessages)
 	require.EqualValues(t, workers*each, r.Totals()["a"].PushMessages)
 }
-
-func BenchmarkDelivered(b *testing.B) {
-	r := NewRecorder(10)
-	now := time.Now()
-	d := &queue.Delivery{Group: "g", DatabaseNow: now, ReceivedAt: now, Messages: slices.Repeat(
-		[]queue.Message{{Partition: &queue.Partition{Queue: "q"}, CreatedAt: now, Attempt: 1}}, 100)}
-	b.ReportAllocs()
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			r.Delivered(d)
-		}
-	})
-}

@@ -3,11 +3,17 @@ package ack
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+const (
+	liveLease  = "0190f5fe-0000-7000-8000-000000000001"
+	otherLease = "0190f5fe-0000-7000-8000-000000000002"
 )
 
 // highest limits the seqs. It is small, so that entries, dead letters and the ends of the lease
@@ -22,6 +28,7 @@ func drawState(t *rapid.T) cursorState {
 		committed: committed,
 		failures:  rapid.Int32Range(0, 4).Draw(t, "failures"), attempts: rapid.Int32Range(0, 4).Draw(t, "attempts"),
 		leaseLive: rapid.Bool().Draw(t, "live"), retryLimit: rapid.Int64Range(0, 4).Draw(t, "retry limit"),
+		retryBackoff: rapid.SampledFrom([]time.Duration{0, time.Second, 10 * time.Minute, 2 * time.Hour}).Draw(t, "delay"), random: 0.5,
 	}
 	if state.leaseLive || rapid.Bool().Draw(t, "expired") {
 		state.leaseID, state.leaseEnd = liveLease, rapid.Int64Range(committed+1, highest).Draw(t, "lease end")
@@ -99,6 +106,10 @@ func TestCursorOnlyMovesForward(t *testing.T) {
 		require.True(t, slices.IsSorted(change.skip))
 		require.Len(t, slices.Compact(slices.Clone(change.skip)), len(change.skip), "no dead letter twice")
 		require.GreaterOrEqual(t, change.failures, int32(0))
+		if change.done > 0 {
+			require.LessOrEqual(t, change.attempts, int32(1), "the message that is first now was delivered with its batch or not at all")
+		}
+		require.True(t, change.retryDelay == 0 || change.failures > 0 && change.release, "only a counted failure delays a delivery")
 		for _, seq := range change.skip {
 			require.Greater(t, seq, change.committed+1, "the cursor has passed every dead letter that it reached")
 		}
@@ -151,6 +162,9 @@ func TestADeadMessageIsBeforeTheCursorOrSkipped(t *testing.T) {
 				require.True(t, entry.seq <= change.committed || slices.Contains(skip, entry.seq), "message %d", entry.seq)
 			}
 			require.False(t, verdicts[i].park && !verdicts[i].dead)
+			if entry.seq <= state.committed && entry.status != queue.AckDead {
+				require.False(t, verdicts[i].dead, "a late failed ack of a completed message changes nothing")
+			}
 			require.False(t, verdicts[i].dead && !verdicts[i].success)
 			if entry.status == queue.AckDead && valid(state, entry) {
 				require.True(t, verdicts[i].dead)
@@ -177,7 +191,7 @@ func TestFencedEntriesChangeNothing(t *testing.T) {
 				through, left = append(through, entry), append(left, verdicts[i])
 				continue
 			}
-			require.Equal(t, fenced, verdicts[i])
+			require.Equal(t, ackVerdict{err: errLease}, verdicts[i])
 		}
 		alone, answers := decideAck(state, through)
 		require.Equal(t, alone, change)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -114,10 +113,6 @@ func TestTheRulesInSQLAreTheModel(t *testing.T) {
 	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		state := drawState(t)
-		state.random = 0.5
-		if rapid.Bool().Draw(t, "delay") {
-			state.retryBackoff = time.Second
-		}
 		calls, entries := drawCalls(t, b.partition)
 		expected := model(state, entries)
 
