@@ -1,20 +1,16 @@
 package model_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"pgregory.net/rapid"
 
-	"github.com/belfry-mq/belfry/config/setting"
-	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -22,6 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -51,20 +48,14 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), 30*time.Second // shared machines pause
-	pool, err := postgres.Open(t.Context(), cfg, "model-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, pgtest.Database(t))
 	bus := &events.Bus{}
 	h := &service{pool: pool, catalog: catalog.New(pool, nil, bus, zap.NewNop()), letters: deadletter.New(pool, nil, bus, zap.NewNop()), explainer: explain.New(pool, 0)}
 	for limit := range h.stores {
 		for i := range h.stores[limit] {
 			defaults := queue.DefaultDefaults()
 			defaults.RetryLimit, defaults.RetryDelay = int64(limit), 0
-			s := store.New(pool, store.Config{Defaults: defaults, Batch: batch.DefaultConfig()},
-				store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
-			t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+			s := enginetest.Store(t, pool, func(c *store.Config) { c.Defaults = defaults })
 			h.stores[limit][i] = s
 		}
 	}

@@ -12,11 +12,11 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -24,11 +24,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 func openPool(t *testing.T) *postgres.Pool {
 	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, pgtest.Database(t))
 	return pool
 }
 

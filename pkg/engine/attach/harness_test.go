@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -43,9 +44,7 @@ func hardenedFixture(t *testing.T) *fixture {
 
 func fixtureOn(t *testing.T, dsn string) *fixture {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
+	conn := enginetest.Connect(t, dsn)
 	client, err := attach.Open(t.Context(), dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close(context.Background())) })

@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // stored reads the settings of a queue from its table.
@@ -22,7 +23,7 @@ func (r *fixture) stored(name string) (catalog.Settings, catalog.Configured) {
 	set := catalog.Settings{Queue: name}
 	var made catalog.Configured
 	o, more := &set.Options, &set.Extensions
-	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), `
+	require.NoError(r.t, r.conn.QueryRow(enginetest.Context(r.t), `
 		SELECT q.uid, p.uid, q.namespace, q.task, q.lease_time, q.retry_limit, q.delayed_processing, q.window_buffer,
 		       q.encryption_enabled, q.retention_enabled, q.retention_seconds, q.completed_retention_seconds,
 		       q.max_wait_time_seconds, q.max_size, q.priority, q.retry_delay, q.ttl, q.dead_letter_queue, q.dlq_after_max_retries,
@@ -45,7 +46,7 @@ func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 		RetentionSeconds: 15, CompletedRetentionSeconds: 16, MaxWaitTimeSeconds: 17, MaxSize: 18, Priority: -19,
 		RetryDelay: 20, TTL: 21, DeadLetterQueue: true, DLQAfterMaxRetries: false,
 	}, Extensions: queue.Extensions{RetryBackoff: 22, RetryDelayMax: 25, ExpireAfterSeconds: 23, DeadLetterExpired: true, MaxDeliveries: 24}}
-	made, err := r.Configure(testContext(t), first)
+	made, err := r.Configure(enginetest.Context(t), first)
 	require.NoError(t, err)
 	set, ids := r.stored("orders.new")
 	require.Equal(t, first, set)
@@ -53,7 +54,7 @@ func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 
 	second := catalog.Settings{Queue: "orders.new", Options: queue.DefaultDefaults().Options()}
 	second.Options.RetentionEnabled, second.Options.DLQAfterMaxRetries = true, true
-	again, err := r.Configure(testContext(t), second)
+	again, err := r.Configure(enginetest.Context(t), second)
 	require.NoError(t, err)
 	require.Equal(t, made, again, "it is the same queue")
 	set, ids = r.stored("orders.new")
@@ -90,7 +91,7 @@ func TestConcurrentConfigureCreatesOneQueue(t *testing.T) {
 		err  error
 	}
 	answers := make(chan answer, 10)
-	ctx := testContext(t)
+	ctx := enginetest.Context(t)
 	for i := range cap(answers) {
 		go func() {
 			set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
@@ -113,7 +114,7 @@ func TestConfigureRejectsNamesTheDatabaseRefuses(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	for _, name := range []string{strings.Repeat("x", 256), "a\x00b", "\xff"} {
-		_, err := r.Configure(testContext(t), catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()})
+		_, err := r.Configure(enginetest.Context(t), catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()})
 		require.Equal(t, queue.CodeInvalid, queue.CodeOf(err), "%q: %v", name, err)
 		require.ErrorContains(t, err, "configuring queue ")
 	}
@@ -124,10 +125,10 @@ func TestCatalogWithoutADatabaseIsUnavailable(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.pool.Close()
-	_, err := r.Configure(testContext(t), catalog.Settings{Queue: "orders"})
+	_, err := r.Configure(enginetest.Context(t), catalog.Settings{Queue: "orders"})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	require.ErrorContains(t, err, `configuring queue "orders"`)
-	_, err = r.Delete(testContext(t), "orders")
+	_, err = r.Delete(enginetest.Context(t), "orders")
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	require.ErrorContains(t, err, `deleting queue "orders"`)
 }
@@ -138,8 +139,8 @@ func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1, messages: 1, groups: 1})
-	holder := connect(t, r.dsn)
-	_, err := holder.Exec(testContext(t), "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
+	holder := enginetest.Connect(t, r.dsn)
+	_, err := holder.Exec(enginetest.Context(t), "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
 	require.NoError(t, err)
 	ctx, disconnect := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -149,9 +150,9 @@ func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
 		_, err := catalog.New(r.pool, nil, &events.Bus{}, zap.NewNop()).Configure(ctx, set)
 		done <- err
 	}()
-	r.await("Configure waits for the cursor", r.lockWaiters)
+	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	disconnect()
-	_, err = holder.Exec(testContext(t), "COMMIT")
+	_, err = holder.Exec(enginetest.Context(t), "COMMIT")
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 	require.Positive(t, r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at > clock_timestamp() + $1::interval", 50*time.Minute))
@@ -177,7 +178,7 @@ func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 	r := newFixture(t)
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	set.Options.EncryptionEnabled = true
-	made, err := r.Configure(testContext(t), set)
+	made, err := r.Configure(enginetest.Context(t), set)
 	require.NoError(t, err)
 	require.Empty(t, made.Warning, "this server has a key")
 
@@ -186,14 +187,14 @@ func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 	for want, sealer := range map[string]*seal.Sealer{"refuses pushes": nil, "stores payloads unencrypted": plaintext} {
 		core, logged := observer.New(zap.WarnLevel)
 		keyless := catalog.New(r.pool, sealer, r.bus, zap.New(core))
-		made, err = keyless.Configure(testContext(t), set)
+		made, err = keyless.Configure(enginetest.Context(t), set)
 		require.NoError(t, err)
 		require.Contains(t, made.Warning, want)
 		require.Len(t, logged.FilterField(zap.String("queue", "orders")).All(), 1)
 		stored, _ := r.stored("orders")
 		require.True(t, stored.Options.EncryptionEnabled)
 		plain := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
-		made, err = keyless.Configure(testContext(t), plain)
+		made, err = keyless.Configure(enginetest.Context(t), plain)
 		require.NoError(t, err)
 		require.Empty(t, made.Warning)
 	}

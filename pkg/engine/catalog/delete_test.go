@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -20,18 +21,18 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	require.Equal(t, rows{queues: 1, partitions: 3001, messages: 15000, groups: 2, cursors: 6000, deadLetters: 12000}, before)
 
 	// Another session locks a message and a dead letter. Delete waits for neither.
-	reader := connect(t, r.dsn)
-	_, err := reader.Exec(testContext(t), "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
+	reader := enginetest.Connect(t, r.dsn)
+	_, err := reader.Exec(enginetest.Context(t), "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
 	require.NoError(t, err)
 	watch := stopwatch.Start(t)
-	existed, err := r.Delete(testContext(t), "orders")
+	existed, err := r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
 	require.True(t, existed)
-	watch.Within(t, testTimeout/3, "Delete does not wait for the other session")
+	watch.Within(t, enginetest.Patience/3, "Delete does not wait for the other session")
 	after := r.count(h)
 	require.Equal(t, before.messages, after.messages, "the purge deletes the rows later")
 	require.Equal(t, before.cursors, after.cursors, "the purge deletes the cursors later, and no verb reads them any more")
-	existed, err = r.Delete(testContext(t), "orders")
+	existed, err = r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
 	require.False(t, existed)
 
@@ -43,11 +44,11 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	r.fill(newKey, size{partitions: 10, messages: 1, groups: 1, deadLetters: 1})
 	current := r.holdings(newKey)
 	wanted := r.count(current)
-	_, err = reader.Exec(testContext(t), "COMMIT")
+	_, err = reader.Exec(enginetest.Context(t), "COMMIT")
 	require.NoError(t, err)
 
 	stop := run(t, r.Catalog)
-	r.await("every row is purged", func() bool { return r.count(h) == rows{} })
+	enginetest.Await(t, "every row is purged", func() bool { return r.count(h) == rows{} })
 	require.NoError(t, stop())
 	require.Equal(t, wanted, r.count(current), "the new queue of that name keeps its rows")
 	require.Equal(t, untouched, r.count(kept), "the other queue keeps its rows")
@@ -56,7 +57,7 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 func TestDeleteOfAnUnknownQueue(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	existed, err := r.Delete(testContext(t), "orders")
+	existed, err := r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
 	require.False(t, existed)
 }
@@ -72,7 +73,7 @@ func TestOneOfManyConcurrentDeletesFindsTheQueue(t *testing.T) {
 		err     error
 	}
 	answers := make(chan answer, 8)
-	ctx := testContext(t)
+	ctx := enginetest.Context(t)
 	for range cap(answers) {
 		go func() {
 			existed, err := r.Delete(ctx, "orders")
@@ -88,6 +89,6 @@ func TestOneOfManyConcurrentDeletesFindsTheQueue(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, found)
-	require.NoError(t, r.Purge(testContext(t)))
+	require.NoError(t, r.Purge(enginetest.Context(t)))
 	require.Equal(t, rows{}, r.count(h))
 }

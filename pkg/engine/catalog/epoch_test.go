@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // A restored backup may undo a deletion while a purge runs. The purge then deletes no row of the
@@ -27,7 +28,7 @@ func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
 		"engine/catalog/partitions_close": {key, 10, ""}, "engine/catalog/partitions_purge": {ids}, "engine/catalog/groups_purge": {key}, "engine/catalog/queue_purge": {key},
 		"engine/catalog/group_cursors_purge": {ids, group}, "engine/catalog/group_redrives_purge": {ids, group, 10}, "engine/catalog/group_dead_letters_purge": {ids, group, 10},
 	} {
-		tag, err := r.conn.Exec(testContext(t), sql.Query(query), args...)
+		tag, err := r.conn.Exec(enginetest.Context(t), sql.Query(query), args...)
 		require.NoError(t, err, query)
 		require.Zero(t, tag.RowsAffected(), query)
 	}
@@ -42,11 +43,11 @@ func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
 	r.exec(`UPDATE belfry.cursor SET committed = 1`)
 	r.exec(`CREATE SEQUENCE belfry.test_epochs; CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
 	name := "q"
-	_, err := r.Seek(testContext(t), "q", "g1", catalog.Position{End: true})
+	_, err := r.Seek(enginetest.Context(t), "q", "g1", catalog.Position{End: true})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
-	_, err = r.SeekPartition(testContext(t), "q", "g1", "p1", catalog.Position{End: true})
+	_, err = r.SeekPartition(enginetest.Context(t), "q", "g1", "p1", catalog.Position{End: true})
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
-	_, err = r.DeleteGroup(testContext(t), "g1", &name, false)
+	_, err = r.DeleteGroup(enginetest.Context(t), "g1", &name, false)
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
 	require.Equal(t, int64(1), r.number(`SELECT max(committed) FROM belfry.cursor`))
 	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.consumer_group`))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -16,13 +15,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
-
-// testTimeout bounds each step of a test. A test that reaches it fails.
-const testTimeout = time.Minute
 
 // fixture is a catalog on its own database, and a connection to inspect the tables.
 type fixture struct {
@@ -37,42 +34,16 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dsn := pgtest.Database(t)
-	pool := openPool(t, dsn)
+	pool := enginetest.Pool(t, dsn)
 	bus := &events.Bus{}
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
-	return &fixture{Catalog: catalog.New(pool, sealer, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: connect(t, dsn)}
-}
-
-func openPool(t *testing.T, dsn string) *postgres.Pool {
-	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(dsn), testTimeout
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-func connect(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(testContext(t), dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return conn
-}
-
-// testContext returns a context that ends after testTimeout.
-func testContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
+	return &fixture{Catalog: catalog.New(pool, sealer, bus, zap.NewNop()), bus: bus, t: t, dsn: dsn, pool: pool, conn: enginetest.Connect(t, dsn)}
 }
 
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.conn.Exec(testContext(r.t), statement, args...)
+	_, err := r.conn.Exec(enginetest.Context(r.t), statement, args...)
 	require.NoError(r.t, err)
 }
 
@@ -80,7 +51,7 @@ func (r *fixture) exec(statement string, args ...any) {
 func (r *fixture) number(query string, args ...any) int64 {
 	r.t.Helper()
 	var n int64
-	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), query, args...).Scan(&n))
+	require.NoError(r.t, r.conn.QueryRow(enginetest.Context(r.t), query, args...).Scan(&n))
 	return n
 }
 
@@ -91,7 +62,7 @@ func (r *fixture) configure(name string, edit ...func(*queue.Options)) catalog.C
 	for _, e := range edit {
 		e(&set.Options)
 	}
-	made, err := r.Configure(testContext(r.t), set)
+	made, err := r.Configure(enginetest.Context(r.t), set)
 	require.NoError(r.t, err)
 	return made
 }
@@ -137,7 +108,7 @@ type holdings struct {
 
 func (r *fixture) holdings(key int64) holdings {
 	r.t.Helper()
-	found, err := r.conn.Query(testContext(r.t), "SELECT id FROM belfry.partition WHERE queue_id = $1", key)
+	found, err := r.conn.Query(enginetest.Context(r.t), "SELECT id FROM belfry.partition WHERE queue_id = $1", key)
 	require.NoError(r.t, err)
 	partitions, err := pgx.CollectRows(found, pgx.RowTo[int64])
 	require.NoError(r.t, err)
@@ -147,7 +118,7 @@ func (r *fixture) holdings(key int64) holdings {
 func (r *fixture) count(h holdings) rows {
 	r.t.Helper()
 	var n rows
-	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), `SELECT
+	require.NoError(r.t, r.conn.QueryRow(enginetest.Context(r.t), `SELECT
 		(SELECT count(*) FROM belfry.queue WHERE id = $1),
 		(SELECT count(*) FROM belfry.partition WHERE queue_id = $1),
 		(SELECT count(*) FROM belfry.message WHERE partition_id = ANY ($2)),
@@ -156,20 +127,6 @@ func (r *fixture) count(h holdings) rows {
 		(SELECT count(*) FROM belfry.dead_letter WHERE partition_id = ANY ($2))`, h.queue, h.partitions).
 		Scan(&n.queues, &n.partitions, &n.messages, &n.groups, &n.cursors, &n.deadLetters))
 	return n
-}
-
-// await checks every 20 ms until done returns true.
-func (r *fixture) await(what string, done func() bool) {
-	r.t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for ctx := testContext(r.t); !done(); {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			require.Fail(r.t, "this did not happen in time: "+what)
-		}
-	}
 }
 
 // lockWaiters reports whether a session of this database waits for a lock.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 func TestRunPurgesAfterEachDelete(t *testing.T) {
@@ -21,10 +22,10 @@ func TestRunPurgesAfterEachDelete(t *testing.T) {
 		key := r.queueKey(r.configure("orders"))
 		r.fill(key, size{partitions: 5, messages: 2, groups: 1, deadLetters: 1})
 		h := r.holdings(key)
-		existed, err := r.Delete(testContext(t), "orders")
+		existed, err := r.Delete(enginetest.Context(t), "orders")
 		require.NoError(t, err)
 		require.True(t, existed)
-		r.await("every row is purged", func() bool { return r.count(h) == rows{} })
+		enginetest.Await(t, "every row is purged", func() bool { return r.count(h) == rows{} })
 	}
 	require.NoError(t, stop())
 }
@@ -40,7 +41,7 @@ func TestRunPurgesWhatAnEarlierProcessLeft(t *testing.T) {
 	r.exec(`WITH page AS (UPDATE belfry.partition SET closed = true WHERE name IN ('p1', 'p2') RETURNING id)
 		DELETE FROM belfry.cursor USING page WHERE partition_id = page.id`)
 	stop := run(t, r.Catalog)
-	r.await("every row is purged", func() bool { return r.count(h) == rows{} })
+	enginetest.Await(t, "every row is purged", func() bool { return r.count(h) == rows{} })
 	require.NoError(t, stop())
 }
 
@@ -50,19 +51,19 @@ func TestInterruptedPurgeIsResumed(t *testing.T) {
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 12, messages: 1000, groups: 1, deadLetters: 2})
 	h := r.holdings(key)
-	_, err := r.Delete(testContext(t), "orders")
+	_, err := r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
 
 	// The purge waits for a lock in its first page. Its context ends before the lock is free.
-	holder := connect(t, r.dsn)
-	_, err = holder.Exec(testContext(t), "BEGIN; SELECT FROM belfry.message ORDER BY partition_id, seq LIMIT 1 FOR UPDATE")
+	holder := enginetest.Connect(t, r.dsn)
+	_, err = holder.Exec(enginetest.Context(t), "BEGIN; SELECT FROM belfry.message ORDER BY partition_id, seq LIMIT 1 FOR UPDATE")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Purge(ctx) }()
-	r.await("the purge waits for the message", r.lockWaiters)
+	enginetest.Await(t, "the purge waits for the message", r.lockWaiters)
 	cancel()
-	_, err = holder.Exec(testContext(t), "COMMIT")
+	_, err = holder.Exec(enginetest.Context(t), "COMMIT")
 	require.NoError(t, err)
 	require.ErrorIs(t, <-done, context.Canceled)
 	left := r.count(h)
@@ -70,9 +71,9 @@ func TestInterruptedPurgeIsResumed(t *testing.T) {
 	require.Less(t, left.messages, int64(12000), "the statement that waited completes")
 	require.Equal(t, int64(1), left.queues, "the queue is still marked as deleted")
 
-	require.NoError(t, catalog.New(openPool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()).Purge(testContext(t)))
+	require.NoError(t, catalog.New(enginetest.Pool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()).Purge(enginetest.Context(t)))
 	require.Equal(t, rows{}, r.count(h))
-	require.NoError(t, r.Purge(testContext(t)), "a purge without deleted queues is no error")
+	require.NoError(t, r.Purge(enginetest.Context(t)), "a purge without deleted queues is no error")
 }
 
 func TestTwoInstancesPurgeAtOnce(t *testing.T) {
@@ -85,12 +86,12 @@ func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 		all = append(all, r.holdings(key))
 	}
 	for _, name := range []string{"a", "b", "c"} {
-		_, err := r.Delete(testContext(t), name)
+		_, err := r.Delete(enginetest.Context(t), name)
 		require.NoError(t, err)
 	}
-	done, ctx := make(chan error, 3), testContext(t)
+	done, ctx := make(chan error, 3), enginetest.Context(t)
 	for range cap(done) {
-		instance := catalog.New(openPool(t, r.dsn), nil, &events.Bus{}, zap.NewNop())
+		instance := catalog.New(enginetest.Pool(t, r.dsn), nil, &events.Bus{}, zap.NewNop())
 		go func() { done <- instance.Purge(ctx) }()
 	}
 	for range cap(done) {
@@ -107,7 +108,7 @@ func TestAFailedPurgeIsRepeated(t *testing.T) {
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 3, messages: 2, groups: 1, deadLetters: 1})
 	h := r.holdings(key)
-	_, err := r.Delete(testContext(t), "orders")
+	_, err := r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
 	r.exec("ALTER TABLE belfry.dead_letter RENAME TO elsewhere")
 	warned := make(chan zapcore.Entry, 10)
@@ -121,11 +122,11 @@ func TestAFailedPurgeIsRepeated(t *testing.T) {
 	case e := <-warned:
 		require.Equal(t, zapcore.WarnLevel, e.Level)
 		require.Contains(t, e.Message, "tried again")
-	case <-testContext(t).Done():
+	case <-enginetest.Context(t).Done():
 		require.Fail(t, "the failure was not logged")
 	}
 	r.exec("ALTER TABLE belfry.elsewhere RENAME TO dead_letter")
-	r.await("every row is purged", func() bool { return r.count(h) == rows{} })
+	enginetest.Await(t, "every row is purged", func() bool { return r.count(h) == rows{} })
 	require.NoError(t, stop())
 	require.Empty(t, warned, "one failure, one warning")
 }

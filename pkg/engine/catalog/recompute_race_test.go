@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // optionSetting is a delay in seconds and a retry backoff in milliseconds.
@@ -69,23 +70,23 @@ func TestConfigureSeesWhatIsCommittedMeanwhile(t *testing.T) {
 			configure := func(to optionSetting) (catalog.Configured, error) {
 				set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 				set.Options.DelayedProcessing, set.Options.RetryDelay = to.delay, to.backoff
-				return r.Configure(testContext(t), set)
+				return r.Configure(enginetest.Context(t), set)
 			}
 			made, err := configure(optionSetting{3000, 3_600_000})
 			require.NoError(t, err)
 			key := r.queueKey(made)
 			r.fill(key, size{partitions: 1, messages: 3, groups: 1})
 			r.exec(c.before)
-			other := connect(t, r.dsn)
-			_, err = other.Exec(testContext(t), "BEGIN; "+c.beside)
+			other := enginetest.Connect(t, r.dsn)
+			_, err = other.Exec(enginetest.Context(t), "BEGIN; "+c.beside)
 			require.NoError(t, err)
 			done := make(chan error, 1)
 			go func() {
 				_, err := configure(c.to)
 				done <- err
 			}()
-			r.await("Configure waits for the cursor, or ends", func() bool { return len(done) > 0 || r.lockWaiters() })
-			_, err = other.Exec(testContext(t), c.last+"COMMIT")
+			enginetest.Await(t, "Configure waits for the cursor, or ends", func() bool { return len(done) > 0 || r.lockWaiters() })
+			_, err = other.Exec(enginetest.Context(t), c.last+"COMMIT")
 			require.NoError(t, err)
 			require.NoError(t, <-done)
 			require.Equal(t, readiness{now: 1}, r.readiness(key))
@@ -102,8 +103,8 @@ func withLockedCursor(t *testing.T) (r *fixture, key int64, holder *pgx.Conn) {
 	r = newFixture(t)
 	key = r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 3, messages: 1, groups: 1})
-	holder = connect(t, r.dsn)
-	_, err := holder.Exec(testContext(t), `BEGIN; SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+	holder = enginetest.Connect(t, r.dsn)
+	_, err := holder.Exec(enginetest.Context(t), `BEGIN; SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
 		WHERE p.name = 'p2' FOR UPDATE OF c`)
 	require.NoError(t, err)
 	return r, key, holder
@@ -118,13 +119,13 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 	go func() {
 		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 		set.Options.DelayedProcessing = 3000
-		_, err := r.Configure(testContext(t), set)
+		_, err := r.Configure(enginetest.Context(t), set)
 		done <- err
 	}()
-	r.await("Configure waits for the cursor", r.lockWaiters)
+	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	require.Equal(t, readiness{now: 1, withinHour: 2}, r.readiness(key))
 	require.Equal(t, int64(2), r.number(`SELECT count(*) FROM (SELECT FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`))
-	_, err := other.Exec(testContext(t), "COMMIT")
+	_, err := other.Exec(enginetest.Context(t), "COMMIT")
 	require.NoError(t, err)
 	require.NoError(t, <-done)
 	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
@@ -135,24 +136,24 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	t.Parallel()
 	r, key, other := withLockedCursor(t)
-	same := catalog.New(openPool(t, r.dsn), nil, r.bus, zap.NewNop())
+	same := catalog.New(enginetest.Pool(t, r.dsn), nil, r.bus, zap.NewNop())
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	set.Options.DelayedProcessing = 3000
-	ctx, cancel := context.WithCancel(testContext(t))
+	ctx, cancel := context.WithCancel(enginetest.Context(t))
 	done := make(chan error, 1)
 	go func() {
 		_, err := same.Configure(ctx, set)
 		done <- err
 	}()
-	r.await("Configure waits for the cursor", r.lockWaiters)
+	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	cancel()
 	require.Equal(t, int64(1), r.number(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`))
 	require.Error(t, <-done)
-	_, err := other.Exec(testContext(t), "COMMIT")
+	_, err := other.Exec(enginetest.Context(t), "COMMIT")
 	require.NoError(t, err)
 	require.Equal(t, readiness{now: 1, withinHour: 2}, r.readiness(key))
-	_, err = same.Configure(testContext(t), set)
+	_, err = same.Configure(enginetest.Context(t), set)
 	require.NoError(t, err)
 	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
 }

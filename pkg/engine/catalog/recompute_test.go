@@ -7,6 +7,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -16,7 +17,7 @@ type readiness struct{ none, now, withinHour, afterHour int64 }
 func (r *fixture) readiness(key int64) readiness {
 	r.t.Helper()
 	var n readiness
-	require.NoError(r.t, r.conn.QueryRow(testContext(r.t), `
+	require.NoError(r.t, r.conn.QueryRow(enginetest.Context(r.t), `
 		SELECT count(*) FILTER (WHERE c.ready_at IS NULL),
 		       count(*) FILTER (WHERE c.ready_at <= clock_timestamp()),
 		       count(*) FILTER (WHERE c.ready_at > clock_timestamp() AND c.ready_at <= clock_timestamp() + interval '1 hour'),
@@ -139,16 +140,16 @@ func TestConfigureDoesNotWaitForAnUncommittedPush(t *testing.T) {
 	r.fill(key, size{partitions: 1, messages: 0, groups: 1})
 	require.Equal(t, readiness{none: 1}, r.readiness(key))
 	// A push holds its partition while the options change.
-	pusher := connect(t, r.dsn)
-	_, err := pusher.Exec(testContext(t), `BEGIN;
+	pusher := enginetest.Connect(t, r.dsn)
+	_, err := pusher.Exec(enginetest.Context(t), `BEGIN;
 		UPDATE belfry.partition SET last_seq = 1, last_push_at = clock_timestamp() WHERE name = 'p1';
 		INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
 		SELECT id, 1, clock_timestamp(), gen_random_uuid(), 't', '1' FROM belfry.partition WHERE name = 'p1'`)
 	require.NoError(t, err)
 	watch := stopwatch.Start(t)
 	r.configure("orders")
-	watch.Within(t, testTimeout/2, "Configure does not wait for a push")
-	_, err = pusher.Exec(testContext(t), "COMMIT")
+	watch.Within(t, enginetest.Patience/2, "Configure does not wait for a push")
+	_, err = pusher.Exec(enginetest.Context(t), "COMMIT")
 	require.NoError(t, err)
 	require.Equal(t, readiness{none: 1}, r.readiness(key), "the wake of the push comes after its commit")
 }
@@ -162,7 +163,7 @@ func TestOnlyTurningOffRetryDelayEndsTheWait(t *testing.T) {
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	configure := func() catalog.Configured {
 		t.Helper()
-		made, err := r.Configure(testContext(t), set)
+		made, err := r.Configure(enginetest.Context(t), set)
 		require.NoError(t, err)
 		return made
 	}

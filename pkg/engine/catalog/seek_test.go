@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -75,7 +76,7 @@ func TestSeekToEachKindOfPosition(t *testing.T) {
 	} {
 		for _, from := range []int64{0, 3, 4, 9} {
 			r.exec("UPDATE belfry.cursor SET committed = $1, ready_at = NULL", from)
-			moved, err := r.Seek(testContext(t), "orders", "g1", c.to)
+			moved, err := r.Seek(enginetest.Context(t), "orders", "g1", c.to)
 			require.NoError(t, err)
 			require.Equal(t, int64(3), moved)
 			require.Equal(t, int64(3), r.cursorsWhere("g.name = 'g1' AND c.committed = $1 AND (c.ready_at IS NULL) = ($1 = 9)", c.want),
@@ -92,7 +93,7 @@ func TestSeekEndsLeasesAndCounters(t *testing.T) {
 	for _, to := range []catalog.Position{{End: true}, {}, {After: first.Add(time.Hour)}} {
 		r.exec(`UPDATE belfry.cursor SET committed = 3, attempts = 2, failures = 2, consumed = 3, lease_id = gen_random_uuid(), lease_end = 5,
 			lease_until = clock_timestamp() + interval '1 hour', ready_at = clock_timestamp() + interval '1 hour'`)
-		_, err := r.Seek(testContext(t), "orders", "g1", to)
+		_, err := r.Seek(enginetest.Context(t), "orders", "g1", to)
 		require.NoError(t, err)
 		require.Equal(t, int64(2), r.cursorsWhere(`g.name = 'g1' AND c.attempts = 0 AND c.failures = 0 AND c.consumed = 3 AND c.lease_id IS NULL
 			AND c.lease_until IS NULL AND c.lease_end IS NULL AND (c.ready_at IS NULL OR c.ready_at <= clock_timestamp())`))
@@ -116,7 +117,7 @@ func TestSeekAndDeadLetters(t *testing.T) {
 		{catalog.Position{End: true}, "c.skip IS NULL"},
 	} {
 		r.exec("UPDATE belfry.cursor SET committed = 4, skip = '{[6,6],[8,8]}'")
-		_, err := r.Seek(testContext(t), "orders", "g1", c.to)
+		_, err := r.Seek(enginetest.Context(t), "orders", "g1", c.to)
 		require.NoError(t, err)
 		require.Equal(t, int64(1), r.cursorsWhere(c.want), "%+v", c.to)
 	}
@@ -131,17 +132,17 @@ func TestSeekOfUnknownNames(t *testing.T) {
 	r.hourly("orders", size{partitions: 1, messages: 1, groups: 1})
 	before := published.count()
 	for _, name := range [][2]string{{"unknown", "g1"}, {"orders", "unknown"}} {
-		moved, err := r.Seek(testContext(t), name[0], name[1], catalog.Position{})
+		moved, err := r.Seek(enginetest.Context(t), name[0], name[1], catalog.Position{})
 		require.NoError(t, err)
 		require.Zero(t, moved)
 	}
 	for _, name := range [][2]string{{"unknown", "p1"}, {"orders", "unknown"}} {
-		_, err := r.SeekPartition(testContext(t), name[0], "g1", name[1], catalog.Position{})
+		_, err := r.SeekPartition(enginetest.Context(t), name[0], "g1", name[1], catalog.Position{})
 		require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
 		require.EqualError(t, err, "Partition not found")
 	}
 	for _, name := range [][2]string{{"g1", "Default"}, {"unknown", "p1"}} { // the group has no cursor there
-		sought, err := r.SeekPartition(testContext(t), "orders", name[0], name[1], catalog.Position{})
+		sought, err := r.SeekPartition(enginetest.Context(t), "orders", name[0], name[1], catalog.Position{})
 		require.NoError(t, err)
 		require.Equal(t, catalog.PartitionSeek{}, sought)
 	}
@@ -158,7 +159,7 @@ func TestSeekOfOnePartition(t *testing.T) {
 		to   catalog.Position
 		want int64
 	}{{catalog.Position{End: true}, 3}, {catalog.Position{After: first}, 1}, {catalog.Position{}, 0}} {
-		sought, err := r.SeekPartition(testContext(t), "orders", "g1", "p1", c.to)
+		sought, err := r.SeekPartition(enginetest.Context(t), "orders", "g1", "p1", c.to)
 		require.NoError(t, err)
 		require.True(t, sought.Moved)
 		require.Equal(t, int64(1), r.cursorsWhere("p.name = 'p1' AND c.committed = $1", c.want))
@@ -182,7 +183,7 @@ func TestSeekBackOnTenThousandPartitions(t *testing.T) {
 		want int64
 	}{{catalog.Position{After: first}, 1}, {catalog.Position{}, 0}, {catalog.Position{End: true}, 3}} {
 		watch := stopwatch.Start(t)
-		moved, err := r.Seek(testContext(t), "orders", "g1", c.to)
+		moved, err := r.Seek(enginetest.Context(t), "orders", "g1", c.to)
 		watch.Within(t, 5*time.Second, "a seek of 10,000 cursors")
 		require.NoError(t, err)
 		require.Equal(t, int64(10_000), moved)
@@ -201,7 +202,7 @@ func TestSeekPublishesAResyncForEveryPage(t *testing.T) {
 		SELECT max(s.id) FROM (SELECT id, (row_number() OVER (ORDER BY id) - 1) / 1000 AS page FROM belfry.partition) AS s GROUP BY s.page)`)
 	var published resyncs
 	r.bus.Subscribe(&published)
-	moved, err := r.Seek(testContext(t), "orders", "g1", catalog.Position{})
+	moved, err := r.Seek(enginetest.Context(t), "orders", "g1", catalog.Position{})
 	require.NoError(t, err)
 	require.Equal(t, int64(3), moved)
 	require.Equal(t, 2, published.count(), "one resync after the first page and one after the last")
@@ -212,12 +213,12 @@ func TestPushDuringASeekIsDelivered(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	r.hourly("orders", size{partitions: 1, messages: 1, groups: 1})
-	pusher := connect(t, r.dsn)
-	_, err := pusher.Exec(testContext(t), "BEGIN; UPDATE belfry.partition SET last_seq = 2, last_push_at = clock_timestamp() WHERE name = 'p1'")
+	pusher := enginetest.Connect(t, r.dsn)
+	_, err := pusher.Exec(enginetest.Context(t), "BEGIN; UPDATE belfry.partition SET last_seq = 2, last_push_at = clock_timestamp() WHERE name = 'p1'")
 	require.NoError(t, err)
-	_, err = r.Seek(testContext(t), "orders", "g1", catalog.Position{End: true})
+	_, err = r.Seek(enginetest.Context(t), "orders", "g1", catalog.Position{End: true})
 	require.NoError(t, err, "Seek does not wait for a push")
-	_, err = pusher.Exec(testContext(t), "COMMIT")
+	_, err = pusher.Exec(enginetest.Context(t), "COMMIT")
 	require.NoError(t, err)
 	require.Equal(t, int64(1), r.cursorsWhere("c.committed = 1 AND c.ready_at IS NULL"))
 }

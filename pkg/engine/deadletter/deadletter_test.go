@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -38,11 +38,7 @@ func (r *fixture) OnReady(ready []queue.Ready, _ events.Origin) {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute // a loaded machine is slow
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, pgtest.Database(t))
 	bus := &events.Bus{}
 	r := &fixture{Letters: deadletter.New(pool, nil, bus, zap.NewNop()), t: t, pool: pool}
 	bus.Subscribe(r)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -21,13 +20,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
-
-// testTimeout bounds each step of a test. A test that reaches it fails.
-const testTimeout = time.Minute
 
 // fixture is a database with one instance.
 type fixture struct {
@@ -66,26 +63,16 @@ func newFixture(t *testing.T) *fixture {
 func newInstance(t *testing.T, dsn string, sealer *seal.Sealer) *instance {
 	t.Helper()
 	i := &instance{reg: prometheus.NewRegistry(), stop: func() {}, bus: &events.Bus{}}
-	pool := openPool(t, dsn, 8)
+	pool := enginetest.Pool(t, dsn, func(c *postgres.Config) { c.PoolSize = 8 })
 	i.store = store.New(pool, store.Config{Events: i.bus, Defaults: queue.DefaultDefaults(), Sealer: sealer, Batch: batch.DefaultConfig()},
 		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 	t.Cleanup(func() { require.NoError(t, i.store.Close(context.Background())) })
 	cfg := Config{MaxPayload: 1000, FallbackInterval: time.Hour, PollInterval: time.Hour}
 	i.Sequencer = New(Deps{
-		Pool: pool, SequencerPool: openPool(t, dsn, Connections), Appender: i, Events: &events.Bus{}, Proven: func() bool { return true },
+		Pool: pool, SequencerPool: enginetest.Pool(t, dsn, func(c *postgres.Config) { c.PoolSize = Connections }), Appender: i, Events: &events.Bus{}, Proven: func() bool { return true },
 		Metrics: NewMetrics(i.reg), Log: zap.NewNop(),
 	}, cfg)
 	return i
-}
-
-func openPool(t *testing.T, dsn string, size int32) *postgres.Pool {
-	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout, cfg.PoolSize = setting.Secret(dsn), testTimeout, size
-	pool, err := postgres.Open(t.Context(), cfg, "inbox-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	return pool
 }
 
 // start runs the instance, and its listener, until the test ends or stop is called.
@@ -115,14 +102,6 @@ func (i *instance) start(t *testing.T, dsn string) {
 	t.Cleanup(i.stop)
 }
 
-// testContext returns a context that ends after testTimeout.
-func testContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // session is a producer's connection.
 type session struct {
 	*pgx.Conn
@@ -131,7 +110,7 @@ type session struct {
 
 func (r *fixture) session() session {
 	r.t.Helper()
-	conn, err := pgx.Connect(testContext(r.t), r.dsn)
+	conn, err := pgx.Connect(enginetest.Context(r.t), r.dsn)
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return session{conn, r.t}
@@ -139,14 +118,14 @@ func (r *fixture) session() session {
 
 func (s session) exec(statement string, args ...any) {
 	s.t.Helper()
-	_, err := s.Exec(testContext(s.t), statement, args...)
+	_, err := s.Exec(enginetest.Context(s.t), statement, args...)
 	require.NoError(s.t, err)
 }
 
 // fails runs a statement that is refused and returns the error with its hint.
 func (s session) fails(statement string, args ...any) string {
 	s.t.Helper()
-	_, err := s.Exec(testContext(s.t), statement, args...)
+	_, err := s.Exec(enginetest.Context(s.t), statement, args...)
 	require.Error(s.t, err)
 	return describe(err)
 }
@@ -159,19 +138,19 @@ func (s session) insert(partition, id string) {
 
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.Pool.Exec(testContext(r.t), statement, args...)
+	_, err := r.Pool.Exec(enginetest.Context(r.t), statement, args...)
 	require.NoError(r.t, err)
 }
 
 func (r *fixture) number(query string, args ...any) (n int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.Pool.QueryRow(testContext(r.t), query, args...).Scan(&n))
+	require.NoError(r.t, r.Pool.QueryRow(enginetest.Context(r.t), query, args...).Scan(&n))
 	return n
 }
 
 func (r *fixture) texts(query string, args ...any) []string {
 	r.t.Helper()
-	rows, err := r.Pool.Query(testContext(r.t), query, args...)
+	rows, err := r.Pool.Query(enginetest.Context(r.t), query, args...)
 	require.NoError(r.t, err)
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(r.t, err)
@@ -188,43 +167,12 @@ func (r *fixture) stored(partition string) []string {
 // runStep runs one step of the sequencer, without Run.
 func (r *fixture) runStep() {
 	r.t.Helper()
-	_, err := r.step(testContext(r.t))
+	_, err := r.step(enginetest.Context(r.t))
 	require.NoError(r.t, err)
 	r.t.Cleanup(func() { r.resign(context.Background()) })
 }
 
 func (r *fixture) waiting() int64 { return r.number("SELECT count(*) FROM belfry.inbox") }
-
-// await checks every 10 ms until done returns true.
-func (r *fixture) await(what string, done func() bool) {
-	r.t.Helper()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	for ctx := testContext(r.t); !done(); {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			require.Fail(r.t, "this did not happen in time: "+what)
-		}
-	}
-}
-
-// metric returns the sum of a metric over its labels.
-func (i *instance) metric(t *testing.T, name string) (sum int64) {
-	t.Helper()
-	families, err := i.reg.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
-		if family.GetName() == name {
-			for _, m := range family.GetMetric() {
-				sum += int64(m.GetCounter().GetValue() + m.GetGauge().GetValue())
-			}
-			return sum
-		}
-	}
-	require.Fail(t, "there is no metric "+name)
-	return 0
-}
 
 func numbered(prefix string, n int) []string {
 	names := make([]string, n)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -35,7 +36,7 @@ func (r *fixture) user() string {
 func (r *fixture) runSteps(n int) {
 	r.t.Helper()
 	for range n {
-		_, err := r.step(testContext(r.t))
+		_, err := r.step(enginetest.Context(r.t))
 		require.NoError(r.t, err)
 	}
 }
@@ -69,7 +70,7 @@ func TestABusyForeignSessionWithTheLeaderLockIsLogged(t *testing.T) {
 
 	r.exec(hint)
 	require.Error(t, <-ended)
-	r.await("the instance takes over", func() bool {
+	enginetest.Await(t, "the instance takes over", func() bool {
 		r.runStep()
 		return r.waiting() == 0
 	})
@@ -99,7 +100,7 @@ func TestAnIdleForeignSessionWithTheLeaderLockIsEnded(t *testing.T) {
 	began := time.Now()
 	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, leaderLock)
 	r.session().insert("a", "one")
-	r.await("the instance takes over", func() bool {
+	enginetest.Await(t, "the instance takes over", func() bool {
 		r.runStep()
 		return r.waiting() == 0
 	})
@@ -114,12 +115,12 @@ func TestAForeignSessionWithTheWatchLockIsNamed(t *testing.T) {
 	r := newFixture(t)
 	s, pid := r.foreignSession()
 	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, watchLock)
-	_, err := r.step(testContext(t))
+	_, err := r.step(enginetest.Context(t))
 	require.ErrorIs(t, err, errWatchLocked)
 	require.ErrorContains(t, err, fmt.Sprintf(`session %d of user %q, application "foreign"`, pid, r.user()))
 	// The session of the instance ends a moment after the error. Until then it holds the leader lock.
-	r.await("the status names the session while no instance leads", func() bool {
-		h, err := r.Holder(testContext(t))
+	enginetest.Await(t, "the status names the session while no instance leads", func() bool {
+		h, err := r.Holder(enginetest.Context(t))
 		require.NoError(t, err)
 		return h.PID == pid
 	})
@@ -130,7 +131,7 @@ func TestAForeignSessionWithTheWatchLockIsNamed(t *testing.T) {
 func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	h, err := r.Holder(testContext(t))
+	h, err := r.Holder(enginetest.Context(t))
 	require.NoError(t, err)
 	require.Nil(t, h)
 	s := r.session()
@@ -140,18 +141,18 @@ func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
 		fmt.Sprintf("SELECT pg_advisory_lock(%d)", int64(lockClass)<<32|int64(leaderLock)), "SELECT pg_advisory_lock(7)",
 	} {
 		s.exec(statement)
-		h, err = r.Holder(testContext(t))
+		h, err = r.Holder(enginetest.Context(t))
 		require.NoError(t, err)
 		require.Nil(t, h, statement)
 	}
 	r.runStep()
-	h, err = r.Holder(testContext(t))
+	h, err = r.Holder(enginetest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, &Holder{PID: r.leader(), User: r.user(), Application: "inbox-test"}, h)
 	// A role without rights on other sessions sees their user and application.
 	var seen Holder
 	s.exec("SET ROLE belfry_consumer")
-	require.NoError(t, s.QueryRow(testContext(t), sqlHolder, lockClass, []int32{leaderLock}).Scan(&seen.PID, &seen.User, &seen.Application))
+	require.NoError(t, s.QueryRow(enginetest.Context(t), sqlHolder, lockClass, []int32{leaderLock}).Scan(&seen.PID, &seen.User, &seen.Application))
 	require.Equal(t, *h, seen)
 	require.Equal(t, "nobody any more", (*Holder)(nil).String())
 	require.Contains(t, (&Holder{}).String(), "pg_prepared_xacts")

@@ -3,6 +3,7 @@ package inbox
 import (
 	"testing"
 
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +18,7 @@ func TestPushFunction(t *testing.T) {
 		delay => '1 hour', trace_id => '00000000-0000-7000-8000-000000000001')`)
 	s.exec(`SELECT belfry.push('q', '1', 'a', 'one')`)
 	var made string
-	require.NoError(t, s.QueryRow(testContext(t), `SELECT belfry.push('q', '4')`).Scan(&made))
+	require.NoError(t, s.QueryRow(enginetest.Context(t), `SELECT belfry.push('q', '4')`).Scan(&made))
 	r.runStep()
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 	require.Equal(t, []string{made}, r.stored("Default"))
@@ -32,7 +33,7 @@ func TestPushMany(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
-	rows, err := s.Query(testContext(t), `SELECT m.index, m.id FROM belfry.push_many('q',
+	rows, err := s.Query(enginetest.Context(t), `SELECT m.index, m.id FROM belfry.push_many('q',
 		ARRAY ['1', '2', '3']::json[], partitions => ARRAY ['a', 'a', NULL], transaction_ids => ARRAY ['x', NULL, 'z']) AS m`)
 	require.NoError(t, err)
 	var ids []string
@@ -100,7 +101,7 @@ func TestNotifyOffSendsNoNotification(t *testing.T) {
 	s.exec("NOTIFY belfry_inbox, 'end'")
 	var payloads []string
 	for len(payloads) == 0 || payloads[len(payloads)-1] != "end" {
-		n, err := listener.WaitForNotification(testContext(t))
+		n, err := listener.WaitForNotification(enginetest.Context(t))
 		require.NoError(t, err)
 		payloads = append(payloads, n.Payload)
 	}
@@ -139,14 +140,14 @@ func TestInsertsOfLibraries(t *testing.T) {
 	type order struct {
 		ID int `json:"id"`
 	}
-	tx, err := producer.Begin(testContext(t))
+	tx, err := producer.Begin(enginetest.Context(t))
 	require.NoError(t, err)
-	rows, err := tx.Query(testContext(t), insert, "q", order{7}, "one")
+	rows, err := tx.Query(enginetest.Context(t), insert, "q", order{7}, "one")
 	require.NoError(t, err)
 	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToMap)
 	require.NoError(t, err)
 	require.Equal(t, []any{"q", map[string]any{"id": 7.0}, "one"}, []any{row["queue"], row["payload"], row["transaction_id"]})
-	require.NoError(t, tx.Commit(testContext(t)))
+	require.NoError(t, tx.Commit(enginetest.Context(t)))
 
 	producer.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', NULL, '2', 'two')`)
 	producer.exec(`SELECT belfry.push('q', $1::json, transaction_id => 'three')`, order{9})
@@ -154,7 +155,7 @@ func TestInsertsOfLibraries(t *testing.T) {
 	for _, s := range []session{producer, other} {
 		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer reads no messages of others")
 		var seen int
-		require.NoError(t, s.QueryRow(testContext(t), `SELECT count(*) FROM belfry.outbox`).Scan(&seen))
+		require.NoError(t, s.QueryRow(enginetest.Context(t), `SELECT count(*) FROM belfry.outbox`).Scan(&seen))
 		require.Zero(t, seen, "it has the messages of the open transaction only")
 	}
 	r.runStep()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 func (r *fixture) rejected() []string {
@@ -41,8 +42,8 @@ func TestInvalidRowsAreRejected(t *testing.T) {
 		"never invalid: visible_at is more than a year away",
 		strings.Repeat("x", 256) + " invalid: transaction_id is 256 characters long: at most 255 are allowed",
 	}, r.rejected())
-	require.Equal(t, int64(5), r.metric(t, "belfry_inbox_rejected_total"))
-	counts, err := r.Counts(testContext(t))
+	require.Equal(t, int64(5), enginetest.Metric(t, r.reg, "belfry_inbox_rejected_total"))
+	counts, err := r.Counts(enginetest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, int64(5), counts.Rejected)
 }
@@ -70,7 +71,7 @@ func TestAFullQueueRejects(t *testing.T) {
 
 	r.exec("UPDATE belfry.queue SET max_size = 10 WHERE name = 'q'")
 	require.Equal(t, int64(2), r.number("SELECT belfry.inbox_retry()"))
-	r.await("the retried rows are stored", func() bool {
+	enginetest.Await(t, "the retried rows are stored", func() bool {
 		r.runStep()
 		if len(r.rejected()) > 0 {
 			r.number("SELECT belfry.inbox_retry()")
@@ -103,7 +104,7 @@ func TestAnErrorWithoutACausingRowRejectsNothing(t *testing.T) {
 	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message RENAME TO away")
 	r.session().insert("a", "one")
-	_, err := r.step(testContext(t))
+	_, err := r.step(enginetest.Context(t))
 	require.Error(t, err)
 	require.Empty(t, r.rejected())
 	r.exec("ALTER TABLE belfry.away RENAME TO message")
@@ -129,7 +130,7 @@ func TestQueueOptionsApply(t *testing.T) {
 	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.message m
 		WHERE m.visible_at > now() + interval '59 minutes' AND m.trace_id = '00000000-0000-7000-8000-000000000001'`))
 	require.Equal(t, []string{"same"}, r.stored("b"))
-	require.Equal(t, int64(1), r.metric(t, "belfry_inbox_duplicates_total"))
+	require.Equal(t, int64(1), enginetest.Metric(t, r.reg, "belfry_inbox_duplicates_total"))
 }
 
 // A row that cannot be encrypted is rejected, and its neighbours are stored. With a key it can be
@@ -154,7 +155,7 @@ func TestARowThatCannotBeSealedIsRejected(t *testing.T) {
 
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("ab", 32))})
 	require.NoError(t, err)
-	r.resign(testContext(t))
+	r.resign(enginetest.Context(t))
 	r.instance = newInstance(t, r.dsn, sealer)
 	require.Equal(t, int64(2), r.number("SELECT belfry.inbox_retry()"))
 	r.runStep()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -32,7 +33,7 @@ func TestRejectedRowsAreListedInBoundedPages(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	rejections := NewRejections(r.Pool)
-	empty, err := rejections.List(testContext(t), RejectedFilter{}, 0, 10)
+	empty, err := rejections.List(enginetest.Context(t), RejectedFilter{}, 0, 10)
 	require.NoError(t, err)
 	require.Equal(t, RejectedList{}, empty)
 
@@ -42,7 +43,7 @@ func TestRejectedRowsAreListedInBoundedPages(t *testing.T) {
 	var found []string
 	var before int64
 	for page := 0; ; page++ {
-		list, err := rejections.List(testContext(t), RejectedFilter{Queue: text("a"), Allowed: []string{"a*"}}, before, 2)
+		list, err := rejections.List(enginetest.Context(t), RejectedFilter{Queue: text("a"), Allowed: []string{"a*"}}, before, 2)
 		require.NoError(t, err)
 		require.LessOrEqual(t, list.Examined, int64(3))
 		found = append(found, ids(list)...)
@@ -53,11 +54,11 @@ func TestRejectedRowsAreListedInBoundedPages(t *testing.T) {
 	}
 	require.Equal(t, []string{"a3", "a2", "a1"}, found)
 	rejections.examined = maxExamined
-	list, err := rejections.List(testContext(t), RejectedFilter{Code: text("invalid")}, 0, 10)
+	list, err := rejections.List(enginetest.Context(t), RejectedFilter{Code: text("invalid")}, 0, 10)
 	require.NoError(t, err)
 	require.Equal(t, []string{"b4", "b3", "b2", "b1"}, ids(list))
 	require.Zero(t, list.Next)
-	list, err = rejections.List(testContext(t), RejectedFilter{Allowed: []string{"c*"}}, 0, 10)
+	list, err = rejections.List(enginetest.Context(t), RejectedFilter{Allowed: []string{"c*"}}, 0, 10)
 	require.NoError(t, err)
 	require.Empty(t, list.Rows)
 }
@@ -72,7 +73,7 @@ func TestARejectedRowShowsItsReason(t *testing.T) {
 	r.runStep()
 	r.exec(`INSERT INTO belfry.inbox_rejected (id, queue, partition, payload, inserted_at, code, reason)
 		SELECT 1000, 'q', 'p', to_json(string_agg(md5(i::text), '')), now(), 'invalid', 'large' FROM generate_series(1, 60000) AS i`)
-	list, err := NewRejections(r.Pool).List(testContext(t), RejectedFilter{}, 0, 10)
+	list, err := NewRejections(r.Pool).List(enginetest.Context(t), RejectedFilter{}, 0, 10)
 	require.NoError(t, err)
 	require.Len(t, list.Rows, 2)
 	large, small := list.Rows[0], list.Rows[1]
@@ -96,7 +97,7 @@ func TestUnreadableRejectedRowsAreListed(t *testing.T) {
 		SELECT i, 'q' || CASE i WHEN 1 THEN bad ELSE '' END, 'p' || CASE i WHEN 2 THEN bad ELSE '' END, ('"x' || CASE i WHEN 3 THEN bad ELSE '' END || '"')::json,
 		       't' || CASE i WHEN 4 THEN bad ELSE '' END, now(), 'invalid', 'not UTF-8'
 		  FROM generate_series(1, 4) AS i, convert_from('\xe9', 'SQL_ASCII') AS bad`)
-	list, err := NewRejections(r.Pool).List(testContext(t), RejectedFilter{}, 0, 10)
+	list, err := NewRejections(r.Pool).List(enginetest.Context(t), RejectedFilter{}, 0, 10)
 	require.NoError(t, err)
 	var shown []string
 	for _, one := range list.Rows {
@@ -127,13 +128,13 @@ func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 		return rows, more
 	}
 	one := r.number("SELECT id FROM belfry.inbox_rejected WHERE transaction_id = 'a3'")
-	rows, _ := check(rejections.Retry(testContext(t), RejectedFilter{ID: one, Queue: text("b")}))
+	rows, _ := check(rejections.Retry(enginetest.Context(t), RejectedFilter{ID: one, Queue: text("b")}))
 	require.Zero(t, rows, "the row is of another queue")
-	rows, _ = check(rejections.Retry(testContext(t), RejectedFilter{ID: one, Queue: text("a")}))
+	rows, _ = check(rejections.Retry(enginetest.Context(t), RejectedFilter{ID: one, Queue: text("a")}))
 	require.Equal(t, int64(1), rows)
 	require.Equal(t, []string{"a3"}, waiting())
 
-	rows, more := check(rejections.Retry(testContext(t), RejectedFilter{Code: text("queue_full")}))
+	rows, more := check(rejections.Retry(enginetest.Context(t), RejectedFilter{Code: text("queue_full")}))
 	require.Equal(t, int64(4), rows)
 	require.False(t, more)
 	require.Equal(t, []string{"a3", "a1", "a2", "a4", "a5"}, waiting())
@@ -141,16 +142,16 @@ func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 	require.Equal(t, int64(5), r.number("SELECT count(*) FROM belfry.message"))
 
 	rejections.budget = 0
-	rows, more = check(rejections.Discard(testContext(t), RejectedFilter{}))
+	rows, more = check(rejections.Discard(enginetest.Context(t), RejectedFilter{}))
 	require.Zero(t, rows)
 	require.True(t, more)
 	rejections.budget = rejectedBudget
-	rows, more = check(rejections.Discard(testContext(t), RejectedFilter{Queue: text("b")}))
+	rows, more = check(rejections.Discard(enginetest.Context(t), RejectedFilter{Queue: text("b")}))
 	require.Equal(t, int64(3), rows)
 	require.False(t, more)
 	require.Empty(t, r.rejected())
 	require.Empty(t, waiting())
-	rows, _ = check(rejections.Discard(testContext(t), RejectedFilter{}))
+	rows, _ = check(rejections.Discard(enginetest.Context(t), RejectedFilter{}))
 	require.Zero(t, rows)
 	require.Equal(t, int64(5), r.number("SELECT count(*) FROM belfry.message"))
 }

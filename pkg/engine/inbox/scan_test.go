@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 func describe(err error) string {
@@ -27,7 +28,7 @@ func TestAnInsertIsAPush(t *testing.T) {
 	require.Equal(t, []string{`orders Default {"a": 1}`}, r.texts(`SELECT q.name || ' ' || p.name || ' ' || m.payload::text
 		FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id JOIN belfry.queue q ON q.id = p.queue_id`))
 	require.Zero(t, r.waiting())
-	require.Equal(t, int64(1), r.metric(t, "belfry_inbox_sequenced_total"))
+	require.Equal(t, int64(1), enginetest.Metric(t, r.reg, "belfry_inbox_sequenced_total"))
 }
 
 func TestARunningSequencerMovesCommittedRows(t *testing.T) {
@@ -37,7 +38,7 @@ func TestARunningSequencerMovesCommittedRows(t *testing.T) {
 	s := r.session()
 	for _, id := range numbered("m", 5) {
 		s.insert("a", id)
-		r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+		enginetest.Await(t, "the row is sequenced", func() bool { return r.waiting() == 0 })
 	}
 	require.Equal(t, numbered("m", 5), r.stored("a"))
 }
@@ -88,7 +89,7 @@ func TestARowInsertedAfterACommitIsStoredLater(t *testing.T) {
 		_, err := second.Exec(t.Context(), "UPDATE public.account SET n = 2 WHERE id = 1")
 		waited <- err
 	}()
-	r.await("the second waits", func() bool {
+	enginetest.Await(t, "the second waits", func() bool {
 		return r.number("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()") == 1
 	})
 	first.insert("a", "first")
@@ -178,7 +179,7 @@ func TestDeletedRowsCostNothing(t *testing.T) {
 				Read int64 `json:"Shared Read Blocks"`
 			}
 		}
-		require.NoError(t, r.Pool.QueryRow(testContext(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+scanQuery(snapshot), snapshot, scanRows, 1000).Scan(&plan))
+		require.NoError(t, r.Pool.QueryRow(enginetest.Context(t), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+scanQuery(snapshot), snapshot, scanRows, 1000).Scan(&plan))
 		return plan[0].Plan.Hit + plan[0].Plan.Read
 	}
 	require.Less(t, buffers(r.scanned), int64(60))
@@ -198,7 +199,7 @@ func TestAFullScanIsBounded(t *testing.T) {
 	r.runStep()
 	require.NotEqual(t, emptySnapshot, r.scanned)
 	r.exec(`ALTER TABLE belfry.inbox RENAME TO away`)
-	_, err := r.step(testContext(t))
+	_, err := r.step(enginetest.Context(t))
 	require.Error(t, err)
 	require.Equal(t, emptySnapshot, r.scanned, "the scan after a failed one is a full scan")
 	r.exec(`ALTER TABLE belfry.away RENAME TO inbox`)
@@ -208,7 +209,7 @@ func TestAFullScanIsBounded(t *testing.T) {
 		var plan []struct {
 			Plan planNode
 		}
-		require.NoError(t, r.SequencerPool.QueryRow(testContext(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, emptySnapshot, 10, 1000).Scan(&plan))
+		require.NoError(t, r.SequencerPool.QueryRow(enginetest.Context(t), "EXPLAIN (ANALYZE, FORMAT JSON) "+query, emptySnapshot, 10, 1000).Scan(&plan))
 		return plan[0].Plan.most()
 	}
 	require.Less(t, rows(scanQuery(r.scanned)), 100.0)

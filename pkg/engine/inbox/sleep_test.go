@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -22,7 +23,7 @@ func (r *fixture) locks(id int32, granted bool) int64 {
 // awaitSleep waits until the sequencer is asleep.
 func (r *fixture) awaitSleep() {
 	r.t.Helper()
-	r.await("the sequencer sleeps", func() bool { return r.locks(watchLock, true) == 0 && r.sleepLocked() })
+	enginetest.Await(r.t, "the sequencer sleeps", func() bool { return r.locks(watchLock, true) == 0 && r.sleepLocked() })
 }
 
 // sleepLocked reports whether a sequencer holds SLEEP exclusively.
@@ -40,7 +41,7 @@ func (r *fixture) wakeSequencer() {
 	for i := range all {
 		all[i] = r.session()
 	}
-	for ctx := testContext(r.t); r.locks(awakeLock, true) == 0 || r.sleepLocked(); {
+	for ctx := enginetest.Context(r.t); r.locks(awakeLock, true) == 0 || r.sleepLocked(); {
 		require.NoError(r.t, ctx.Err(), "the sequencer does not wake up")
 		done := make(chan error, len(all))
 		for _, s := range all {
@@ -71,7 +72,7 @@ func (s session) notified(producer ...session) (n int) {
 	s.t.Helper()
 	s.exec("SELECT pg_notify('no_more', '')")
 	for {
-		got, err := s.WaitForNotification(testContext(s.t))
+		got, err := s.WaitForNotification(enginetest.Context(s.t))
 		require.NoError(s.t, err)
 		if got.Channel == "no_more" {
 			return n
@@ -95,7 +96,7 @@ func (r *fixture) noQueries(d time.Duration) bool {
 	r.t.Helper()
 	watcher := r.session()
 	latest := func() (at time.Time) {
-		require.NoError(r.t, watcher.QueryRow(testContext(r.t), `SELECT max(a.query_start) FROM pg_stat_activity a
+		require.NoError(r.t, watcher.QueryRow(enginetest.Context(r.t), `SELECT max(a.query_start) FROM pg_stat_activity a
 			WHERE a.datname = current_database() AND a.pid <> pg_backend_pid()
 			  AND (a.query LIKE '%belfry.inbox%' OR a.query LIKE '%belfry.wake%' OR a.query LIKE '%_advisory_%')`).Scan(&at))
 		return at
@@ -114,7 +115,7 @@ func TestProducersNotifyASleepingSequencer(t *testing.T) {
 	r.awaitSleep()
 	listener := r.listener()
 	r.session().insert("a", "one")
-	r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+	enginetest.Await(t, "the row is sequenced", func() bool { return r.waiting() == 0 })
 	require.Equal(t, 1, listener.notified())
 	require.Zero(t, r.locks(awakeLock, true), "a single row does not wake up the sequencer")
 	r.wakeSequencer()
@@ -122,18 +123,18 @@ func TestProducersNotifyASleepingSequencer(t *testing.T) {
 	r.session().insert("a", "two")
 	require.Equal(t, int64(1), r.locks(awakeLock, true))
 	require.Zero(t, listener.notified())
-	r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+	enginetest.Await(t, "the row is sequenced", func() bool { return r.waiting() == 0 })
 	keepAwake(linger)
-	for s, ctx := r.session(), testContext(t); r.locks(watchLock, true) > 0; { // single rows do not keep the sequencer awake
+	for s, ctx := r.session(), enginetest.Context(t); r.locks(watchLock, true) > 0; { // single rows do not keep the sequencer awake
 		require.NoError(t, ctx.Err())
 		s.insert("b", fmt.Sprint(time.Now().UnixNano()))
-		r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
+		enginetest.Await(t, "the row is sequenced", func() bool { return r.waiting() == 0 })
 	}
 	r.awaitSleep()
 	listener.notified()
 	r.session().insert("a", "three")
 	require.Equal(t, 1, listener.notified())
-	r.await("the row is sequenced", func() bool { return len(r.stored("a")) == 3 })
+	enginetest.Await(t, "the row is sequenced", func() bool { return len(r.stored("a")) == 3 })
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
 }
 
@@ -154,18 +155,18 @@ func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
 	}
 	keepAwake(linger)
 	s.insert("b", "one")
-	r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
+	enginetest.Await(t, "the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
 	require.Equal(t, int64(2), r.locks(sleepLock, true))
 	listener.notified()
 	s.insert("a", "early")
 	require.Equal(t, 1, listener.notified(), "a producer notifies while the sequencer waits for SLEEP")
-	r.await("the row is moved", func() bool { return len(r.stored("a")) == 1 })
-	r.await("the sequencer sends no query", func() bool { return r.noQueries(watchInterval) })
+	enginetest.Await(t, "the row is moved", func() bool { return len(r.stored("a")) == 1 })
+	enginetest.Await(t, "the sequencer sends no query", func() bool { return r.noQueries(watchInterval) })
 	rolled.exec("ROLLBACK")
 	require.Equal(t, int64(1), r.locks(watchLock, true))
 	late.exec("COMMIT")
 	watch := stopwatch.Start(t)
-	r.await("the late row is moved", func() bool { return len(r.stored("a")) == 2 })
+	enginetest.Await(t, "the late row is moved", func() bool { return len(r.stored("a")) == 2 })
 	watch.Within(t, takeover, "the late row is moved")
 	require.Zero(t, listener.notified())
 	require.Equal(t, []string{"early", "late"}, r.stored("a"))
@@ -186,13 +187,13 @@ func TestLoadEndsTheWaitForSleep(t *testing.T) {
 	for range 3 {
 		keepAwake(linger)
 		s.insert("b", "")
-		r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
+		enginetest.Await(t, "the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
 		require.Equal(t, int64(1), r.locks(sleepLock, true))
 		keepAwake(time.Hour)
 		r.wakeSequencer()
-		r.await("the sequencer waits for SLEEP no longer", func() bool { return r.locks(sleepLock, false) == 0 })
+		enginetest.Await(t, "the sequencer waits for SLEEP no longer", func() bool { return r.locks(sleepLock, false) == 0 })
 	}
-	require.Zero(t, r.metric(t, "belfry_inbox_failures_total"))
+	require.Zero(t, enginetest.Metric(t, r.reg, "belfry_inbox_failures_total"))
 	keepAwake(linger)
 	late.exec("COMMIT")
 	r.awaitSleep()
@@ -232,7 +233,7 @@ func TestManySleepsMissNoRow(t *testing.T) {
 		for range producers {
 			require.NoError(t, <-done)
 		}
-		r.await("all rows of the burst are moved", func() bool { return r.waiting() == 0 })
+		enginetest.Await(t, "all rows of the burst are moved", func() bool { return r.waiting() == 0 })
 	}
 	require.Len(t, r.stored("noise"), producers*bursts*each)
 }
@@ -241,9 +242,9 @@ func TestManySleepsMissNoRow(t *testing.T) {
 func (r *fixture) awaitLooks(n int) {
 	r.t.Helper()
 	var seen time.Time
-	r.await("an instance looks at the sequencer", func() bool {
+	enginetest.Await(r.t, "an instance looks at the sequencer", func() bool {
 		var at time.Time
-		require.NoError(r.t, r.Pool.QueryRow(testContext(r.t), `SELECT coalesce(max(a.query_start), '0001-01-01')
+		require.NoError(r.t, r.Pool.QueryRow(enginetest.Context(r.t), `SELECT coalesce(max(a.query_start), '0001-01-01')
 			FROM pg_stat_activity a WHERE a.datname = current_database() AND left(a.query, 80) = left($1, 80)`, sqlWatch).Scan(&at))
 		if at.After(seen) {
 			seen = at
@@ -274,14 +275,14 @@ func TestDeathAsleep(t *testing.T) {
 	s, listener := r.session(), r.listener()
 	s.insert("a", "one") // wakes b, which sees a sequencer that has moved the row
 	s.exec("DELETE FROM belfry.inbox")
-	r.await("b sends no more queries", func() bool { return r.noQueries(2 * watchInterval) })
+	enginetest.Await(t, "b sends no more queries", func() bool { return r.noQueries(2 * watchInterval) })
 	die()
-	r.await("the sequencer is dead", func() bool { return r.locks(leaderLock, true) == 0 })
+	enginetest.Await(t, "the sequencer is dead", func() bool { return r.locks(leaderLock, true) == 0 })
 	listener.notified()
 	s.insert("a", "two")
 	watch := stopwatch.Start(t)
 	require.Positive(t, listener.notified())
-	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
+	enginetest.Await(t, "b takes over", func() bool { return len(r.stored("a")) == 1 })
 	watch.Within(t, takeover, "b takes over")
 }
 
@@ -299,13 +300,13 @@ func TestDeathAwake(t *testing.T) {
 	require.Zero(t, listener.notified(s), "b may notify, but the producer does not")
 	die()
 	watch := stopwatch.Start(t)
-	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
+	enginetest.Await(t, "b takes over", func() bool { return len(r.stored("a")) == 1 })
 	watch.Within(t, takeover, "b takes over")
-	r.await("the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
+	enginetest.Await(t, "the sequencer waits for SLEEP", func() bool { return r.locks(sleepLock, false) == 1 })
 	listener.notified()
 	late.exec("COMMIT")
 	watch = stopwatch.Start(t)
-	r.await("the row of the open transaction is moved", func() bool { return len(r.stored("a")) == 2 })
+	enginetest.Await(t, "the row of the open transaction is moved", func() bool { return len(r.stored("a")) == 2 })
 	watch.Within(t, takeover, "the row of the open transaction is moved")
 	require.Zero(t, listener.notified())
 	require.Equal(t, []string{"one", "late"}, r.stored("a"))
@@ -320,7 +321,7 @@ func TestFrozenAsleep(t *testing.T) {
 	r.fakeSequencer(sleepLock)
 	r.start(t, r.dsn)
 	r.session().insert("a", "one")
-	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
+	enginetest.Await(t, "b takes over", func() bool { return len(r.stored("a")) == 1 })
 	r.awaitSleep()
 }
 
@@ -337,7 +338,7 @@ func TestTwoQuietLooksEndWatching(t *testing.T) {
 	r.runStep()
 	require.False(t, r.watching)
 	die()
-	r.await("the sequencer is dead", func() bool { return r.locks(leaderLock, true) == 0 })
+	enginetest.Await(t, "the sequencer is dead", func() bool { return r.locks(leaderLock, true) == 0 })
 	r.runStep()
 	require.NotNil(t, r.conn)
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -26,7 +27,7 @@ func pair(t *testing.T) (r *fixture, a, b *instance) {
 	r = newFixture(t)
 	a, b = r.instance, newInstance(t, r.dsn, nil)
 	a.start(t, r.dsn)
-	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	enginetest.Await(t, "a leads", func() bool { return enginetest.Metric(t, a.reg, "belfry_inbox_sequencer") == 1 })
 	b.start(t, r.dsn)
 	return r, a, b
 }
@@ -58,7 +59,7 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	frozen, thaw := a.freeze()
 	a.start(t, r.dsn)
 	defer thaw()
-	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	enginetest.Await(t, "a leads", func() bool { return enginetest.Metric(t, a.reg, "belfry_inbox_sequencer") == 1 })
 	var looks resyncs
 	b.bus.Subscribe(&looks)
 	b.start(t, r.dsn)
@@ -67,15 +68,15 @@ func TestFrozenSequencerIsReplaced(t *testing.T) {
 	watch := stopwatch.Start(t)
 	<-frozen
 	s.insert("a", "two")
-	r.await("b takes over", func() bool { return len(r.stored("a")) == 2 })
+	enginetest.Await(t, "b takes over", func() bool { return len(r.stored("a")) == 2 })
 	watch.Within(t, takeover, "b takes over")
 	thaw()
 	s.insert("a", "three")
-	r.await("the sequencer continues", func() bool { return len(r.stored("a")) == 3 })
+	enginetest.Await(t, "the sequencer continues", func() bool { return len(r.stored("a")) == 3 })
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("a"))
-	require.Zero(t, a.metric(t, "belfry_inbox_sequenced_total"), "the frozen instance stored nothing after it lost the lock")
-	require.Equal(t, int64(1), b.metric(t, "belfry_inbox_takeovers_total"))
-	r.await("the waiters of b look for commits whose wake a did not publish", func() bool { return looks.Load() > 0 })
+	require.Zero(t, enginetest.Metric(t, a.reg, "belfry_inbox_sequenced_total"), "the frozen instance stored nothing after it lost the lock")
+	require.Equal(t, int64(1), enginetest.Metric(t, b.reg, "belfry_inbox_takeovers_total"))
+	enginetest.Await(t, "the waiters of b look for commits whose wake a did not publish", func() bool { return looks.Load() > 0 })
 }
 
 // resyncs counts the resyncs that an instance publishes.
@@ -93,13 +94,13 @@ func TestDeadSequencerIsReplaced(t *testing.T) {
 	frozen, thaw := a.freeze()
 	a.start(t, r.dsn)
 	defer thaw()
-	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	enginetest.Await(t, "a leads", func() bool { return enginetest.Metric(t, a.reg, "belfry_inbox_sequencer") == 1 })
 	b.start(t, r.dsn)
 	r.session().insert("a", "one")
 	<-frozen
 	watch := stopwatch.Start(t)
 	r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
-	r.await("b takes over", func() bool { return len(r.stored("a")) == 1 })
+	enginetest.Await(t, "b takes over", func() bool { return len(r.stored("a")) == 1 })
 	watch.Within(t, takeover, "b takes over")
 }
 
@@ -107,10 +108,10 @@ func TestStoppedSequencerHandsOver(t *testing.T) {
 	t.Parallel()
 	r, a, b := pair(t)
 	a.stop()
-	r.await("b leads", func() bool { return b.metric(t, "belfry_inbox_sequencer") == 1 })
+	enginetest.Await(t, "b leads", func() bool { return enginetest.Metric(t, b.reg, "belfry_inbox_sequencer") == 1 })
 	r.session().insert("a", "one")
 	// The row is stored before it is counted.
-	r.await("b sequences the row", func() bool { return b.metric(t, "belfry_inbox_sequenced_total") == 1 })
+	enginetest.Await(t, "b sequences the row", func() bool { return enginetest.Metric(t, b.reg, "belfry_inbox_sequenced_total") == 1 })
 	require.Zero(t, r.waiting())
 }
 
@@ -122,18 +123,18 @@ func TestATakeoverAdvancesTheIDSequences(t *testing.T) {
 	s := r.session()
 	s.insert("a", "one")
 	s.insert("b", "two")
-	r.await("the rows are moved", func() bool { return r.waiting() == 0 })
+	enginetest.Await(t, "the rows are moved", func() bool { return r.waiting() == 0 })
 	next := r.number("SELECT last_value FROM belfry.partition_id_seq")
 	require.Equal(t, int64(2), next, "a sequence that is not behind does not change")
 
 	r.exec("ALTER SEQUENCE belfry.partition_id_seq RESTART; ALTER SEQUENCE belfry.queue_id_seq RESTART")
 	r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
 	takeovers := func() int64 {
-		return a.metric(t, "belfry_inbox_takeovers_total") + b.metric(t, "belfry_inbox_takeovers_total")
+		return enginetest.Metric(t, a.reg, "belfry_inbox_takeovers_total") + enginetest.Metric(t, b.reg, "belfry_inbox_takeovers_total")
 	}
-	r.await("an instance takes over", func() bool { return takeovers() == 2 })
+	enginetest.Await(t, "an instance takes over", func() bool { return takeovers() == 2 })
 	s.insert("c", "three")
-	r.await("the row is moved", func() bool { return r.waiting() == 0 })
+	enginetest.Await(t, "the row is moved", func() bool { return r.waiting() == 0 })
 	require.Equal(t, []string{"three"}, r.stored("c"))
 	require.Equal(t, int64(3), r.number("SELECT count(DISTINCT id) FROM belfry.partition"))
 	require.Greater(t, r.number("SELECT last_value FROM belfry.queue_id_seq"), int64(1))
@@ -175,20 +176,20 @@ func TestDeathDuringATransaction(t *testing.T) {
 	r, _, _ := pair(t)
 	s, holder := r.session(), r.session()
 	s.insert("a", "zero")
-	r.await("the partition exists", func() bool { return r.waiting() == 0 })
+	enginetest.Await(t, "the partition exists", func() bool { return r.waiting() == 0 })
 	for round := range 5 {
 		holder.exec("BEGIN")
 		holder.exec("SELECT p.id FROM belfry.partition p FOR UPDATE")
 		for i := range 10 {
 			s.insert("a", fmt.Sprintf("m%d", round*10+i))
 		}
-		r.await("the sequencer has deleted rows and waits for the partition", func() bool {
+		enginetest.Await(t, "the sequencer has deleted rows and waits for the partition", func() bool {
 			return r.number(`SELECT count(*) FROM pg_stat_activity a JOIN pg_locks l ON l.pid = a.pid AND l.locktype = 'advisory' AND l.objid = $1::int::oid
 				WHERE a.wait_event_type = 'Lock' AND a.datname = current_database()`, leaderLock) == 1
 		})
 		r.exec("SELECT pg_terminate_backend($1::bigint::int)", r.leader())
 		holder.exec("COMMIT")
-		r.await("an instance continues", func() bool { return r.waiting() == 0 })
+		enginetest.Await(t, "an instance continues", func() bool { return r.waiting() == 0 })
 	}
 	require.Equal(t, append([]string{"zero"}, numbered("m", 50)...), r.stored("a"))
 }
@@ -199,7 +200,7 @@ func TestSlowSequencerIsNotReplaced(t *testing.T) {
 	r, _, b := pair(t)
 	s, holder := r.session(), r.session()
 	s.insert("a", "zero")
-	r.await("the partition exists", func() bool { return r.waiting() == 0 })
+	enginetest.Await(t, "the partition exists", func() bool { return r.waiting() == 0 })
 	leader := r.leader()
 	holder.exec("BEGIN")
 	holder.exec("SELECT p.id FROM belfry.partition p FOR UPDATE")
@@ -207,8 +208,8 @@ func TestSlowSequencerIsNotReplaced(t *testing.T) {
 	s.exec("SELECT pg_sleep($1)", 3*frozenAfter.Seconds())
 	require.Equal(t, leader, r.leader())
 	holder.exec("COMMIT")
-	r.await("the sequencer continues", func() bool { return r.waiting() == 0 })
-	require.Zero(t, b.metric(t, "belfry_inbox_takeovers_total"))
+	enginetest.Await(t, "the sequencer continues", func() bool { return r.waiting() == 0 })
+	require.Zero(t, enginetest.Metric(t, b.reg, "belfry_inbox_takeovers_total"))
 	require.Equal(t, []string{"zero", "one"}, r.stored("a"))
 }
 
@@ -220,10 +221,10 @@ func TestALongScanIsNotFrozen(t *testing.T) {
 	leader, reader := r.session(), r.session()
 	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, leaderLock)
 	frozen := func() (is bool) {
-		require.NoError(t, r.Pool.QueryRow(testContext(t), sqlWatch, lockClass, leaderLock, 0.2, watchLock).Scan(nil, &is, nil))
+		require.NoError(t, r.Pool.QueryRow(enginetest.Context(t), sqlWatch, lockClass, leaderLock, 0.2, watchLock).Scan(nil, &is, nil))
 		return is
 	}
-	r.await("the session counts as frozen", frozen)
+	enginetest.Await(t, "the session counts as frozen", frozen)
 	blocker := r.session()
 	blocker.exec("SELECT pg_advisory_lock(1)")
 	scanned := make(chan error, 1)
@@ -232,7 +233,7 @@ func TestALongScanIsNotFrozen(t *testing.T) {
 		_, err := reader.Exec(t.Context(), opening+"\nSELECT pg_advisory_lock(1)")
 		scanned <- err
 	}()
-	r.await("a scan runs", func() bool { return !frozen() })
+	enginetest.Await(t, "a scan runs", func() bool { return !frozen() })
 	blocker.exec("SELECT pg_advisory_unlock(1)")
 	require.NoError(t, <-scanned)
 	require.True(t, frozen(), "the scan has ended")
@@ -247,9 +248,9 @@ func TestAnUnprovenListenerCausesPolling(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
-	r.await("the instance leads", func() bool { return r.metric(t, "belfry_inbox_sequencer") == 1 })
+	enginetest.Await(t, "the instance leads", func() bool { return enginetest.Metric(t, r.reg, "belfry_inbox_sequencer") == 1 })
 	r.session().insert("a", "one")
-	r.await("the row is moved", func() bool { return r.waiting() == 0 })
+	enginetest.Await(t, "the row is moved", func() bool { return r.waiting() == 0 })
 	stop()
 	require.NoError(t, <-ended)
 }
@@ -259,14 +260,14 @@ func TestTwoSequencersStoreEachRowOnce(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
 	rival := newInstance(t, r.dsn, nil)
-	conn, err := rival.SequencerPool.Acquire(testContext(t))
+	conn, err := rival.SequencerPool.Acquire(enginetest.Context(t))
 	require.NoError(t, err)
 	defer conn.Release()
 	rival.conn = conn
 	var once sync.Once
 	r.before = func([]int64) {
 		once.Do(func() { // between read and move, the rival moves some of the rows
-			_, _, err := rival.scan(testContext(t), func(rows []row) error { return rival.move(context.WithoutCancel(t.Context()), rows[:3]) })
+			_, _, err := rival.scan(enginetest.Context(t), func(rows []row) error { return rival.move(context.WithoutCancel(t.Context()), rows[:3]) })
 			require.NoError(t, err)
 		})
 	}
@@ -277,8 +278,8 @@ func TestTwoSequencersStoreEachRowOnce(t *testing.T) {
 	}
 	r.runStep()
 	require.Equal(t, []string{"0", "1", "2", "3", "4", "5", "6", "7"}, r.texts("SELECT m.payload::text FROM belfry.message m ORDER BY m.seq"))
-	require.Equal(t, int64(3), rival.metric(t, "belfry_inbox_sequenced_total"))
-	require.Equal(t, int64(5), r.metric(t, "belfry_inbox_sequenced_total"))
+	require.Equal(t, int64(3), enginetest.Metric(t, rival.reg, "belfry_inbox_sequenced_total"))
+	require.Equal(t, int64(5), enginetest.Metric(t, r.reg, "belfry_inbox_sequenced_total"))
 	require.Zero(t, r.waiting())
 }
 
@@ -287,8 +288,8 @@ func TestIdleInstancesSendNoQuery(t *testing.T) {
 	t.Parallel()
 	r, _, _ := pair(t)
 	r.session().insert("a", "one")
-	r.await("the row is sequenced", func() bool { return r.waiting() == 0 })
-	r.await("no query for two watch intervals", func() bool { return r.noQueries(2 * watchInterval) })
+	enginetest.Await(t, "the row is sequenced", func() bool { return r.waiting() == 0 })
+	enginetest.Await(t, "no query for two watch intervals", func() bool { return r.noQueries(2 * watchInterval) })
 	require.Zero(t, r.locks(watchLock, true))
 }
 
@@ -299,19 +300,19 @@ func TestSleepingSequencerIsNotFrozen(t *testing.T) {
 	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	a.start(t, r.dsn)
-	r.await("a leads", func() bool { return a.metric(t, "belfry_inbox_sequencer") == 1 })
+	enginetest.Await(t, "a leads", func() bool { return enginetest.Metric(t, a.reg, "belfry_inbox_sequencer") == 1 })
 	r.awaitSleep()
 	s := r.session()
 	s.exec("SET belfry.notify = off")
 	s.insert("a", "one")
-	r.await("a has been waiting for long", func() bool {
+	enginetest.Await(t, "a has been waiting for long", func() bool {
 		return r.number("SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND state_change < clock_timestamp() - make_interval(secs => $2)",
 			r.leader(), frozenAfter.Seconds()) == 1
 	})
 	require.Equal(t, int64(1), r.waiting())
 	b.start(t, r.dsn)
 	const sequenced = "belfry_inbox_sequenced_total"
-	r.await("the row is moved", func() bool { return a.metric(t, sequenced)+b.metric(t, sequenced) == 1 })
-	require.Zero(t, b.metric(t, sequenced))
-	require.Zero(t, b.metric(t, "belfry_inbox_takeovers_total"))
+	enginetest.Await(t, "the row is moved", func() bool { return enginetest.Metric(t, a.reg, sequenced)+enginetest.Metric(t, b.reg, sequenced) == 1 })
+	require.Zero(t, enginetest.Metric(t, b.reg, sequenced))
+	require.Zero(t, enginetest.Metric(t, b.reg, "belfry_inbox_takeovers_total"))
 }

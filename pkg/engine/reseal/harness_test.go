@@ -8,17 +8,15 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/config/setting"
-	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/reseal"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -65,9 +63,7 @@ func sealer(t *testing.T, cfg seal.Config) *seal.Sealer {
 // store returns a store of an instance with these keys.
 func (f *fixture) store(cfg seal.Config) *store.Store {
 	f.t.Helper()
-	s := store.New(f.pool, store.Config{Defaults: queue.DefaultDefaults(), Sealer: sealer(f.t, cfg), Batch: batch.DefaultConfig()},
-		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
-	f.t.Cleanup(func() { require.NoError(f.t, s.Close(context.Background())) })
+	s := enginetest.Store(f.t, f.pool, func(c *store.Config) { c.Defaults, c.Sealer = queue.DefaultDefaults(), sealer(f.t, cfg) })
 	return s
 }
 

@@ -17,11 +17,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -43,11 +43,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL = setting.Secret(pgtest.Database(t))
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, pgtest.Database(t))
 	return &world{
 		t: t, pool: pool, cfg: spool.Config{Dir: filepath.Join(t.TempDir(), "a", "b"), MaxBytes: 1 << 20},
 		ended: make(chan struct{}), refuse: func(string) error { return nil },

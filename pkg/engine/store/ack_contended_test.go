@@ -14,6 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -193,7 +194,7 @@ func TestContendedCallsTakeTurns(t *testing.T) {
 		return watch
 	}
 	watch := begin()
-	await(t, "calls without a connection", func() bool {
+	enginetest.Await(t, "calls without a connection", func() bool {
 		if watch.Elapsed() > contention.Patience { // the machine paused, and the calls are refused
 			for _, one := range held {
 				b.requireHeld(<-one)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
@@ -86,37 +87,13 @@ func (b *bench) awaitQueued(op string, n int) {
 // awaitGauge returns once a gauge of an operation is at least n.
 func (b *bench) awaitGauge(name, op string, n int) {
 	b.t.Helper()
-	await(b.t, fmt.Sprintf("%s of %s: %d", name, op, n), func() bool { return b.gaugeReaches(name, op, n) })
+	enginetest.Await(b.t, fmt.Sprintf("%s of %s: %d", name, op, n), func() bool { return b.gaugeReaches(name, op, n) })
 }
 
 // gaugeReaches reports whether a gauge of an operation is n or more.
 func (b *bench) gaugeReaches(name, op string, n int) bool {
 	b.t.Helper()
-	families, err := b.reg.Gather()
-	require.NoError(b.t, err)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == name && m.GetLabel()[0].GetValue() == op {
-				return int(m.GetGauge().GetValue()) >= n
-			}
-		}
-	}
-	return false
-}
-
-// flushes returns how many flushes of an operation were made.
-func (b *bench) flushes(op string) int {
-	b.t.Helper()
-	families, err := b.reg.Gather()
-	require.NoError(b.t, err)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == "belfry_batch_calls" && m.GetLabel()[0].GetValue() == op {
-				return int(m.GetHistogram().GetSampleCount())
-			}
-		}
-	}
-	return 0
+	return int(enginetest.Metric(b.t, b.reg, name, op)) >= n
 }
 
 // together blocks a first push until n other pushes wait. One flush then stores those n pushes.
@@ -152,14 +129,14 @@ func TestLargeMessagesHaveFlushesOfTheirOwn(t *testing.T) {
 			before := 0
 			got := b.together(3, func(i int) <-chan pushed {
 				if i == 0 {
-					before = b.flushes("push") + 1 // and the first push
+					before = int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "push")) + 1 // and the first push
 				}
 				return b.beginPush(queue.PushItem{Queue: "q", Partition: "p", TransactionID: fmt.Sprint(i), Payload: payload})
 			})
 			for _, p := range got {
 				require.NoError(t, p.err)
 			}
-			require.Equal(t, want, b.flushes("push")-before)
+			require.Equal(t, want, int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "push"))-before)
 		})
 	}
 }
@@ -226,7 +203,7 @@ func TestAPushIsStoredOnceAfterALostCommit(t *testing.T) {
 	t.Parallel()
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
-	s := newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
+	s := newStore(t, enginetest.Pool(t, through), prometheus.NewRegistry(), nil)
 	_, err := s.Push(t.Context(), []queue.PushItem{item("p", "before")})
 	require.NoError(t, err)
 	want, ids := []string{"before"}, []queue.ID{}
@@ -254,7 +231,7 @@ func TestAnAckIsUnavailableAfterALostCommit(t *testing.T) {
 	t.Parallel()
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
-	s := newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
+	s := newStore(t, enginetest.Pool(t, through), prometheus.NewRegistry(), nil)
 	direct.push("p", "1", "2")
 	d := direct.pop(request("g", 1))
 	network.CutRowOf.Store(pgproxy.AckColumns)
@@ -347,7 +324,7 @@ func TestCloseCompletesAcceptedPushes(t *testing.T) {
 	inFlight := b.beginPush(item("held", "inFlight"))
 	awaitLockWait(t, b)
 	waiting := b.beginPush(item("p", "waiting"))
-	await(t, "the partition of the waiting push", func() bool {
+	enginetest.Await(t, "the partition of the waiting push", func() bool {
 		var opened bool
 		b.scan(`SELECT EXISTS (SELECT 1 FROM belfry.partition WHERE name = 'p')`, nil, &opened)
 		return opened
@@ -373,7 +350,7 @@ func TestCloseCompletesAcceptedPushes(t *testing.T) {
 func TestAnAckOfARememberedDeliveryNeedsNoLookup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
+	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)
 	b.push("p", "1", "2", "3", "4")
 	d := b.pop(request("g", 2))
 	b.exec(`DELETE FROM belfry.message WHERE seq <= 2`) // a lookup would not find them

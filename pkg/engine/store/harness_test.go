@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -33,25 +33,19 @@ type bench struct {
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	pool := newPool(t, pgtest.Database(t), 30*time.Second) // shared machines pause
+	pool := enginetest.Pool(t, pgtest.Database(t)) // shared machines pause
 	b := &bench{t: t, pool: pool, reg: prometheus.NewRegistry()}
 	b.Store = newStore(t, pool, b.reg, nil)
 	return b
 }
 
 func newPool(t testing.TB, dsn string, timeout time.Duration) *postgres.Pool {
-	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(dsn), timeout
-	pool, err := postgres.Open(t.Context(), cfg, "store-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	return pool
+	return enginetest.Pool(t, dsn, func(c *postgres.Config) { c.RequestTimeout = timeout })
 }
 
 func newStore(t testing.TB, pool *postgres.Pool, reg *prometheus.Registry, sealer *seal.Sealer, edits ...func(*batch.Config)) *store.Store {
 	t.Helper()
-	cfg := store.Config{Defaults: atOnce(), Sealer: sealer, Batch: batch.DefaultConfig()}
+	cfg := store.Config{Defaults: enginetest.AtOnce(), Sealer: sealer, Batch: batch.DefaultConfig()}
 	for _, edit := range edits {
 		edit(&cfg.Batch)
 	}
@@ -180,11 +174,4 @@ func (b *bench) completes(partition int64, group string, seq int64) []any {
 	return []any{
 		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true,
 	}
-}
-
-// atOnce are the defaults of a server without pauses after failures.
-func atOnce() queue.Defaults {
-	d := queue.DefaultDefaults()
-	d.RetryLimit, d.RetryDelay = 3, 0
-	return d
 }

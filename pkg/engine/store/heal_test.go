@@ -13,6 +13,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // requireHeal requires that a heal wakes want partitions. It returns the number of announced
@@ -130,15 +131,15 @@ func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	core, logs := observer.New(zap.InfoLevel)
-	s := store.New(b.pool, store.Config{Defaults: atOnce(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.New(core))
+	s := store.New(b.pool, store.Config{Defaults: enginetest.AtOnce(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.New(core))
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	b.register("g")
 	b.push("p", "1")
 	startRun(t, s)
 	b.pool.SignalLoss() // as when the listener connects, or when the instance becomes the sequencer
-	await(t, "the second heal", func() bool { passes, _ := s.Heals(); return passes >= 2 })
+	enginetest.Await(t, "the second heal", func() bool { passes, _ := s.Heals(); return passes >= 2 })
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
 	b.pool.SignalLoss()
-	await(t, "the log of the heal that wakes", func() bool { return logs.FilterField(zap.Int("woken_partitions", 1)).Len() > 0 })
+	enginetest.Await(t, "the log of the heal that wakes", func() bool { return logs.FilterField(zap.Int("woken_partitions", 1)).Len() > 0 })
 	require.Equal(t, 2, logs.FilterMessageSnippet("Searched for partitions").Len(), logs.All())
 }

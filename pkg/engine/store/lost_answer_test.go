@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
@@ -21,7 +22,7 @@ func startRun(t *testing.T, s *store.Store) {
 		end()
 		require.NoError(t, <-done)
 	})
-	await(t, "the heal of the start", func() bool { passes, _ := s.Heals(); return passes > 0 })
+	enginetest.Await(t, "the heal of the start", func() bool { passes, _ := s.Heals(); return passes > 0 })
 }
 
 // The answer of a push is lost, and the push is sent again. The first try made the cursors ready,
@@ -70,7 +71,7 @@ func TestALostConnectionCausesAResync(t *testing.T) {
 	network.CutRowOf.Store(pgproxy.AckColumns)
 	_, err := s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
 	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
-	await(t, "the resync", func() bool { return heard.resyncs.Load() > 0 })
+	enginetest.Await(t, "the resync", func() bool { return heard.resyncs.Load() > 0 })
 	passes, healed := s.Heals()
 	require.Greater(t, passes, int64(1))
 	require.Zero(t, healed, "the cursor was ready already")
@@ -135,7 +136,7 @@ func TestAClaimWithALostAnswerIsReleased(t *testing.T) {
 func requireReleased(t *testing.T, b *bench, req *queue.PopRequest) {
 	t.Helper()
 	var got queue.Delivery
-	await(t, "the message", func() bool {
+	enginetest.Await(t, "the message", func() bool {
 		got = b.pop(req)
 		return len(got.Messages) > 0
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // A wake finds the same cursors among few groups and among many. Some are not ready although they have
@@ -52,7 +53,7 @@ func TestAWakeDoesNotReadReadyCursors(t *testing.T) {
 		row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query("engine/store/wake"), []int64{partition})
 		require.NoError(t, row.Scan(&raw))
 		var out []struct {
-			Plan plan `json:"Plan"`
+			Plan enginetest.Plan `json:"Plan"`
 		}
 		require.NoError(t, json.Unmarshal(raw, &out))
 		return out[0].Plan.Hit + out[0].Plan.Read

@@ -14,25 +14,8 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
-
-// plan is a node of EXPLAIN (FORMAT JSON).
-type plan struct {
-	Type     string `json:"Node Type"`
-	Index    string `json:"Index Name"`
-	Relation string `json:"Relation Name"`
-	Cond     string `json:"Index Cond"`
-	Hit      int    `json:"Shared Hit Blocks"`
-	Read     int    `json:"Shared Read Blocks"`
-	Plans    []plan `json:"Plans"`
-}
-
-func (p *plan) walk(visit func(*plan)) {
-	visit(p)
-	for i := range p.Plans {
-		p.Plans[i].walk(visit)
-	}
-}
 
 // session returns a pooled session that planned its claims while the tables were empty.
 func (b *bench) session() *pgxpool.Conn {
@@ -58,8 +41,8 @@ func (b *bench) explainClaim(conn *pgxpool.Conn, group int64, partition *int64, 
 		group, partition, int64(1), batch, [16]byte(queue.NewID()), nil, nil, true, b.epoch(), nil, true)
 	require.NoError(b.t, row.Scan(&raw))
 	var out []struct {
-		Plan plan    `json:"Plan"`
-		Time float64 `json:"Execution Time"`
+		Plan enginetest.Plan `json:"Plan"`
+		Time float64         `json:"Execution Time"`
 	}
 	require.NoError(b.t, json.Unmarshal(raw, &out))
 	return out[0].Plan.Hit + out[0].Plan.Read, out[0].Time
@@ -166,7 +149,7 @@ func TestAPushDoesNotReadOtherPartitions(t *testing.T) {
 			[]string{name}, []string{"{}"}, [][16]byte{}, []string{}, []time.Time{}, []bool{}, true, []int64{}, b.epoch())
 		require.NoError(t, row.Scan(&raw))
 		var out []struct {
-			Plan plan `json:"Plan"`
+			Plan enginetest.Plan `json:"Plan"`
 		}
 		require.NoError(t, json.Unmarshal(raw, &out))
 		return out[0].Plan.Hit + out[0].Plan.Read
@@ -230,10 +213,10 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 				pgx.QueryExecModeSimpleProtocol)
 			require.NoError(t, row.Scan(&raw))
 			var out []struct {
-				Plan plan `json:"Plan"`
+				Plan enginetest.Plan `json:"Plan"`
 			}
 			require.NoError(t, json.Unmarshal(raw, &out))
-			out[0].Plan.walk(func(p *plan) {
+			out[0].Plan.Walk(func(p *enginetest.Plan) {
 				require.NotEqual(t, "Seq Scan", p.Type, "%s, %s: %s", name, state, p.Relation)
 				if column, grows := leading[p.Index]; grows {
 					require.Contains(t, p.Cond, column+" ", "%s, %s: %s scans all of %s", name, state, p.Type, p.Index)

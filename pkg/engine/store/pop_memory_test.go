@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // A pop without memory for its messages is refused. The messages are ready as before, and no delivery
@@ -28,14 +29,14 @@ func TestAPopWithoutMemoryGivesItsMessagesBack(t *testing.T) {
 			held := budget.Used()
 			req := request("g", 2)
 			req.AutoAck, req.Memory = autoAck, budget.Reservation()
-			before, flushes := b.cursorStates("g"), b.flushes("claim")+b.flushes("take")
+			before, flushes := b.cursorStates("g"), int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "claim"))+int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "take"))
 			for range 2 {
 				_, err := b.Pop(t.Context(), req)
 				require.Equal(t, queue.CodeOverloaded, queue.CodeOf(err), "%v", err)
 				require.Equal(t, before, b.cursorStates("g"))
 				require.Equal(t, held, budget.Used())
 			}
-			require.Equal(t, 1, b.flushes("claim")+b.flushes("take")-flushes, "the second pop makes no claim")
+			require.Equal(t, 1, int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "claim"))+int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "take"))-flushes, "the second pop makes no claim")
 			target, _, err := b.Resolve(t.Context(), req)
 			require.NoError(t, err)
 			inRound, err := b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // The measurement of a queue reads the partitions with waiting messages, and not the others.
@@ -18,7 +19,7 @@ func TestAMeasurementReadsNoDrainedPartition(t *testing.T) {
 	b.push("p7", "a", "b")
 	b.push("new", "c")
 	var explained []struct {
-		Plan plan `json:"Plan"`
+		Plan enginetest.Plan `json:"Plan"`
 	}
 	var depth, limit int
 	var unread bool

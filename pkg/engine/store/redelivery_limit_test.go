@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // redriven pushes messages, dead-letters and redrives them for group g. The queue has the given
@@ -42,7 +43,7 @@ func TestMaxDeliveriesLimitsRedeliveries(t *testing.T) {
 	d = b.pop(request("g", 9))
 	require.Equal(t, []string{"c"}, transactionIDs(d), "alone")
 	require.Equal(t, []string{"fatal: delivered 2 times since it was redriven, without success (maxDeliveries) (3)"}, b.deadLetters())
-	require.EqualValues(t, 1, b.counter("belfry_messages_given_up_total"))
+	require.EqualValues(t, 1, enginetest.Metric(t, b.reg, "belfry_messages_given_up_total"))
 	b.requireRedrives(1)
 	require.True(t, b.ack(d, queue.AckCompleted, d.Messages...)[0].LeaseReleased)
 

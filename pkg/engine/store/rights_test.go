@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // endingRights ends the rights of a request after some looks at them.
@@ -33,7 +34,9 @@ func TestAClaimWhoseRightsHaveEndedIsGivenBack(t *testing.T) {
 			b.push("p", "a", "b")
 			b.push("other", "c")
 			before := b.cursorStates("g")
-			claims := func() int { return b.flushes("claim") + b.flushes("take") }
+			claims := func() int {
+				return int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "claim")) + int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "take"))
+			}
 			for looks, made := range []int{0, 1} {
 				already := claims()
 				req := *waits

@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // A store that caches a queue as unsealed does not store clear text after encryptionEnabled was
@@ -80,7 +81,7 @@ func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
 	var stored int
 	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
 	require.Equal(t, 1, stored, "nothing of a refused call is stored")
-	require.EqualValues(t, 3, b.counter("belfry_messages_refused_without_key_total"))
+	require.EqualValues(t, 3, enginetest.Metric(t, b.reg, "belfry_messages_refused_without_key_total"))
 
 	plaintext, err := seal.New(seal.Config{AllowPlaintext: true})
 	require.NoError(t, err)
@@ -169,7 +170,7 @@ func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
 			} {
 				require.Contains(t, coded.Message, want)
 			}
-			require.EqualValues(t, 2, b.counter("belfry_pops_unopened_total"))
+			require.EqualValues(t, 2, enginetest.Metric(t, b.reg, "belfry_pops_unopened_total"))
 			require.Zero(t, b.stranded())
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
@@ -42,7 +43,7 @@ func TestPostgresReleasesTheLocksOfASilentConnection(t *testing.T) {
 	release() // the ack gets its lock, and the server gets no answer
 	require.Error(t, <-failed)
 	watch := stopwatch.Start(t)
-	await(t, "the locks of the silent session", func() bool {
+	enginetest.Await(t, "the locks of the silent session", func() bool {
 		var idle int
 		direct.scan(`SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND state LIKE 'idle in transaction%'`, nil, &idle)

@@ -12,6 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 const (
@@ -28,7 +29,7 @@ func (b *bench) buffers(q querier, statement string, args ...any) int {
 	var raw []byte
 	require.NoError(b.t, q.QueryRow(b.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+statement, args...).Scan(&raw))
 	var out []struct {
-		Plan plan `json:"Plan"`
+		Plan enginetest.Plan `json:"Plan"`
 	}
 	require.NoError(b.t, json.Unmarshal(raw, &out))
 	return out[0].Plan.Hit + out[0].Plan.Read

@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // sqlPopped is a row of belfry.pop.
@@ -25,9 +26,7 @@ type sqlPopped struct {
 // connect opens a separate session, as an application does.
 func (b *bench) connect() *pgx.Conn {
 	b.t.Helper()
-	conn, err := pgx.Connect(b.t.Context(), b.pool.Config().ConnString())
-	require.NoError(b.t, err)
-	b.t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the test may have closed it already
+	conn := enginetest.Connect(b.t, b.pool.Config().ConnString())
 	return conn
 }
 
@@ -386,7 +385,7 @@ func TestAConsumerInADOBlockGetsLaterMessages(t *testing.T) {
 	}()
 	for _, id := range numbered("m", 3) {
 		b.push("p", id)
-		await(t, "the worker has "+id, func() (there bool) {
+		enginetest.Await(t, "the worker has "+id, func() (there bool) {
 			b.scan(`SELECT EXISTS (SELECT 1 FROM public.effect WHERE transaction_id = $1)`, []any{id}, &there)
 			return there
 		})

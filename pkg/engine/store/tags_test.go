@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // tagged is a pop from the queues of namespace "ns".
@@ -44,7 +45,7 @@ func TestAPopByTagsSkipsAQueueItCannotDecrypt(t *testing.T) {
 			d := b.pop(req)
 			require.Equal(t, []string{"plain"}, transactionIDs(d))
 			require.Equal(t, "ns.second", d.Queue)
-			require.EqualValues(t, 1, b.counter("belfry_pops_unopened_total"))
+			require.EqualValues(t, 1, enginetest.Metric(t, b.reg, "belfry_pops_unopened_total"))
 			require.Empty(t, b.pop(req).Messages, "the partition is due later")
 			b.retryNow()
 			_, err = b.Pop(t.Context(), req)

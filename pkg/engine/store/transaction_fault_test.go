@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
@@ -22,7 +22,7 @@ func storeBehindProxy(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
 	t.Helper()
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
-	return direct, network, newStore(t, newPool(t, through, 30*time.Second), prometheus.NewRegistry(), nil)
+	return direct, network, newStore(t, enginetest.Pool(t, through), prometheus.NewRegistry(), nil)
 }
 
 // The answer of a COMMIT is lost. The store sends a transaction with pushes again and finds its
@@ -78,7 +78,7 @@ func TestATransactionOfAcksIsUnavailableAfterALostCommit(t *testing.T) {
 func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
+	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)
 	b.push("p", "1", "2", "3")
 	d := b.pop(request("g", 2))
 	tx := func(payload string) *queue.Transaction {
@@ -108,7 +108,7 @@ func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
 func TestConcurrentCopiesOfATransactionAreAppliedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
+	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)
 	b.push("p", "1", "2")
 	d := b.pop(request("g", 1))
 	tx := transaction(unfenced(d, queue.AckCompleted, d.Messages...), item("out", "a"), d.LeaseID)
@@ -156,7 +156,7 @@ func TestRacingTransactionsStrandNoCursor(t *testing.T) {
 	t.Parallel()
 	const messages, hops, partitions, workers = 60, 12, 4, 6
 	b := newBench(t)
-	other := newStore(t, newPool(t, b.pool.Config().ConnString(), 30*time.Second), prometheus.NewRegistry(), nil)
+	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)
 	b.register("g", "side")
 	var arrived atomic.Int64
 	var mu sync.Mutex

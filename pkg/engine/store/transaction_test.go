@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // transaction builds a transaction of pushes, acks and required leases.
@@ -97,7 +98,7 @@ func TestAckStatusesActAlikeInTransactions(t *testing.T) {
 		return b.pop(req)
 	}
 	b.push("p", "1", "2", "3")
-	for range atOnce().RetryLimit {
+	for range enginetest.AtOnce().RetryLimit {
 		failed := one(named(), queue.AckFailed)
 		require.False(t, failed.DeadLettered)
 		require.True(t, failed.LeaseReleased)

@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // The store takes back an autoAck delivery that it cannot decrypt. The dead letter behind it
@@ -65,5 +66,5 @@ func TestTakingBackADeliveryKeepsItsFailures(t *testing.T) {
 	require.ErrorIs(t, err, seal.ErrNoKey)
 	require.Equal(t, before, b.cursorStates("g"))
 	require.Contains(t, before, "failures 2 attempts 2")
-	require.EqualValues(t, 1, b.counter("belfry_pops_unopened_total"))
+	require.EqualValues(t, 1, enginetest.Metric(t, b.reg, "belfry_pops_unopened_total"))
 }

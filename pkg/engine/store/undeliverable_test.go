@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // option sets columns of every queue.
@@ -38,20 +39,6 @@ func (b *bench) deadLetters() []string {
 	return list
 }
 
-// counter returns the value of a counter of the store.
-func (b *bench) counter(name string) int64 {
-	b.t.Helper()
-	families, err := b.reg.Gather()
-	require.NoError(b.t, err)
-	for _, family := range families {
-		if family.GetName() == name {
-			return int64(family.GetMetric()[0].GetCounter().GetValue())
-		}
-	}
-	require.Fail(b.t, "unknown metric", name)
-	return 0
-}
-
 func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
@@ -67,7 +54,7 @@ func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 		var expired, committed int64
 		b.scan(`SELECT expired, committed FROM belfry.cursor`, nil, &expired, &committed)
 		require.EqualValues(t, 3, expired)
-		require.EqualValues(t, 3, b.counter("belfry_messages_expired_total"))
+		require.EqualValues(t, 3, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
 		require.Empty(t, b.deadLetters(), "expired messages are counted only")
 		if autoAck {
 			require.EqualValues(t, 5, committed)
@@ -108,7 +95,7 @@ func TestALeasedMessageExpiresAtItsNextDelivery(t *testing.T) {
 	b.ageMessages(2, time.Hour)
 	b.endLeases()
 	require.Empty(t, b.pop(request("g", 1)).Messages)
-	require.EqualValues(t, 1, b.counter("belfry_messages_expired_total"))
+	require.EqualValues(t, 1, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
 }
 
 func TestExpiredMessagesMayBeDeadLettered(t *testing.T) {
@@ -123,7 +110,7 @@ func TestExpiredMessagesMayBeDeadLettered(t *testing.T) {
 	b.endLeases()
 	require.Equal(t, []string{"4"}, transactionIDs(b.pop(request("g", 9))))
 	require.Equal(t, []string{"1: expired after 60 s (1)", "2: Retries exhausted (0)", "3: expired after 60 s (0)"}, b.deadLetters())
-	require.EqualValues(t, 2, b.counter("belfry_messages_expired_total"), "a dead letter does not expire")
+	require.EqualValues(t, 2, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"), "a dead letter does not expire")
 }
 
 // Many expired messages are dead-lettered a thousand at a time.
@@ -137,7 +124,7 @@ func TestExpiredMessagesAreDeadLetteredInPages(t *testing.T) {
 	b.ageMessages(2500, time.Hour)
 	require.Equal(t, []string{"new"}, transactionIDs(b.pop(request("g", 9))))
 	require.Len(t, b.deadLetters(), 2500)
-	require.EqualValues(t, 2500, b.counter("belfry_messages_expired_total"))
+	require.EqualValues(t, 2500, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
 }
 
 // One message crashes its consumer. The consumer crashes at most 2*maxDeliveries-1 times: with the
@@ -191,7 +178,7 @@ func crashLoop(t *testing.T, limit int, killer string) {
 	require.Equal(t, []string{fmt.Sprintf("%s: delivered %d times without success (maxDeliveries) (%d)", killer, limit, limit)}, b.deadLetters())
 	require.GreaterOrEqual(t, deliveries[killer], limit)
 	require.LessOrEqual(t, crashes, max(1, 2*limit-1))
-	require.EqualValues(t, 1, b.counter("belfry_messages_given_up_total"))
+	require.EqualValues(t, 1, enginetest.Metric(t, b.reg, "belfry_messages_given_up_total"))
 	require.Zero(t, b.stranded())
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -52,7 +53,7 @@ func TestWarm(t *testing.T) {
 	urgent, err := pool.OpenRelated(t.Context(), cfg, "store-test-urgent", 3)
 	require.NoError(t, err)
 	t.Cleanup(urgent.Close)
-	s := store.New(pool, store.Config{Defaults: atOnce(), Batch: batch.DefaultConfig(), Urgent: urgent.Pool},
+	s := store.New(pool, store.Config{Defaults: enginetest.AtOnce(), Batch: batch.DefaultConfig(), Urgent: urgent.Pool},
 		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
 	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
 	require.NoError(t, s.Warm(t.Context()))

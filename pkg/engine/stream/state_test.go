@@ -5,10 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/config/setting"
-	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -17,16 +16,12 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // A read of keys, of a prefix or of ripe windows does not touch the other 30,000 keys, also without statistics.
 func TestStateIsFoundByIndexes(t *testing.T) {
 	t.Parallel()
-	cfg := postgres.DefaultConfig()
-	cfg.URL = setting.Secret(pgtest.Database(t))
-	pool, err := postgres.Open(t.Context(), cfg, "stream-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, pgtest.Database(t))
 	id := [16]byte(queue.NewID())
 	var partition [16]byte
 	require.NoError(t, pool.QueryRow(t.Context(), `WITH q AS (INSERT INTO belfry.queue (name) VALUES ('q') RETURNING id)
 		INSERT INTO belfry.partition (queue_id, name) SELECT id, 'p' FROM q RETURNING uid`).Scan(&partition))
-	_, err = pool.Exec(t.Context(), `WITH s AS (INSERT INTO belfry.stream (uid, source, name, config_hash) VALUES ($1, 'q', 'n', 'h') RETURNING id)
+	_, err := pool.Exec(t.Context(), `WITH s AS (INSERT INTO belfry.stream (uid, source, name, config_hash) VALUES ($1, 'q', 'n', 'h') RETURNING id)
 		INSERT INTO belfry.stream_state (stream_id, partition_id, key, value, window_end, updated_at)
 		SELECT s.id, p.id, 'k' || i, '{}', i, now() FROM s, belfry.partition p, generate_series(1, 30000) i`, id)
 	require.NoError(t, err)

@@ -1,31 +1,25 @@
 package sweep
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
-	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
-
-// testTimeout bounds each step of a test. A test that reaches it fails.
-const testTimeout = time.Minute
 
 // fixture is a sweeper and a store on their own database.
 type fixture struct {
@@ -62,8 +56,8 @@ func (e *recorder) OnResync(string, events.Origin) {
 func newFixture(t *testing.T, edits ...func(*Config)) *fixture {
 	t.Helper()
 	dsn := pgtest.Database(t)
-	r := &fixture{t: t, dsn: dsn, pool: openPool(t, dsn)}
-	r.store = openStore(t, r.pool)
+	r := &fixture{t: t, dsn: dsn, pool: enginetest.Pool(t, dsn)}
+	r.store = enginetest.Store(t, r.pool)
 	r.counted = history.NewRecorder(10)
 	r.Sweeper, r.published, r.reg = newSweeper(r.pool, r.counted, edits...)
 	return r
@@ -83,39 +77,13 @@ func newSweeper(pool *postgres.Pool, counts Counter, edits ...func(*Config)) (*S
 	return s, published, reg
 }
 
-func openPool(t *testing.T, dsn string) *postgres.Pool {
-	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(dsn), testTimeout
-	pool, err := postgres.Open(t.Context(), cfg, "sweep-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	return pool
-}
-
-func openStore(t *testing.T, pool *postgres.Pool) *store.Store {
-	t.Helper()
-	cfg := store.Config{Defaults: atOnce(), Batch: batch.DefaultConfig()}
-	s := store.New(pool, cfg, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
-	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
-	return s
-}
-
 func small(n int) func(*Config) {
 	return func(c *Config) { c.RetentionBatchSize, c.EvictionBatchSize = n, n }
 }
 
-// testContext returns a context that ends after testTimeout.
-func testContext(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.pool.Exec(testContext(r.t), statement, args...)
+	_, err := r.pool.Exec(enginetest.Context(r.t), statement, args...)
 	require.NoError(r.t, err)
 	r.store.OnResync("", events.Peer) // the test publishes no event for its changes
 }
@@ -123,25 +91,8 @@ func (r *fixture) exec(statement string, args ...any) {
 // number runs a query that returns one number.
 func (r *fixture) number(query string, args ...any) (n int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), query, args...).Scan(&n))
+	require.NoError(r.t, r.pool.QueryRow(enginetest.Context(r.t), query, args...).Scan(&n))
 	return n
-}
-
-// metric returns the sum of a metric over its labels.
-func (r *fixture) metric(name string) (sum int64) {
-	r.t.Helper()
-	families, err := r.reg.Gather()
-	require.NoError(r.t, err)
-	for _, family := range families {
-		if family.GetName() == name {
-			for _, m := range family.GetMetric() {
-				sum += int64(m.GetCounter().GetValue() + m.GetGauge().GetValue())
-			}
-			return sum
-		}
-	}
-	require.Fail(r.t, "there is no metric "+name)
-	return 0
 }
 
 // options sets columns of the queue "q".
@@ -160,7 +111,7 @@ func (r *fixture) push(partition string, n int) {
 			Queue: "q", Partition: partition, TransactionID: fmt.Sprint(have + int64(i) + 1), Payload: []byte(`{}`),
 		}
 	}
-	_, err := r.store.Push(testContext(r.t), items)
+	_, err := r.store.Push(enginetest.Context(r.t), items)
 	require.NoError(r.t, err)
 }
 
@@ -173,7 +124,7 @@ func (r *fixture) age(partition string, upto int) {
 
 func (r *fixture) pop(group string, n int) queue.Delivery {
 	r.t.Helper()
-	d, err := r.store.Pop(testContext(r.t), &queue.PopRequest{Queue: "q", Group: group, Batch: n, Partitions: 100})
+	d, err := r.store.Pop(enginetest.Context(r.t), &queue.PopRequest{Queue: "q", Group: group, Batch: n, Partitions: 100})
 	require.NoError(r.t, err)
 	return d
 }
@@ -195,7 +146,7 @@ func (r *fixture) ack(d queue.Delivery, status queue.AckStatus, messages ...queu
 			TransactionID: m.TransactionID, PartitionID: m.Partition.ID.String(), Group: d.Group, LeaseID: d.LeaseID.String(), Status: status,
 		}
 	}
-	results, err := r.store.Ack(testContext(r.t), items)
+	results, err := r.store.Ack(enginetest.Context(r.t), items)
 	require.NoError(r.t, err)
 	for _, one := range results {
 		require.True(r.t, one.Success, one.Error)
@@ -214,7 +165,7 @@ func (r *fixture) consume(group string, n int) {
 func (r *fixture) sweep(j job) {
 	r.t.Helper()
 	r.exec("UPDATE belfry.sweep SET next_at = '-infinity', held_until = NULL")
-	err := r.runOnce(testContext(r.t), j)
+	err := r.runOnce(enginetest.Context(r.t), j)
 	require.NoError(r.t, err)
 	r.checkInvariants()
 }
@@ -249,7 +200,7 @@ func (r *fixture) checkInvariants() {
 // stored returns the seqs in a partition.
 func (r *fixture) stored(partition string) []int64 {
 	r.t.Helper()
-	rows, err := r.pool.Query(testContext(r.t), `SELECT m.seq FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
+	rows, err := r.pool.Query(enginetest.Context(r.t), `SELECT m.seq FROM belfry.message m JOIN belfry.partition p ON p.id = m.partition_id
 		WHERE p.name = $1 ORDER BY m.seq`, partition)
 	require.NoError(r.t, err)
 	seqs, err := pgx.CollectRows(rows, pgx.RowTo[int64])
@@ -262,7 +213,7 @@ type counts struct{ retention, completed, evicted, unread, expired, skipped int6
 
 func (r *fixture) counts() (n counts) {
 	r.t.Helper()
-	err := r.pool.QueryRow(testContext(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired, s.skipped FROM belfry.queue_sweep s`).
+	err := r.pool.QueryRow(enginetest.Context(r.t), `SELECT s.retention, s.completed, s.evicted, s.unread, s.expired, s.skipped FROM belfry.queue_sweep s`).
 		Scan(&n.retention, &n.completed, &n.evicted, &n.unread, &n.expired, &n.skipped)
 	if postgres.IsNoRows(err) {
 		return counts{}
@@ -281,29 +232,8 @@ func (r *fixture) depth(partition, group string) int64 {
 // states counts the pending, processing and completed messages of a partition, as pkg/insight/stats does.
 func (r *fixture) states(partition string) (n [3]int64) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p
+	require.NoError(r.t, r.pool.QueryRow(enginetest.Context(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p
 		CROSS JOIN LATERAL belfry.partition_counts(p.id, p.last_seq, p.trimmed, p.holes) s WHERE p.name = $1`, partition).
 		Scan(&n[0], &n[1], &n[2]))
 	return n
-}
-
-// await checks every 20 ms until done returns true.
-func (r *fixture) await(what string, done func() bool) {
-	r.t.Helper()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for ctx := testContext(r.t); !done(); {
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			require.Fail(r.t, "this did not happen in time: "+what)
-		}
-	}
-}
-
-// atOnce are the defaults of a server without pauses after failures.
-func atOnce() queue.Defaults {
-	d := queue.DefaultDefaults()
-	d.RetryLimit, d.RetryDelay = 3, 0
-	return d
 }

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/stretchr/testify/require"
 )
 
 // acquire leases a job for a run that the test ends itself.
 func (r *fixture) acquire(j job) *jobLease {
 	r.t.Helper()
-	h, err := r.Sweeper.acquire(testContext(r.t), j)
+	h, err := r.Sweeper.acquire(enginetest.Context(r.t), j)
 	require.NoError(r.t, err)
 	return h
 }
@@ -22,16 +23,16 @@ func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
 	other, _, _ := newSweeper(r.pool, r.counted)
 	mine := r.acquire(r.retention())
 	require.NotNil(t, mine)
-	theirs, err := other.acquire(testContext(t), other.retention())
+	theirs, err := other.acquire(enginetest.Context(t), other.retention())
 	require.NoError(t, err)
 	require.Nil(t, theirs)
 	require.NotNil(t, r.acquire(r.eviction()), "another job is free")
-	require.NoError(t, mine.release(testContext(t)))
-	theirs, err = other.acquire(testContext(t), other.retention())
+	require.NoError(t, mine.release(enginetest.Context(t)))
+	theirs, err = other.acquire(enginetest.Context(t), other.retention())
 	require.NoError(t, err)
 	require.Nil(t, theirs, "the next run is due after an interval")
 	r.exec("UPDATE belfry.sweep SET next_at = now()")
-	theirs, err = other.acquire(testContext(t), other.retention())
+	theirs, err = other.acquire(enginetest.Context(t), other.retention())
 	require.NoError(t, err)
 	require.NotNil(t, theirs)
 }
@@ -49,10 +50,10 @@ func TestAFrozenInstanceIsReplaced(t *testing.T) {
 	next := r.acquire(r.retention())
 	require.NotNil(t, next)
 	frozen.renewed = time.Now().Add(-renewAfter)
-	require.ErrorIs(t, frozen.renew(testContext(t)), errLeaseLost)
-	require.NoError(t, frozen.release(testContext(t)), "releasing a lost lease does not end the next one")
+	require.ErrorIs(t, frozen.renew(enginetest.Context(t)), errLeaseLost)
+	require.NoError(t, frozen.release(enginetest.Context(t)), "releasing a lost lease does not end the next one")
 	next.renewed = frozen.renewed
-	require.NoError(t, next.renew(testContext(t)))
+	require.NoError(t, next.renew(enginetest.Context(t)))
 	require.Equal(t, int64(1), r.number("SELECT count(*) FROM belfry.sweep WHERE held_until > clock_timestamp()"))
 }
 
@@ -66,9 +67,9 @@ func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
-	r.await("partition p is swept", func() bool { return len(r.stored("p")) == 0 })
+	enginetest.Await(t, "partition p is swept", func() bool { return len(r.stored("p")) == 0 })
 	r.age("o", 2)
-	r.await("partition o is swept", func() bool { return len(r.stored("o")) == 0 })
+	enginetest.Await(t, "partition o is swept", func() bool { return len(r.stored("o")) == 0 })
 	cancel()
 	require.NoError(t, <-done)
 	r.checkInvariants()
@@ -85,8 +86,8 @@ func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
 	for n, name := range []string{"a", "b"} {
 		r.exec(`INSERT INTO belfry.partition (queue_id, name, created_at)
 			SELECT id, $1, now() - interval '31 days' FROM belfry.queue WHERE name = 'q'`, name)
-		r.await(name+" is removed", func() bool { return len(r.partitionNames()) == 1 })
-		r.await("that run is over", func() bool { return r.metric("belfry_sweep_runs_total") > int64(n) })
+		enginetest.Await(t, name+" is removed", func() bool { return len(r.partitionNames()) == 1 })
+		enginetest.Await(t, "that run is over", func() bool { return enginetest.Metric(t, r.reg, "belfry_sweep_runs_total") > int64(n) })
 	}
 	cancel()
 	require.NoError(t, <-done)
@@ -110,7 +111,7 @@ func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
 	require.Empty(t, r.stored("a"))
 	require.Len(t, r.stored("b"), 2)
 	require.Empty(t, r.stored("c"))
-	require.Equal(t, int64(1), r.metric("belfry_sweep_failures_total"))
+	require.Equal(t, int64(1), enginetest.Metric(t, r.reg, "belfry_sweep_failures_total"))
 }
 
 func TestASweepWithoutADatabaseFails(t *testing.T) {
@@ -118,11 +119,11 @@ func TestASweepWithoutADatabaseFails(t *testing.T) {
 	r := newFixture(t)
 	r.push("p", 1)
 	r.options(keepHalfAnHour)
-	pool := openPool(t, r.dsn)
+	pool := enginetest.Pool(t, r.dsn)
 	pool.Close()
 	closed, _, _ := newSweeper(pool, r.counted)
-	err := closed.runOnce(testContext(t), closed.retention())
+	err := closed.runOnce(enginetest.Context(t), closed.retention())
 	require.ErrorContains(t, err, "listing queues")
-	err = closed.runOnce(testContext(t), closed.partitions())
+	err = closed.runOnce(enginetest.Context(t), closed.partitions())
 	require.ErrorContains(t, err, "acquiring the sweep partitions")
 }

@@ -3,6 +3,7 @@ package sweep
 import (
 	"testing"
 
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,19 +20,19 @@ func TestASweepDoesNotWaitForALockedCursor(t *testing.T) {
 	r.age("b", 1)
 	r.exec("UPDATE belfry.cursor SET lease_id = NULL, lease_until = NULL, lease_end = NULL, ready_at = now()")
 
-	consumer, err := r.pool.Begin(testContext(t))
+	consumer, err := r.pool.Begin(enginetest.Context(t))
 	require.NoError(t, err)
-	_, err = consumer.Exec(testContext(t), `SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+	_, err = consumer.Exec(enginetest.Context(t), `SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
 		WHERE p.name = 'a' FOR NO KEY UPDATE OF c`)
 	require.NoError(t, err)
 
 	r.sweep(r.retention())
 	require.Equal(t, []int64{1, 2}, r.stored("a"))
 	require.Equal(t, []int64{2}, r.stored("b"))
-	require.EqualValues(t, 1, r.metric("belfry_sweep_failures_total"))
+	require.EqualValues(t, 1, enginetest.Metric(t, r.reg, "belfry_sweep_failures_total"))
 	r.push("a", 1) // the partition is not locked
 
-	require.NoError(t, consumer.Rollback(testContext(t)))
+	require.NoError(t, consumer.Rollback(enginetest.Context(t)))
 	r.sweep(r.retention())
 	require.Equal(t, []int64{2, 3}, r.stored("a"))
 }

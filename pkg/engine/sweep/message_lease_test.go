@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // No rule deletes a message that a live lease covers. Messages before and after it are deleted.
@@ -62,7 +63,7 @@ func TestAnExpiredLeaseProtectsNothing(t *testing.T) {
 	r.exec("UPDATE belfry.cursor SET lease_until = now() - interval '1 s', ready_at = now() - interval '1 s'")
 	r.sweep(r.retention())
 	require.Equal(t, []int64{3, 4}, r.stored("p"))
-	_, err := r.store.Extend(testContext(t), d.LeaseID, time.Minute)
+	_, err := r.store.Extend(enginetest.Context(t), d.LeaseID, time.Minute)
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), "the lease cannot be extended")
 	require.Equal(t, []string{"3", "4"}, names(r.pop("g", 10)))
 	require.NotEmpty(t, r.published.ready, "a ready event is published for the moved cursor")
@@ -78,18 +79,18 @@ func TestALeaseExtendedDuringASweepProtects(t *testing.T) {
 	r.pop("g", 3)
 	r.age("p", 3)
 	r.exec("UPDATE belfry.cursor SET lease_until = now() + interval '1 s', ready_at = now() + interval '1 s'")
-	tx, err := r.pool.Begin(testContext(t))
+	tx, err := r.pool.Begin(enginetest.Context(t))
 	require.NoError(t, err)
-	_, err = tx.Exec(testContext(t), "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
+	_, err = tx.Exec(enginetest.Context(t), "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
 		done <- r.runOnce(t.Context(), r.retention())
 	}()
-	r.await("the sweep waits for the cursor", func() bool {
+	enginetest.Await(t, "the sweep waits for the cursor", func() bool {
 		return r.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`) > 0
 	})
-	require.NoError(t, tx.Commit(testContext(t)))
+	require.NoError(t, tx.Commit(enginetest.Context(t)))
 	require.NoError(t, <-done)
 	require.Len(t, r.stored("p"), 3)
 	r.checkInvariants()
@@ -116,13 +117,13 @@ func TestDeadLettersKeepTheirMessages(t *testing.T) {
 	r.sweep(r.retention())
 	require.Equal(t, []int64{5, 8}, r.stored("p"), "the dead letter is younger than retentionSeconds")
 	r.exec("UPDATE belfry.dead_letter SET failed_at = failed_at - interval '1 h'")
-	holder, err := r.pool.Begin(testContext(t))
+	holder, err := r.pool.Begin(enginetest.Context(t))
 	require.NoError(t, err)
-	_, err = holder.Exec(testContext(t), "SELECT FROM belfry.dead_letter FOR UPDATE")
+	_, err = holder.Exec(enginetest.Context(t), "SELECT FROM belfry.dead_letter FOR UPDATE")
 	require.NoError(t, err)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{5, 8}, r.stored("p"), "another transaction holds the dead letter")
-	require.NoError(t, holder.Rollback(testContext(t)))
+	require.NoError(t, holder.Rollback(enginetest.Context(t)))
 	r.sweep(r.retention())
 	require.Equal(t, []int64{8}, r.stored("p"))
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.dead_letter"), "message and dead letter are deleted together")

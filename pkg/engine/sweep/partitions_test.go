@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // idle dates the last push of every partition back by 31 days.
@@ -17,7 +18,7 @@ func (r *fixture) idle() {
 
 func (r *fixture) partitionNames() (found []string) {
 	r.t.Helper()
-	require.NoError(r.t, r.pool.QueryRow(testContext(r.t), "SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM belfry.partition").Scan(&found))
+	require.NoError(r.t, r.pool.QueryRow(enginetest.Context(r.t), "SELECT coalesce(array_agg(name ORDER BY name), '{}') FROM belfry.partition").Scan(&found))
 	return found
 }
 
@@ -40,7 +41,7 @@ func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
 	require.Equal(t, []string{"busy", "full"}, r.partitionNames())
 	require.Equal(t, int64(2), r.number("SELECT count(*) FROM belfry.cursor"), "the cursors of a removed partition are deleted")
 	require.Equal(t, 1, r.published.resyncs, "a resync is published for requests that wait for the partition")
-	require.Equal(t, int64(1), r.metric("belfry_sweep_partitions_removed_total"))
+	require.Equal(t, int64(1), enginetest.Metric(t, r.reg, "belfry_sweep_partitions_removed_total"))
 
 	r.push("empty", 1)
 	require.Equal(t, []string{"1"}, names(r.pop("g", 10)), "a push creates the partition again, for the groups of the whole queue")
@@ -54,24 +55,24 @@ func TestAPopByNameFindsTheNewPartition(t *testing.T) {
 	name := "p"
 	req := &queue.PopRequest{Queue: "q", Group: "g", Partition: &name, Batch: 10, Partitions: 1, AutoAck: true}
 	r.push("p", 1)
-	d, err := r.store.Pop(testContext(t), req)
+	d, err := r.store.Pop(enginetest.Context(t), req)
 	require.NoError(t, err)
 	require.Len(t, d.Messages, 1)
 	r.options(completedHalfAnHour)
 	r.age("p", 1)
 	r.sweep(r.retention())
-	target, ok, err := r.store.Resolve(testContext(t), req)
+	target, ok, err := r.store.Resolve(enginetest.Context(t), req)
 	require.NoError(t, err)
 	require.True(t, ok)
 	r.idle()
 	r.sweep(r.partitions())
 	require.Empty(t, r.partitionNames())
-	found, err := r.store.Preflight(testContext(t), []queue.Probe{{Target: target, Want: 1}}, testTimeout)
+	found, err := r.store.Preflight(enginetest.Context(t), []queue.Probe{{Target: target, Want: 1}}, enginetest.Patience)
 	require.NoError(t, err)
 	require.True(t, found[0].Gone, "a waiting request learns that the partition is gone")
 
 	r.push("p", 2)
-	d, err = r.store.Pop(testContext(t), req)
+	d, err = r.store.Pop(enginetest.Context(t), req)
 	require.NoError(t, err)
 	require.Len(t, d.Messages, 2)
 }

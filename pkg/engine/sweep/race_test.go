@@ -9,6 +9,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // Pushes, pops, acks, new groups and two sweeping instances run at once over a few partitions. No
@@ -17,9 +18,9 @@ import (
 func TestSweepsRaceWithPushesPopsAndAcks(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, small(7))
-	other, _, _ := newSweeper(openPool(t, r.dsn), r.counted, small(5))
+	other, _, _ := newSweeper(enginetest.Pool(t, r.dsn), r.counted, small(5))
 	// This store did not deliver the messages, so its acks look them up in the table.
-	acker := openStore(t, r.pool)
+	acker := enginetest.Store(t, r.pool)
 	r.push("p0", 1)
 	r.options("lease_time = 1, retention_enabled = true, retention_seconds = 2, completed_retention_seconds = 1, max_wait_time_seconds = 1, expire_after_seconds = 1")
 	r.backdateInserts("800 ms")

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 const (
@@ -32,17 +33,17 @@ func TestRetentionDeletesOldMessagesReadOrNot(t *testing.T) {
 	require.Equal(t, int64(7), r.number("SELECT trimmed FROM belfry.partition WHERE name = 'p'"))
 	require.Equal(t, int64(2), r.depth("p", "slow"), "depth stays exact")
 	require.Equal(t, counts{retention: 7, unread: 7}, r.counts(), "the slow group had consumed none")
-	require.Equal(t, int64(7), r.metric("belfry_sweep_deleted_total"), "the sum over all rules")
-	require.Equal(t, int64(7), r.metric("belfry_sweep_deleted_unread_total"))
-	require.Zero(t, r.metric("belfry_sweep_backlog_partitions"))
-	require.Equal(t, int64(1), r.metric("belfry_sweep_runs_total"))
+	require.Equal(t, int64(7), enginetest.Metric(t, r.reg, "belfry_sweep_deleted_total"), "the sum over all rules")
+	require.Equal(t, int64(7), enginetest.Metric(t, r.reg, "belfry_sweep_deleted_unread_total"))
+	require.Zero(t, enginetest.Metric(t, r.reg, "belfry_sweep_backlog_partitions"))
+	require.Equal(t, int64(1), enginetest.Metric(t, r.reg, "belfry_sweep_runs_total"))
 
 	require.ElementsMatch(t, []string{"8", "9", "1", "2", "3"}, names(r.pop("slow", 100)))
 	late := r.pop("late", 100)
 	require.ElementsMatch(t, []string{"8", "9", "1", "2", "3"}, names(late), "a new group begins at the first stored message")
 	require.Equal(t, int64(2), r.depth("p", "late"))
 	again := []queue.PushItem{{Queue: "q", Partition: "p", TransactionID: "1", Payload: []byte(`{}`)}}
-	results, err := r.store.Push(testContext(t), again)
+	results, err := r.store.Push(enginetest.Context(t), again)
 	require.NoError(t, err)
 	require.False(t, results[0].Duplicate, "a trimmed transaction id may be pushed again")
 }
@@ -97,7 +98,7 @@ func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 	r.consume("fast", 14)
 	d := r.pop("slow", 100)
 	r.ack(d, queue.AckCompleted, ofPartition(d, "p", 2)...)
-	require.NoError(t, r.store.Release(testContext(t), d.LeaseID))
+	require.NoError(t, r.store.Release(enginetest.Context(t), d.LeaseID))
 
 	r.sweep(r.eviction())
 	require.Equal(t, []int64{1, 2, 8, 9, 10}, r.stored("p"), "messages that every group consumed do not wait")
@@ -174,7 +175,7 @@ func ofPartition(d queue.Delivery, partition string, n int) (found []queue.Messa
 // peek returns the messages that the lease of a group covers.
 func (r *fixture) peek(group string) []queue.Message {
 	r.t.Helper()
-	rows, err := r.pool.Query(testContext(r.t), `SELECT m.transaction_id, p.uid FROM belfry.cursor c
+	rows, err := r.pool.Query(enginetest.Context(r.t), `SELECT m.transaction_id, p.uid FROM belfry.cursor c
 		JOIN belfry.consumer_group g ON g.id = c.group_id AND g.name = $1
 		JOIN belfry.partition p ON p.id = c.partition_id
 		JOIN belfry.message m ON m.partition_id = c.partition_id AND m.seq > c.committed AND m.seq <= c.lease_end`, group)

@@ -1,24 +1,20 @@
 package explain_test
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
-	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/insight/explain"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -37,15 +33,10 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, pgtest.Database(t))
 	defaults := queue.DefaultDefaults()
 	defaults.RetryLimit = 1
-	s := store.New(pool, store.Config{Defaults: defaults, Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
-	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	s := enginetest.Store(t, pool, func(c *store.Config) { c.Defaults = defaults })
 	return &fixture{Explainer: explain.New(pool, 0), t: t, pool: pool, store: s}
 }
 

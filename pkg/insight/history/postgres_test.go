@@ -9,20 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 func openPool(t *testing.T) *postgres.Pool {
 	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL = setting.Secret(pgtest.Database(t))
-	pool, err := postgres.Open(t.Context(), cfg, "history-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, pgtest.Database(t))
 	return pool
 }
 

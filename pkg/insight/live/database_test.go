@@ -1,22 +1,18 @@
 package live_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/audit"
-	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
-	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -24,13 +20,8 @@ import (
 // letters, and the instant at which the next group gets behind.
 func TestTheDatabaseFindsGroupsBeyondAThreshold(t *testing.T) {
 	t.Parallel()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	s := store.New(pool, store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
-	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	pool := enginetest.Pool(t, pgtest.Database(t))
+	s := enginetest.Store(t, pool, func(c *store.Config) { c.Defaults = queue.DefaultDefaults() })
 	exec := func(statement string, args ...any) {
 		t.Helper()
 		_, err := pool.Exec(t.Context(), statement, args...)

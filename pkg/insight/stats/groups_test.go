@@ -1,17 +1,15 @@
 package stats_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
-	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -24,14 +22,8 @@ type groupsFixture struct {
 
 func newGroupsFixture(t *testing.T) *groupsFixture {
 	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	conn, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	pool := enginetest.Pool(t, pgtest.Database(t))
+	conn := enginetest.Connect(t, pool.Config().ConnString())
 	return &groupsFixture{Groups: stats.NewGroups(pool), t: t, conn: conn}
 }
 

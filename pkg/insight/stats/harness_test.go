@@ -1,30 +1,23 @@
 package stats_test
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
-	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
-
-// testTimeout bounds each wait of a test.
-const testTimeout = time.Minute
 
 // fixture is a Reader on its own database, with the verbs that fill it and a connection
 // for direct SQL.
@@ -39,17 +32,9 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), testTimeout
-	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	s := store.New(pool, store.Config{Defaults: atOnce(), Batch: batch.DefaultConfig()},
-		store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
-	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
-	conn, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	pool := enginetest.Pool(t, pgtest.Database(t))
+	s := enginetest.Store(t, pool)
+	conn := enginetest.Connect(t, pool.Config().ConnString())
 	return &fixture{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, nil, &events.Bus{}, zap.NewNop()), conn: conn}
 }
 
@@ -140,11 +125,4 @@ func transactions(messages []stats.Message) []string {
 		ids[i] = m.TransactionID
 	}
 	return ids
-}
-
-// atOnce are the defaults of a server without pauses after failures.
-func atOnce() queue.Defaults {
-	d := queue.DefaultDefaults()
-	d.RetryLimit, d.RetryDelay = 3, 0
-	return d
 }

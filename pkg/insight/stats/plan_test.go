@@ -13,25 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
-
-// plan is a node of EXPLAIN (FORMAT JSON).
-type plan struct {
-	Type     string `json:"Node Type"`
-	Index    string `json:"Index Name"`
-	Relation string `json:"Relation Name"`
-	Cond     string `json:"Index Cond"`
-	Hit      int    `json:"Shared Hit Blocks"`
-	Read     int    `json:"Shared Read Blocks"`
-	Plans    []plan `json:"Plans"`
-}
-
-func (p *plan) walk(visit func(*plan)) {
-	visit(p)
-	for i := range p.Plans {
-		p.Plans[i].walk(visit)
-	}
-}
 
 // firstColumn is the first column of each index on a table that grows.
 var firstColumn = map[string]string{
@@ -57,10 +40,10 @@ func (r *fixture) requirePlans(state string) {
 		require.NoError(r.t, conn.QueryRow(r.t.Context(), fmt.Sprintf("EXPLAIN (FORMAT JSON) EXECUTE %q (%s)", name+state, nulls),
 			pgx.QueryExecModeSimpleProtocol).Scan(&raw))
 		var out []struct {
-			Plan plan `json:"Plan"`
+			Plan enginetest.Plan `json:"Plan"`
 		}
 		require.NoError(r.t, json.Unmarshal(raw, &out))
-		out[0].Plan.walk(func(p *plan) {
+		out[0].Plan.Walk(func(p *enginetest.Plan) {
 			require.NotEqual(r.t, "Seq Scan", p.Type, "%s, %s: %s", name, state, p.Relation)
 			require.NotEqual(r.t, "partition_counts", p.Relation, "%s, %s: the function is not inlined", name, state)
 			if column, grows := firstColumn[p.Index]; grows {
@@ -102,7 +85,7 @@ func (r *fixture) reads(query string, args ...any) int {
 	require.NoError(r.t, r.pool.QueryRow(r.t.Context(),
 		"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+sql.Query(query), args...).Scan(&raw))
 	var out []struct {
-		Plan plan `json:"Plan"`
+		Plan enginetest.Plan `json:"Plan"`
 	}
 	require.NoError(r.t, json.Unmarshal(raw, &out))
 	return out[0].Plan.Hit + out[0].Plan.Read

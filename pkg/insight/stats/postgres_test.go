@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
@@ -42,6 +43,6 @@ func TestTheTextsOfOtherProgramsAreNotShown(t *testing.T) {
 			have[s.PID] = s.Text
 		}
 		return err != nil || len(have) == len(want)
-	}, testTimeout, 100*time.Millisecond)
+	}, enginetest.Patience, 100*time.Millisecond)
 	require.Equal(t, want, have)
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
-	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/chaos/check"
 	"github.com/belfry-mq/belfry/test/chaos/history"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -40,18 +39,14 @@ type live struct {
 // the rules of the checker match the engine.
 func TestTheStoreKeepsItsPromises(t *testing.T) {
 	t.Parallel()
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(pgtest.Database(t)), time.Minute
-	pool, err := postgres.Open(t.Context(), cfg, "check-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, pgtest.Database(t))
 	settings := store.Config{Defaults: queue.DefaultDefaults(), Batch: batch.DefaultConfig()}
 	l := &live{
 		store:    store.New(pool, settings, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop()),
 		recorder: history.NewRecorder(),
 	}
 	t.Cleanup(func() { require.NoError(t, l.store.Close(context.Background())) })
-	tables, err := pgxpool.New(t.Context(), cfg.URL.Reveal())
+	tables, err := pgxpool.New(t.Context(), pool.Config().ConnString())
 	require.NoError(t, err)
 	t.Cleanup(tables.Close)
 	_, err = tables.Exec(t.Context(), "INSERT INTO belfry.queue (name, lease_time, retry_limit, retry_delay) VALUES ($1, $2, 1, 0)",

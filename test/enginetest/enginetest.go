@@ -1,0 +1,136 @@
+// Package enginetest opens what tests of the engine and of its readers need: pools, connections and stores. All of them
+// close with their test.
+package enginetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/belfry-mq/belfry/config/setting"
+	"github.com/belfry-mq/belfry/pkg/engine/batch"
+	"github.com/belfry-mq/belfry/pkg/engine/store"
+	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// Patience is how long a step of a test may take. A loaded machine is slow.
+const Patience = time.Minute
+
+// lookInterval is the time between two looks of Await.
+const lookInterval = 5 * time.Millisecond
+
+// Context returns a context that ends after Patience, or with the test.
+func Context(t testing.TB) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Pool opens a pool on a database. A statement may take Patience.
+func Pool(t testing.TB, dsn string, edits ...func(*postgres.Config)) *postgres.Pool {
+	t.Helper()
+	cfg := postgres.DefaultConfig()
+	cfg.URL, cfg.RequestTimeout = setting.Secret(dsn), Patience
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	pool, err := postgres.Open(t.Context(), cfg, "belfry-test", 0)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// Connect opens a connection to a database.
+func Connect(t testing.TB, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(Context(t), dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // some tests end the session
+	return conn
+}
+
+// Store returns a store without pauses after failures.
+func Store(t testing.TB, pool *postgres.Pool, edits ...func(*store.Config)) *store.Store {
+	t.Helper()
+	cfg := store.Config{Defaults: AtOnce(), Batch: batch.DefaultConfig()}
+	for _, edit := range edits {
+		edit(&cfg)
+	}
+	s := store.New(pool, cfg, store.NewMetrics(prometheus.NewRegistry()), zap.NewNop())
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	return s
+}
+
+// AtOnce are the defaults of a server without pauses after failures.
+func AtOnce() queue.Defaults {
+	d := queue.DefaultDefaults()
+	d.RetryLimit, d.RetryDelay = 3, 0
+	return d
+}
+
+// Await looks until the condition holds. It fails the test after Patience.
+func Await(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(lookInterval)
+	defer ticker.Stop()
+	for ctx := Context(t); !holds(); {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			require.FailNow(t, "this did not happen in time: "+what)
+		}
+	}
+}
+
+// Metric returns the sum of a counter or gauge, and of the observations of a histogram. It has the series in which each
+// of the labels is a value. The metric must have been used.
+func Metric(t testing.TB, reg prometheus.Gatherer, name string, labels ...string) (sum int64) {
+	t.Helper()
+	families, err := reg.Gather()
+	require.NoError(t, err)
+	known := false
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		known = true
+		for _, m := range family.GetMetric() {
+			var values []string
+			for _, label := range m.GetLabel() {
+				values = append(values, label.GetValue())
+			}
+			if !slices.ContainsFunc(labels, func(wanted string) bool { return !slices.Contains(values, wanted) }) {
+				sum += int64(m.GetCounter().GetValue()+m.GetGauge().GetValue()) + int64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	require.True(t, known, "there is no metric %s", name)
+	return sum
+}
+
+// Plan is a node of EXPLAIN (FORMAT JSON).
+type Plan struct {
+	Type     string `json:"Node Type"`
+	Index    string `json:"Index Name"`
+	Relation string `json:"Relation Name"`
+	Cond     string `json:"Index Cond"`
+	Hit      int    `json:"Shared Hit Blocks"`
+	Read     int    `json:"Shared Read Blocks"`
+	Plans    []Plan `json:"Plans"`
+}
+
+// Walk visits the node and all nodes below it.
+func (p *Plan) Walk(visit func(*Plan)) {
+	visit(p)
+	for i := range p.Plans {
+		p.Plans[i].Walk(visit)
+	}
+}
