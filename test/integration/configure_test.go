@@ -123,6 +123,7 @@ func configureEmptyName(t *testing.T, c client, _ string) {
 	require.Equal(t, []string{"1"}, d.ids())
 	require.Empty(t, d.Queue)
 	require.True(t, c.ackBatch("", d.ack("completed")...).ok(http.StatusOK)[0].released())
+	require.True(t, c.transact(nil, pushing(item{TransactionID: "n"})).ok(http.StatusOK).Success)
 }
 
 func configureLeaseTime(t *testing.T, c client, queue string) {

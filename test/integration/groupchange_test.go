@@ -39,8 +39,8 @@ func (c client) deleteGroup(group, query string) groupDeletion {
 	return ask[groupDeletion](c, remove(groupsPath+"/"+url.PathEscape(group)+query)).ok(http.StatusOK)
 }
 
-// The checklist says that the stored subscription wins over request parameters, and that deletions of groups and seeks
-// take effect at once. The test uses the same instance and another one.
+// The checklist of docs/compatibility.md says that the stored subscription wins over request parameters, and that
+// deletions of groups and seeks take effect at once. The test uses the same instance and another one.
 func TestGroupChangesTakeEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	first := start(t, proven)

@@ -3,10 +3,7 @@ package integration_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,129 +83,6 @@ func TestTheFallbackFindsUnannouncedMessages(t *testing.T) {
 	execute(t, conn, "SET belfry.notify = off")
 	execute(t, conn, `SELECT belfry.push('orders', '1', transaction_id => 'silent')`)
 	require.Equal(t, []string{"silent"}, c.popIDs("orders", "wait=true&timeout=30000&autoAck=true"))
-}
-
-// sqlProducer commits random transactions with savepoints and keeps what it committed.
-type sqlProducer struct {
-	random *rand.Rand
-	conn   *pgx.Conn
-	name   string
-	// committed has the ids of its committed messages by partition, in order.
-	committed map[string][]string
-}
-
-// transact runs one transaction with inserts in several partitions. It rolls some back to a savepoint, and sometimes
-// the whole transaction.
-func (p *sqlProducer) transact(ctx context.Context, nth int) error {
-	tx, err := p.conn.Begin(ctx)
-	if err != nil {
-		return err
-	}
-	kept := map[string][]string{}
-	insert := func(tx pgx.Tx, into map[string][]string, id string) error {
-		partition := fmt.Sprint("p", p.random.IntN(4))
-		into[partition] = append(into[partition], id)
-		statement := `INSERT INTO belfry.inbox (queue, partition, payload, transaction_id) VALUES ('q', $1, '1', $2)`
-		if p.random.IntN(2) == 0 {
-			statement = `SELECT belfry.push('q', '1', $1, $2)`
-		}
-		_, err := tx.Exec(ctx, statement, partition, id)
-		return err
-	}
-	for step := range 1 + p.random.IntN(6) {
-		id := fmt.Sprintf("%s-%d-%d", p.name, nth, step)
-		if p.random.IntN(3) > 0 {
-			if err := insert(tx, kept, id); err != nil {
-				return err
-			}
-			continue
-		}
-		inner, err := tx.Begin(ctx) // a savepoint
-		if err != nil {
-			return err
-		}
-		some := map[string][]string{}
-		for k := range 3 {
-			if err := insert(inner, some, fmt.Sprintf("%s.%d", id, k)); err != nil {
-				return err
-			}
-		}
-		if p.random.IntN(2) == 0 {
-			if err := inner.Rollback(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := inner.Commit(ctx); err != nil {
-			return err
-		}
-		for partition, ids := range some {
-			kept[partition] = append(kept[partition], ids...)
-		}
-	}
-	if p.random.IntN(5) == 0 {
-		return tx.Rollback(ctx)
-	}
-	if err := tx.Commit(ctx); err != nil {
-		return err
-	}
-	for partition, ids := range kept {
-		p.committed[partition] = append(p.committed[partition], ids...)
-	}
-	return nil
-}
-
-// 100 random transactions of 8 sessions run while one of two servers stops. Each committed message is delivered once,
-// and the messages of a session in a partition arrive in its order.
-func TestRandomTransactionsAreDeliveredOnceAndInOrder(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
-	leaving, c := startOn(t, dsn), startOn(t, dsn).client(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	producers := make([]*sqlProducer, 8)
-	failures := make([]error, len(producers))
-	var all sync.WaitGroup
-	for i := range producers {
-		p := &sqlProducer{
-			random: rand.New(rand.NewPCG(seed, uint64(i))), conn: producer(t, dsn), name: fmt.Sprint("s", i), committed: map[string][]string{},
-		}
-		producers[i] = p
-		all.Go(func() {
-			for nth := range 13 {
-				if nth == 6 && i == 0 {
-					leaving.cancel()
-				}
-				if failures[i] = p.transact(t.Context(), nth); failures[i] != nil {
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	want := 0
-	for i, p := range producers {
-		require.NoError(t, failures[i])
-		for _, ids := range p.committed {
-			want += len(ids)
-		}
-	}
-	got, seen := map[string][]string{}, 0
-	for seen < want {
-		d := c.pop("q", "batch=100&wait=true&timeout=30000&autoAck=true")
-		require.Equal(t, http.StatusOK, d.Status, "%d of %d messages were delivered", seen, want)
-		for _, m := range d.body.Messages {
-			seen++
-			key := m.Partition + " " + strings.Split(m.TransactionID, "-")[0]
-			got[key] = append(got[key], m.TransactionID)
-		}
-	}
-	require.Empty(t, c.popIDs("q", "batch=100"), "no message was rolled back or delivered twice")
-	for _, p := range producers {
-		for partition, ids := range p.committed {
-			require.Equal(t, ids, got[partition+" "+p.name], "partition %s, session %s", partition, p.name)
-		}
-	}
 }
 
 // The rows of a restored dump have the transaction ids of another cluster. This cluster has used some of them, and will

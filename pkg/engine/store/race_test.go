@@ -92,48 +92,6 @@ func drain(ctx context.Context, b *bench, group string, autoAck bool, done func(
 	}
 }
 
-// I8: ten concurrent pops on ten ready partitions always get ten deliveries.
-func TestTenPopsOfTenReadyPartitionsAllDeliver(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	const n, rounds = 10, 100
-	partitions := numbered("p", n)
-	b.register("g")
-	for round := range rounds {
-		items := make([]queue.PushItem, n)
-		for i, partition := range partitions {
-			items[i] = item(partition, fmt.Sprint(round))
-		}
-		_, err := b.Push(t.Context(), items)
-		require.NoError(t, err)
-		b.popAll(round, n)
-	}
-	require.Zero(t, b.stranded())
-}
-
-func (b *bench) popAll(round, n int) {
-	b.t.Helper()
-	deliveries := make([]queue.Delivery, n)
-	start := make(chan struct{})
-	var poppers errgroup.Group
-	for i := range n {
-		poppers.Go(func() (err error) {
-			<-start
-			deliveries[i], err = b.Pop(context.WithoutCancel(b.t.Context()), request("g", 1))
-			return err
-		})
-	}
-	close(start)
-	require.NoError(b.t, poppers.Wait())
-	seen := map[string]bool{}
-	for i, d := range deliveries {
-		require.Len(b.t, d.Messages, 1, "round %d, popper %d got no message although a partition was ready", round, i)
-		seen[d.Messages[0].Partition.Name] = true
-		b.ack(d, queue.AckCompleted, d.Messages...)
-	}
-	require.Len(b.t, seen, n, "round %d: each partition was leased once", round)
-}
-
 // I4 and I8: a rival has locked the only due cursor. A pop waits for the rival instead of returning
 // an empty delivery, and takes the cursor after the rival rolls back.
 func TestAPopWaitsForALockedDueCursor(t *testing.T) {
