@@ -148,7 +148,7 @@ func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
 	r.runStep()
 	h, err = r.Holder(enginetest.Context(t))
 	require.NoError(t, err)
-	require.Equal(t, &Holder{PID: r.leader(), User: r.user(), Application: "inbox-test"}, h)
+	require.Equal(t, &Holder{PID: r.leader(), User: r.user(), Application: "belfry-test"}, h)
 	// A role without rights on other sessions sees their user and application.
 	var seen Holder
 	s.exec("SET ROLE belfry_consumer")
