@@ -3,7 +3,6 @@ package contract
 import (
 	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
@@ -185,25 +184,4 @@ func TestReferencesAreValid(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Files written by hand are short.
-func TestPartsAreShort(t *testing.T) {
-	t.Parallel()
-	parts := 0
-	err := fs.WalkDir(os.DirFS(folder), ".", func(name string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(name, ".yaml") {
-			return err
-		}
-		text, err := os.ReadFile(folder + "/" + name)
-		if err != nil {
-			return err
-		}
-		parts++
-		require.LessOrEqual(t, bytes.Count(text, []byte{'\n'}), 400, "%s: split it by what its parts do", name)
-		require.True(t, bytes.HasPrefix(text, []byte("# ")), "%s must begin with a comment about its content", name)
-		return nil
-	})
-	require.NoError(t, err)
-	require.GreaterOrEqual(t, parts, 5)
 }

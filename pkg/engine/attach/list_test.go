@@ -5,9 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
-	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // The pages of the server have each attachment once, with its failures. Patterns limit them to some queues.
@@ -19,12 +18,7 @@ func TestTheServerListsAttachments(t *testing.T) {
 	p.attach(attach.Request{Table: "t", Queue: "bad", Condition: "new.id > 1", Events: []string{"insert"}, Key: []string{"id"}})
 	p.attach(attach.Request{Table: `"a b"`, Queue: "good"})
 	p.exec(`INSERT INTO t VALUES (2)`)
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.PoolSize = setting.Secret(p.conn.Config().ConnString()), 2
-	pool, err := postgres.Open(t.Context(), cfg, "attach-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	lister := attach.NewLister(pool)
+	lister := attach.NewLister(enginetest.Pool(t, p.conn.Config().ConnString()))
 	page := func(allowed []string, after, limit int64) (found []attach.Attachment) {
 		found, err := lister.List(t.Context(), allowed, after, limit)
 		require.NoError(t, err)

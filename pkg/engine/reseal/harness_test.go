@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -39,16 +38,8 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{t: t, dsn: pgtest.Database(t)}
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.RequestTimeout = setting.Secret(f.dsn), 30*time.Second
-	var err error
-	f.pool, err = postgres.Open(t.Context(), cfg, "reseal-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(f.pool.Close)
-	f.conn, err = pgx.Connect(t.Context(), f.dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, f.conn.Close(context.Background())) })
+	dsn := pgtest.Database(t)
+	f := &fixture{t: t, dsn: dsn, pool: enginetest.Pool(t, dsn), conn: enginetest.Connect(t, dsn)}
 	f.exec(`INSERT INTO belfry.queue (name, lease_time, retry_limit, encryption_enabled) VALUES ('q', 300, 3, true)`)
 	return f
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
@@ -43,11 +43,7 @@ func TestARetriedClaimReleasesTheLeasesOfEarlierTries(t *testing.T) {
 	t.Parallel()
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
-	cfg := postgres.DefaultConfig()
-	cfg.URL, cfg.PoolSize = setting.Secret(through), 1
-	pool, err := postgres.Open(t.Context(), cfg, "store-test", 0)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
+	pool := enginetest.Pool(t, through, func(c *postgres.Config) { c.PoolSize = 1 })
 	s := newStore(t, pool, prometheus.NewRegistry(), nil)
 	direct.register("g")
 	direct.push("p", "1")
