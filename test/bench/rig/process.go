@@ -179,3 +179,12 @@ func sum(fields []string, positions ...int) (total int64, err error) {
 	}
 	return total, nil
 }
+
+// Kill ends the child at once, as a crash does.
+func (p *Process) Kill() error {
+	if err := p.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("killing %s: %w", p.name, err)
+	}
+	_ = p.cmd.Wait() // it was killed
+	return nil
+}
