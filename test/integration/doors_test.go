@@ -43,6 +43,7 @@ type house struct {
 const (
 	appends = "sql/functions/push/append.sql"
 	rejects = "sql/queries/engine/inbox/reject.sql"
+	moves   = "sql/queries/engine/deadletter/move.sql" // of dead letters to the inbox of another queue
 )
 
 // doors has every door. A file that writes JSON of a client to a table must be in it.
@@ -62,7 +63,7 @@ var doors = []door{
 	{name: "push to the spool", by: []string{appends}, give: func(_ *testing.T, h *house, value string) string {
 		return ask[any](h.spooling, post("/api/v1/push", `{"items":[{"queue":"out","payload":`+value+`}]}`)).failure
 	}},
-	{name: "belfry.inbox", by: []string{appends, rejects}, give: inSQL(`INSERT INTO belfry.inbox (queue, payload, transaction_id) VALUES ('out', $1::text::json, $2)`)},
+	{name: "belfry.inbox", by: []string{appends, rejects, moves}, give: inSQL(`INSERT INTO belfry.inbox (queue, payload, transaction_id) VALUES ('out', $1::text::json, $2)`)},
 	{name: "belfry.push", by: []string{"sql/functions/inbox/push.sql", rejects}, give: inSQL(`SELECT belfry.push('out', $1::text, transaction_id => $2)`)},
 	{name: "belfry.push_many", by: []string{"sql/functions/inbox/push_many.sql", rejects}, give: inSQL(`SELECT belfry.push_many('out', ARRAY[$1::text::json], transaction_ids => ARRAY[$2])`)},
 	{
