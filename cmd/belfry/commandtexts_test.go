@@ -81,7 +81,7 @@ func commandsOfText(text string, isCommand func(word string) bool) (found, bare 
 	text = formatVerb.ReplaceAllString(text, "1")
 	for _, match := range commandLine.FindAllStringSubmatch(text, -1) {
 		line, _, _ := strings.Cut(strings.TrimSpace(match[1]), "  ") // of a table only the first column
-		if words := strings.Fields(line[strings.Index(line, "belfry "):]); isCommand(words[1]) {
+		if _, rest, begins := strings.Cut(line, "belfry "); begins && isCommand(strings.Fields(rest)[0]) {
 			found = append(found, line)
 		}
 	}
@@ -99,7 +99,7 @@ func commandsOfText(text string, isCommand func(word string) bool) (found, bare 
 // textsOfGo calls f with the texts in the Go files of a folder. What is added to a text is "1".
 func textsOfGo(t *testing.T, dir string, f func(where, text string)) {
 	t.Helper()
-	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}

@@ -30,8 +30,9 @@ INSERT INTO stock VALUES ('bell', 2) ON CONFLICT (item) DO UPDATE SET pieces = 2
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Getenv("DATABASE_URL"), cmp.Or(os.Getenv("BELFRY_URL"), "http://localhost:6632")); err != nil {
+	err := run(ctx, os.Getenv("DATABASE_URL"), cmp.Or(os.Getenv("BELFRY_URL"), "http://localhost:6632"))
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "outbox:", err)
 		os.Exit(1)
 	}

@@ -164,7 +164,7 @@ func tail(s *session.Session, o client.PopOptions) error {
 		if len(messages) == 0 && o.Wait == 0 {
 			return nil
 		}
-		if err := printAndAck(s, ctx, messages); err != nil {
+		if err := printAndAck(ctx, s, messages); err != nil {
 			return err
 		}
 	}
@@ -172,7 +172,7 @@ func tail(s *session.Session, o client.PopOptions) error {
 }
 
 // printAndAck acknowledges the messages also after Ctrl-C, because they were printed.
-func printAndAck(s *session.Session, ctx context.Context, messages []*client.Raw) error {
+func printAndAck(ctx context.Context, s *session.Session, messages []*client.Raw) error {
 	acks := make([]client.Ack, len(messages))
 	for i, m := range messages {
 		if err := printMessage(s, m); err != nil {

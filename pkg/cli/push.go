@@ -44,9 +44,7 @@ payload, by a JSONPath. With --transaction-key a push that was interrupted can b
   belfry push orders --partition customer-7 < orders.ndjson
   belfry push orders --file orders.ndjson --partition-key '$.customer' --transaction-key '$.id'`,
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: session.Complete([]session.Completion{session.Queues}),
-		RunE: session.RunPatient(func(s *session.Session, args []string) error {
-			return o.run(s, args)
-		}),
+		RunE: session.RunPatient(o.run),
 	}
 	session.AddFlags(cmd)
 	f := cmd.Flags()

@@ -33,14 +33,6 @@ func value(t *testing.T, conn *pgx.Conn, sql string, args ...any) (text string) 
 	return text
 }
 
-func templateName() string {
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	return shared.template
-}
-
-const hasSchema = "SELECT (to_regclass('belfry.schema_migrations') IS NOT NULL)::text"
-
 func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	t.Parallel()
 	var name string

@@ -156,7 +156,7 @@ func (v *Verb) foretell(in *Input) error {
 		}
 	}
 	if counts == nil || in.IsTable() {
-		if err := in.Session.Text("would " + insertArgs(v.Would, in.Args)); err != nil || counts == nil {
+		if err := in.Text("would " + insertArgs(v.Would, in.Args)); err != nil || counts == nil {
 			return err
 		}
 	}

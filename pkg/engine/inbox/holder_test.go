@@ -5,10 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // observeLogs returns the log of the instance.

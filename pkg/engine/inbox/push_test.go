@@ -3,9 +3,10 @@ package inbox
 import (
 	"testing"
 
-	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 func TestPushFunction(t *testing.T) {

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // acquire leases a job for a run that the test ends itself.

@@ -3,8 +3,9 @@ package sweep
 import (
 	"testing"
 
-	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // A SQL consumer holds its cursor for as long as its transaction lasts. A sweep leaves out that

@@ -42,6 +42,7 @@ type partitionJSON struct {
 	NewestMessage time.Time  `json:"newestMessage"`
 }
 
+// QueueRow returns the members of a queue in a list.
 func QueueRow(q *stats.Queue) wire.Fields {
 	return wire.Fields{
 		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt, "paused", q.Paused,

@@ -2,7 +2,6 @@ package operate_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,8 +12,6 @@ import (
 )
 
 const groupsPath = "/api/v1/consumer-groups"
-
-var noon = time.Date(2026, 5, 16, 12, 0, 0, 123_456_789, time.UTC)
 
 func TestGroupIsDeleted(t *testing.T) {
 	t.Parallel()

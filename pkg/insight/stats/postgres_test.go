@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // A statement of another program may have data or a password in its text.

@@ -2,35 +2,13 @@ package workload
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/test/chaos/history"
 )
-
-// requestLog is a server that gives every request the same answer and keeps the requests.
-type requestLog struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (a *requestLog) serve(status int, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		sent, err := io.ReadAll(r.Body)
-		if err != nil {
-			return // the client has disconnected
-		}
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.lines = append(a.lines, r.Method+" "+r.URL.Path+" "+string(sent))
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body)) // as in answerWith
-	}
-}
 
 // A transaction of acks is one operation per lease, all with the same outcome.
 func TestATransactionOfAcksHasOneOutcome(t *testing.T) {
