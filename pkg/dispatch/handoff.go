@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
@@ -35,10 +36,7 @@ func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 	offered := r.offerLocked(queueName, partition)
 	handoffs := make([]queue.Handoff, len(offered))
 	for i, in := range offered {
-		var observation *readiness.Observation
-		if r.readiness != nil {
-			observation = r.readiness.Observe(in.registered)
-		}
+		observation := r.readiness.Observe(in.registered)
 		handoffs[i] = queue.Handoff{
 			Assignment: queue.Assignment{Request: in.req, Target: in.registered},
 			Take:       func(delivery queue.Delivery) bool { return r.take(in, observation, delivery) },
@@ -49,34 +47,24 @@ func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 
 // offerLocked returns the sleeping intents to which a push to the partition can be handed, and marks
 // them as offered. Intents that name the partition come first.
-func (r *Intents) offerLocked(queueName, partition string) []*intent {
+func (r *Intents) offerLocked(queueName, partition string) (offered []*intent) {
 	targets := r.waiting[queueName]
 	if len(targets) > maxHandoffs {
 		return nil
 	}
-	var offered []*intent
-	for _, m := range targets {
-		if len(m.sleeping) == 0 || m.missed {
+	namedFirst := slices.SortedFunc(maps.Keys(targets), func(a, b queue.Target) int { return cmp.Compare(b.Partition, a.Partition) })
+	for _, target := range namedFirst {
+		m := targets[target]
+		if m.noHandoffs || len(m.sleeping) == 0 || m.partition != nil && *m.partition != partition ||
+			slices.ContainsFunc(offered, func(in *intent) bool { return in.registered.Group == target.Group }) {
 			continue
 		}
-		in := m.sleeping[0]
-		if in.req.Partition != nil && *in.req.Partition != partition || in.ctx.Err() != nil {
-			continue
+		if in := m.sleeping[r.readiness.First(target)]; in != nil && in.ctx.Err() == nil {
+			r.unmarkSleepingLocked(in)
+			in.ticket.SetIdle(false)
+			in.state, in.offerEnded = stateOffered, make(chan struct{})
+			offered = append(offered, in)
 		}
-		offered = append(offered, in)
-	}
-	slices.SortFunc(offered, func(a, b *intent) int {
-		return cmp.Or(cmp.Compare(b.registered.Partition, a.registered.Partition), a.deadline.Compare(b.deadline))
-	})
-	groups := map[int64]bool{}
-	offered = slices.DeleteFunc(offered, func(in *intent) bool {
-		second := groups[in.registered.Group]
-		groups[in.registered.Group] = true
-		return second
-	})
-	for _, in := range offered {
-		r.unmarkSleepingLocked(in)
-		in.state, in.offerEnded = stateOffered, make(chan struct{})
 	}
 	return offered
 }
@@ -96,21 +84,19 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 	}
 	if len(delivery.Messages) == 0 {
 		if m := r.waiting[in.req.Queue][in.registered]; m != nil {
-			m.missed = true
+			m.noHandoffs = true
 		}
 		r.markSleepingLocked(in)
 		return false
 	}
-	if o != nil {
-		r.readiness.SetTaken(in.registered, o, partitionsOf(&delivery))
-	}
+	r.readiness.SetTaken(in.registered, o, partitionsOf(&delivery))
 	in.end(delivery)
 	r.metrics.viable.Inc()
 	r.metrics.assignments.Add(float64(delivery.Partitions))
 	return true
 }
 
-// end ends the wait of an intent that is not in the heap of the sleeping ones. The Intents are locked.
+// end ends the wait of an intent that is not listed as sleeping. The Intents are locked.
 func (in *intent) end(with queue.Delivery) {
 	in.state, in.delivery = stateEnded, with
 	close(in.handedOver)
@@ -148,8 +134,12 @@ func (r *Intents) markSleepingLocked(in *intent) {
 	}
 	in.state = stateSleeping
 	in.canBeDisplaced()
+	if in.ticket == nil {
+		return // during pop maintenance
+	}
+	in.ticket.SetIdle(true)
 	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
-		m.sleeping.add(in)
+		m.sleeping[in.ticket] = in
 	}
 }
 
@@ -157,7 +147,7 @@ func (r *Intents) markSleepingLocked(in *intent) {
 func (r *Intents) unmarkSleepingLocked(in *intent) {
 	in.cannotBeDisplaced()
 	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
-		m.sleeping.remove(in)
+		delete(m.sleeping, in.ticket)
 	}
 }
 

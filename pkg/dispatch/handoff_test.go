@@ -141,6 +141,22 @@ func TestTheEarliestDeadlineGetsTheHandoff(t *testing.T) {
 	})
 }
 
+// What becomes ready while a push claims for a request goes to another request that waits.
+func TestAWakeDuringAHandoffGoesToAnotherRequest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := run(t, &fakeStore{})
+		first := b.wait()
+		second := b.begin(t.Context(), request(2*time.Hour))
+		pending(t, second)
+		offer := b.intents.Handoffs("orders", "1")[0]
+		b.ready(1, 2, 1)
+		delivered(t, second)
+		require.True(t, offer.Take(claimed()))
+		delivered(t, first)
+	})
+}
+
 // A claim with AutoAck consumes the messages. So the request does not go on before the end of the offer,
 // whatever happens.
 func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {

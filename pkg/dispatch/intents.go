@@ -1,7 +1,6 @@
 package dispatch
 
 import (
-	"container/heap"
 	"sync"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch/readiness"
@@ -23,11 +22,13 @@ type Intents struct {
 // members are the intents of one target.
 type members struct {
 	count int
-	// sleeping has the intents that sleep without an offer.
-	sleeping sleepers
-	// missed: a handoff found nothing, because the messages of this queue are not due at once. There is
-	// no other handoff before the next request ends.
-	missed bool
+	// partition is the name of the partition of the target. Nil: any partition.
+	partition *string
+	// sleeping has the intents that sleep without an offer. The readiness.Tracker has their order.
+	sleeping map[*readiness.Ticket]*intent
+	// noHandoffs: the claim of a push found nothing, because the messages of this queue are not due at once.
+	// No push claims before the next request ends.
+	noHandoffs bool
 }
 
 // NewIntents returns an empty registry.
@@ -96,8 +97,8 @@ func (r *Intents) registerLocked(in *intent, target queue.Target) {
 	}
 	targets := r.waiting[in.req.Queue]
 	if m := targets[in.registered]; m != nil {
-		m.sleeping.remove(in)
-		m.missed = false
+		delete(m.sleeping, in.ticket)
+		m.noHandoffs = false
 		if m.count--; m.count == 0 {
 			delete(targets, in.registered)
 		}
@@ -109,7 +110,7 @@ func (r *Intents) registerLocked(in *intent, target queue.Target) {
 			r.waiting[in.req.Queue] = targets
 		}
 		if targets[target] == nil {
-			targets[target] = &members{}
+			targets[target] = &members{partition: in.req.Partition, sleeping: map[*readiness.Ticket]*intent{}}
 		}
 		targets[target].count++
 	}
@@ -124,48 +125,4 @@ func (r *Intents) isAlone(in *intent) bool {
 	defer r.mu.Unlock()
 	m := r.waiting[in.req.Queue][in.target]
 	return m == nil || m.count <= 1
-}
-
-// sleepers is a container/heap of intents, the earliest deadline first. Of equal deadlines the oldest is first.
-type sleepers []*intent
-
-// add adds an intent that is not in the heap.
-func (h *sleepers) add(in *intent) { heap.Push(h, in) }
-
-// remove removes an intent, if it is in the heap.
-func (h *sleepers) remove(in *intent) {
-	if in.asleep > 0 {
-		heap.Remove(h, in.asleep-1)
-	}
-}
-
-func (h sleepers) Len() int { return len(h) }
-
-func (h sleepers) Less(i, j int) bool {
-	if h[i].deadline.Equal(h[j].deadline) {
-		return h[i].since.Before(h[j].since)
-	}
-	return h[i].deadline.Before(h[j].deadline)
-}
-
-func (h sleepers) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].asleep, h[j].asleep = i+1, j+1
-}
-
-// Push implements heap.Interface.
-func (h *sleepers) Push(x any) {
-	in := x.(*intent) //nolint:errcheck // only add pushes, and only intents
-	*h = append(*h, in)
-	in.asleep = len(*h)
-}
-
-// Pop implements heap.Interface.
-func (h *sleepers) Pop() any {
-	last := len(*h) - 1
-	in := (*h)[last]
-	(*h)[last] = nil // lets the collector free the intent
-	*h = (*h)[:last]
-	in.asleep = 0
-	return in
 }

@@ -45,11 +45,9 @@ type intent struct {
 
 	// registered is the target under which the Intents list this one. Only they use it.
 	registered queue.Target
-	// The Intents own the next four until markAwake. asleep is the place in members.sleeping, from 1 on,
-	// or 0. offerEnded is closed when the offer of a push ends. delivery is the answer, from a push or
-	// from the intent's own probe.
+	// The Intents own the next three until markAwake. offerEnded is closed when the offer of a push ends.
+	// delivery is the answer, from a push or from the intent's own probe.
 	state      intentState
-	asleep     int
 	offerEnded chan struct{}
 	delivery   queue.Delivery
 	// handedOver is closed when a push has set delivery, or the intent was displaced.
@@ -189,7 +187,6 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	fallback, shared := d.nextFallback(in)
 	timer := time.NewTimer(min(left, time.Until(fallback)))
 	defer timer.Stop()
-	in.ticket.Looked()
 	d.Intents.markSleeping(in)
 	select {
 	case <-in.handedOver:

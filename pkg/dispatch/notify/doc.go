@@ -30,7 +30,7 @@
 //
 //	ticket := notifier.Line(deadline, key) // instead of Ticket
 //	...
-//	ticket.Looked()                        // before waiting: others are asked first while it looks
+//	ticket.SetIdle(true)                   // before waiting: others are asked first while it looks
 //	<-ticket.C()
 //	wake := ticket.Accept()                // now the waiter owes this wake
 //
@@ -71,6 +71,5 @@
 // An announcement is a hint. A waiter that wakes may find nothing. It also needs a
 // fallback timer for announcements that were never made.
 //
-// The package is pure memory and imports no other package of Belfry. It is on floor
-// 0 and importable by every package.
+// The package is pure memory and imports no other package of Belfry.
 package notify

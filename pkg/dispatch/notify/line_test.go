@@ -140,7 +140,7 @@ func standInLine(ctx context.Context, n *notify.Notifier[int], tb *table, keys .
 			}
 			if !found {
 				owed = notify.Wake[int]{}
-				ticket.Looked()
+				ticket.SetIdle(true)
 				select {
 				case <-ticket.C():
 					if left = rand.IntN(4) == 0; !left {

@@ -29,9 +29,14 @@ func (l *list[K]) remove(index int) {
 	l.refs[last] = ref[K]{} // lets the collector free the ticket
 	l.refs = l.refs[:last]
 	if index < last {
-		l.up(index)
-		l.down(index)
+		l.fix(index)
 	}
+}
+
+// fix moves the ticket at the index to its place in the heap.
+func (l *list[K]) fix(index int) {
+	l.up(index)
+	l.down(index)
 }
 
 func (l *list[K]) swap(i, j int) {
@@ -72,8 +77,8 @@ func (l *list[K]) down(i int) {
 
 // before reports whether t is in line before u.
 func (t *Ticket[K]) before(u *Ticket[K]) bool {
-	if t.looked != u.looked {
-		return t.looked
+	if t.idle != u.idle {
+		return t.idle
 	}
 	if t.deadline.Equal(u.deadline) {
 		return t.number < u.number

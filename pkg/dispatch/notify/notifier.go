@@ -166,6 +166,16 @@ func (n *Notifier[K]) InLine(key K) int {
 	return 0
 }
 
+// First returns the ticket in line that a Signal of key would wake, or nil if none is idle.
+func (n *Notifier[K]) First(key K) *Ticket[K] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if e := n.entries[key]; e != nil && len(e.line.refs) > 0 && e.line.refs[0].ticket.idle {
+		return e.line.refs[0].ticket
+	}
+	return nil
+}
+
 // AnnounceAll wakes every ticket now, whatever its keys, and returns their number.
 // Use it when announcements may have been missed. It does not block.
 func (n *Notifier[K]) AnnounceAll(cause string) int {

@@ -17,9 +17,9 @@ import (
 
 // step is one call of a Notifier. Times are whole seconds since the start, so that instants coincide.
 type step struct {
-	verb    string // "ticket", "line", "looked", "accept", "close", "announce", "signal", "each", "extend", "all", "advance"
+	verb    string // "ticket", "line", "idle", "busy", "accept", "close", "announce", "signal", "each", "extend", "all", "advance"
 	keys    []int  // "ticket", "line", "signal", "each"; "announce" has one, "extend" two
-	ticket  int    // "looked", "accept", "close": the number of the ticket
+	ticket  int    // "idle", "busy", "accept", "close": the number of the ticket
 	seconds int    // "announce", "signal": from now, may be negative; "advance"; "line": the deadline
 }
 
@@ -32,7 +32,7 @@ const propertyKeys = 3
 var steps = rapid.Custom(func(t *rapid.T) step {
 	key := rapid.IntRange(0, propertyKeys-1)
 	s := step{verb: rapid.SampledFrom([]string{
-		"ticket", "ticket", "line", "line", "line", "line", "looked", "looked", "accept", "close", "close", "close",
+		"ticket", "ticket", "line", "line", "line", "line", "idle", "idle", "busy", "accept", "close", "close", "close",
 		"announce", "announce", "announce", "signal", "signal", "signal", "signal", "signal", "each", "each", "extend", "extend", "all", "advance", "advance",
 	}).Draw(t, "verb")}
 	switch s.verb {
@@ -45,7 +45,7 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 		s.keys = rapid.SliceOfNDistinct(key, 1, 2, rapid.ID).Draw(t, "keys")
 	case "extend":
 		s.keys = rapid.SliceOfN(key, 2, 2).Draw(t, "keys")
-	case "looked", "accept", "close":
+	case "idle", "busy", "accept", "close":
 		s.ticket = rapid.IntRange(0, 30).Draw(t, "ticket")
 	case "announce":
 		s.keys = []int{key.Draw(t, "key")}
@@ -63,11 +63,11 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 type history struct {
 	Woke    map[int]int // ticket to the second it woke; missing: it did not wake
 	Returns []int       // of each Announce, Signal and AnnounceAll
-	Seen    []string    // after each step: tickets, keys, instants
+	Seen    []string    // after each step: tickets, keys, instants, and the first idle ticket of each key
 }
 
-func seen(tickets, keys int, due []string) string {
-	return fmt.Sprintf("tickets=%d keys=%d due=%v", tickets, keys, due)
+func seen(tickets, keys int, due []string, first [propertyKeys]int) string {
+	return fmt.Sprintf("tickets=%d keys=%d due=%v first=%v", tickets, keys, due, first)
 }
 
 // TestNotifierBehavesLikeTheModel makes the same calls to a Notifier in fake time and
@@ -141,8 +141,8 @@ func perform(drawn []step) history {
 		case s.verb == "advance":
 			<-time.After(time.Duration(s.seconds) * time.Second)
 		case s.ticket >= len(tickets):
-		case s.verb == "looked":
-			tickets[s.ticket].Looked()
+		case s.verb == "idle", s.verb == "busy":
+			tickets[s.ticket].SetIdle(s.verb == "idle")
 		case s.verb == "accept" && woken(tickets[s.ticket]):
 			tickets[s.ticket].Accept()
 		case s.verb == "close":
@@ -155,7 +155,11 @@ func perform(drawn []step) history {
 		}
 		slices.Sort(due)
 		waiting, keys := n.Waiting()
-		h.Seen = append(h.Seen, seen(waiting, keys, due))
+		var first [propertyKeys]int
+		for key := range first {
+			first[key] = slices.Index(tickets, n.First(key))
+		}
+		h.Seen = append(h.Seen, seen(waiting, keys, due, first))
 	}
 	close(ended)
 	synctest.Wait()
@@ -176,7 +180,7 @@ type modelTicket struct {
 	number           int
 	keys             []int
 	waiting          bool
-	inLine, looked   bool
+	inLine, idle     bool
 	deadline         int
 	owed             []int // the keys of a wake that it passes on when it closes
 	accepted, closed bool
@@ -212,8 +216,8 @@ func expect(drawn []step) history {
 				m.wakeDue()
 			}
 		case s.ticket >= len(m.tickets):
-		case s.verb == "looked":
-			m.tickets[s.ticket].looked = true
+		case s.verb == "idle", s.verb == "busy":
+			m.tickets[s.ticket].idle = s.verb == "idle"
 		case s.verb == "accept":
 			m.tickets[s.ticket].accepted = m.tickets[s.ticket].accepted || m.hasWoken(s.ticket)
 		case s.verb == "close":
@@ -317,7 +321,7 @@ func (m *model) first(which func(*modelTicket) bool) *modelTicket {
 		return nil
 	}
 	rank := func(t *modelTicket) int {
-		if t.looked {
+		if t.idle {
 			return 0
 		}
 		return 1
@@ -379,5 +383,12 @@ func (m *model) seen() string {
 		due = append(due, fmt.Sprintf("%d@%d", key, at))
 	}
 	slices.Sort(due)
-	return seen(tickets, len(keys), due)
+	var first [propertyKeys]int
+	for key := range first {
+		first[key] = -1
+		if t := m.firstInLine(key); t != nil && t.idle {
+			first[key] = t.number
+		}
+	}
+	return seen(tickets, len(keys), due, first)
 }

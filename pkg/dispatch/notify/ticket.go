@@ -12,7 +12,7 @@ type Ticket[K comparable] struct {
 	wake        Wake[K]         // written before c is closed
 	accepted    bool            // only the waiter uses it
 	deadline    time.Time       // of a ticket in line
-	looked      bool            // of a ticket in line, under the lock
+	idle        bool            // of a ticket in line, under the lock
 	number      uint64          // tickets taken later have higher numbers
 	memberships []membership[K] // under the lock; nil: woken or closed
 }
@@ -58,8 +58,8 @@ func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
 }
 
 // Line is Ticket for a waiter of which one is enough for a Signal. A Signal wakes the ticket with the
-// earliest deadline, and of equal deadlines the oldest. So does an instant that comes. A ticket whose
-// waiter still looks, because it has not called Looked, is behind all others.
+// earliest deadline, and of equal deadlines the oldest. So does an instant that comes. A ticket that is not
+// idle (SetIdle) is behind all others.
 //
 // The waiter that wakes has a duty. If it cannot look, or if its look does not show that nothing is
 // left, it passes the wake on: it calls Signal again. Until it calls Accept, Close does that.
@@ -102,14 +102,14 @@ func (n *Notifier[K]) entryLocked(key K) *entry[K] {
 	return e
 }
 
-// Looked says that the waiter has looked, found nothing and waits now. It does not block.
-func (t *Ticket[K]) Looked() {
+// SetIdle says whether the waiter does nothing but wait: it has looked and found nothing. A Signal wakes
+// idle tickets first. A new ticket is not idle. It does not block.
+func (t *Ticket[K]) SetIdle(idle bool) {
 	t.notifier.mu.Lock()
 	defer t.notifier.mu.Unlock()
-	t.looked = true
-	for i := range t.memberships {
-		m := t.memberships[i]
-		m.list.up(m.index)
+	t.idle = idle
+	for _, m := range t.memberships {
+		m.list.fix(m.index)
 	}
 }
 

@@ -131,6 +131,10 @@ func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (wo
 // PassOn gives a wake that a request could not use to another request, at that instant.
 func (t *Tracker) PassOn(wake Wake, at time.Time) { t.notifier.Signal(at, wake.Cause, wake.Keys...) }
 
+// First returns the ticket of the request that a wake for the target would wake now, or nil if no request
+// waits for it.
+func (t *Tracker) First(target queue.Target) *Ticket { return t.notifier.First(TargetKey(target)) }
+
 // InLine reports whether n requests are in line for the target.
 func (t *Tracker) InLine(target queue.Target, n int) bool {
 	return t.notifier.InLine(TargetKey(target)) >= n
