@@ -14,8 +14,8 @@ func (w *worker) plan(requests []*roundRequest, targets []roundTarget) []plan.De
 	intents := make([]plan.Intent, len(requests))
 	for i, r := range requests {
 		intents[i] = plan.Intent{
-			ID: int64(i), Key: plan.Key{Group: r.target.Group, Partition: r.target.Partition},
-			Partitions: r.req.Partitions, Deadline: r.deadline, Since: r.since,
+			Key:        plan.Key{Group: r.target.Group, Partition: r.target.Partition},
+			Partitions: r.req.Partitions, Deadline: r.deadline,
 		}
 	}
 	candidates, due := mergeCandidates(now, targets)

@@ -79,19 +79,22 @@ func TestManyRequestsNeedSeveralRounds(t *testing.T) {
 	})
 }
 
+// Of equal deadlines the oldest request is first.
 func TestRoundsServeTheEarliestDeadlineFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, oneWorker, func(s *settings) { s.smart.MaxIntentions = 1 })
-		reqs := groups(b.store, 4)
+		reqs := groups(b.store, 5)
 		for i, req := range reqs {
 			req.Wait = time.Hour - time.Duration(i)*time.Minute
 		}
-		b.startAll(reqs)
+		b.startAll(reqs[:4])
+		time.Sleep(time.Minute)
+		b.startAll(reqs[4:]) // its deadline is that of the fourth
 		release := b.holdNextRound()
 		b.ready(1, 1, 1)
 		synctest.Wait()
-		for g := int64(2); g <= 4; g++ {
+		for _, g := range []int64{5, 2, 3, 4} {
 			b.ready(g, 1, 1)
 		}
 		synctest.Wait()
@@ -101,7 +104,7 @@ func TestRoundsServeTheEarliestDeadlineFirst(t *testing.T) {
 		for _, claims := range b.store.claims {
 			order = append(order, claims[0].Target.Group)
 		}
-		require.Equal(t, []int64{1, 4, 3, 2}, order)
+		require.Equal(t, []int64{1, 4, 5, 3, 2}, order)
 	})
 }
 

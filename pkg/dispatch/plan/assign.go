@@ -7,7 +7,7 @@ import (
 )
 
 // Assign gives partitions to intents, as the package doc promises. It returns one decision per
-// intent, in the order of the intents. It changes neither intents nor candidates and never blocks.
+// intent, in the order of the intents, which is the order of service. It changes neither intents nor candidates and never blocks.
 //
 // The caller increments rotate from round to round. rotate selects which of several equally deep
 // partitions is given first.
@@ -19,7 +19,7 @@ func Assign(now time.Time, rotate uint64, intents []Intent, candidates []Candida
 	r := round{now: now, rotate: rotate, intents: intents, decisions: make([]Decision, len(intents))}
 	// Each group is decided alone, because candidates belong to one group. Both lists
 	// are sorted by group and read from front to back.
-	for queue := r.ranking(); len(queue) > 0; {
+	for queue := r.byGroup(); len(queue) > 0; {
 		group := intents[queue[0]].Key.Group
 		asking := prefix(queue, func(i int) bool { return intents[i].Key.Group == group })
 		queue = queue[len(asking):]
@@ -42,21 +42,15 @@ type round struct {
 	decisions []Decision
 }
 
-// ranking returns the indexes of the intents, group by group, in the order of service.
-func (r *round) ranking() []int {
+// byGroup returns the indexes of the intents, group by group. Those that name a partition are first.
+func (r *round) byGroup() []int {
 	order := make([]int, len(r.intents))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(i, j int) int {
-		a, b := &r.intents[i], &r.intents[j]
-		if a.Key.Group == b.Key.Group && a.Key.any() != b.Key.any() {
-			if b.Key.any() {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(a.Key.Group, b.Key.Group), a.Deadline.Compare(b.Deadline), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := r.intents[i].Key, r.intents[j].Key
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(b.Partition, a.Partition))
 	})
 	return order
 }
@@ -113,7 +107,7 @@ func (r *round) serveAny(ranked []int, offered []offer) {
 
 // skip records the decision that stands if the intent gets nothing.
 func (r *round) skip(i int, outcome Outcome) {
-	r.decisions[i] = Decision{Intent: r.intents[i].ID, Outcome: outcome}
+	r.decisions[i] = Decision{Outcome: outcome}
 }
 
 // grant adds a partition to the decision of intent i.

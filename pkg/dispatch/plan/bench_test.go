@@ -48,12 +48,11 @@ func BenchmarkAssign(b *testing.B) {
 			random := rand.New(rand.NewPCG(1, 2))
 			intents, candidates := make([]plan.Intent, size), make([]plan.Candidate, size)
 			for i := range size {
-				intents[i] = waiting(int64(i), deadline(1+random.IntN(30)), since(-random.IntN(30)))
+				intents[i] = waiting(deadline(1 + random.IntN(30)))
 				candidates[i] = due(int64(i)+1, 5)
 				shape.intent(i, &intents[i])
 				shape.row(i, &candidates[i])
 			}
-			random.Shuffle(size, func(i, j int) { intents[i], intents[j] = intents[j], intents[i] })
 			random.Shuffle(size, func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
 			b.ReportAllocs()
 			for rotate := uint64(0); b.Loop(); rotate++ {

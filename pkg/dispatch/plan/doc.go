@@ -9,13 +9,13 @@
 //   - A partition is given to a group once.
 //   - A partition is given only if it is poppable, and never to an expired intent.
 //   - Intents that name a partition are served before intents that take any partition. Within each
-//     kind the earliest deadline is first, then the oldest intent, then the lowest ID.
+//     kind they are served in the order in which the caller lists them.
 //   - The deepest partition is given first. Partitions of equal depth take turns at being first if
 //     the caller increments rotate.
 //   - Every intent that takes any partition gets its first partition before any of them gets a
 //     second one.
 //   - No partition is left over while a live intent wants it.
-//   - The order of the input does not change the result.
+//   - The order of the candidates does not change the result.
 //   - The running time is that of sorting the input.
 //
 // All instants of a call are of one clock. The caller converts instants of other clocks.

@@ -8,7 +8,7 @@ import (
 
 // The encoded sizes of an intent and of a candidate.
 const (
-	intentBytes    = 4
+	intentBytes    = 3
 	candidateBytes = 3
 )
 
@@ -23,12 +23,9 @@ func sceneOf(data []byte) scene {
 	s.rotate, data = uint64(data[0]), data[2:]
 	for ; len(s.intents) < count && len(data) >= intentBytes; data = data[intentBytes:] {
 		s.intents = append(s.intents, plan.Intent{
-			// 97 is odd: the IDs are distinct and not in the order of the input.
-			ID:         int64(byte(len(s.intents)*97)) + 1,
 			Key:        plan.Key{Group: int64(data[0] % 4), Partition: max(0, int64(data[0]>>2%16)-8)},
 			Partitions: int(data[1]%8) - 1,
 			Deadline:   at(int(data[2]%8) - 1),
-			Since:      at(-int(data[3] % 4)),
 		})
 	}
 	for ; len(data) >= candidateBytes; data = data[candidateBytes:] {

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch/plan"
 )
 
-// scene is one input of Assign. Its intents have distinct IDs.
+// scene is one input of Assign.
 type scene struct {
 	rotate     uint64
 	intents    []plan.Intent
@@ -56,18 +56,6 @@ func bound(i plan.Intent) int {
 	}
 }
 
-// ahead reports whether a must be served before b.
-func ahead(a, b plan.Intent) bool {
-	switch {
-	case !a.Deadline.Equal(b.Deadline):
-		return a.Deadline.Before(b.Deadline)
-	case !a.Since.Equal(b.Since):
-		return a.Since.Before(b.Since)
-	default:
-		return a.ID < b.ID
-	}
-}
-
 // could reports whether the intent may get that partition.
 func could(i plan.Intent, p groupPartition) bool {
 	return i.Key.Group == p.group && (i.Key.Partition == 0 || i.Key.Partition == p.partition)
@@ -82,27 +70,26 @@ func (s scene) obey(t require.TestingT, seed uint64) {
 	offered := s.merged()
 	require.Equal(t, len(s.candidates)-len(offered), doubles, "every repeated row is counted")
 	require.Len(t, decisions, len(s.intents))
-	holder := map[groupPartition]plan.Intent{}
+	holder := map[groupPartition]int{} // the index of the intent
 	for n, d := range decisions {
 		i := s.intents[n]
-		require.Equal(t, i.ID, d.Intent, "decisions follow the intents")
-		require.LessOrEqual(t, len(d.Partitions), bound(i), "intent %d has one grant, within its bound and its time", i.ID)
+		require.LessOrEqual(t, len(d.Partitions), bound(i), "intent %d has one grant, within its bound and its time", n)
 		for _, partition := range d.Partitions {
 			p := groupPartition{i.Key.Group, partition}
-			require.True(t, could(i, p), "intent %d did not ask for %v", i.ID, p)
+			require.True(t, could(i, p), "intent %d did not ask for %v", n, p)
 			require.Contains(t, offered, p, "%v is not a candidate", p)
 			require.True(t, poppable(offered[p]), "%v is not poppable", p)
 			require.NotContains(t, holder, p, "%v is given twice", p)
-			holder[p] = i
+			holder[p] = n
 		}
-		s.obeyReason(t, i, d, offered)
+		obeyReason(t, i, d, offered)
 	}
 	s.obeyOrder(t, decisions, offered, holder)
 	s.obeyShuffle(t, decisions, doubles, seed)
 }
 
 // obeyReason checks the outcome of one decision.
-func (s scene) obeyReason(t require.TestingT, i plan.Intent, d plan.Decision, offered map[groupPartition]plan.Candidate) {
+func obeyReason(t require.TestingT, i plan.Intent, d plan.Decision, offered map[groupPartition]plan.Candidate) {
 	want := plan.SkipNoPartitions
 	order := []plan.Outcome{
 		plan.SkipPartitionUnavailable, plan.SkipLeaseTaken, plan.SkipWindowBuffer,
@@ -133,73 +120,58 @@ func (s scene) obeyReason(t require.TestingT, i plan.Intent, d plan.Decision, of
 	if len(d.Partitions) > 0 {
 		want = plan.ViableAssigned
 	}
-	require.Equal(t, want, d.Outcome, "intent %d", i.ID)
+	require.Equal(t, want, d.Outcome, "%+v", i)
 }
 
 // obeyOrder checks the order of service and the partitions that were given.
-func (s scene) obeyOrder(t require.TestingT, decisions []plan.Decision, offered map[groupPartition]plan.Candidate, holder map[groupPartition]plan.Intent) {
-	got := map[int64]int{}
-	for _, d := range decisions {
-		got[d.Intent] = len(d.Partitions)
-	}
+func (s scene) obeyOrder(t require.TestingT, decisions []plan.Decision, offered map[groupPartition]plan.Candidate, holder map[groupPartition]int) {
+	got := func(i int) int { return len(decisions[i].Partitions) }
 	for p, c := range offered {
 		owner, owned := holder[p]
-		for _, i := range s.intents {
-			if !could(i, p) || !poppable(c) || got[i.ID] >= bound(i) {
+		for n, i := range s.intents {
+			if !could(i, p) || !poppable(c) || got(n) >= bound(i) {
 				continue
 			}
-			require.True(t, owned, "%v is left over although intent %d wants it", p, i.ID)
+			require.True(t, owned, "%v is left over although intent %d wants it", p, n)
 			if i.Key.Partition != 0 {
-				require.NotZero(t, owner.Key.Partition, "%v went to intent %d although intent %d named it", p, owner.ID, i.ID)
-				require.True(t, ahead(owner, i), "%v went to intent %d, after intent %d", p, owner.ID, i.ID)
+				require.NotZero(t, s.intents[owner].Key.Partition, "%v went to intent %d although intent %d named it", p, owner, n)
+				require.Less(t, owner, n, "%v went to a later intent", p)
 			}
 		}
 	}
 	for group, takers := range s.takers() {
-		for n, a := range takers[:max(0, len(takers)-1)] {
-			b := takers[n+1]
-			require.GreaterOrEqual(t, got[a.ID], min(got[b.ID], bound(a)), "intent %d has less than intent %d, which is served later", a.ID, b.ID)
-		}
-		for _, a := range takers {
+		for n, a := range takers {
+			most := bound(s.intents[a])
+			for _, b := range takers[n+1:] {
+				require.GreaterOrEqual(t, got(a), min(got(b), most), "intent %d has less than intent %d, which is served later", a, b)
+			}
 			for _, b := range takers {
-				require.GreaterOrEqual(t, got[a.ID], min(got[b.ID]-1, bound(a)), "intent %d has two more than intent %d", b.ID, a.ID)
+				require.GreaterOrEqual(t, got(a), min(got(b)-1, most), "intent %d has two more than intent %d", b, a)
 			}
 		}
 		obeyDepth(t, group, givenOrder(takers, decisions), offered, holder)
 	}
 }
 
-// takers returns the live intents that take any partition, by group and ranked.
-func (s scene) takers() map[int64][]plan.Intent {
-	takers := map[int64][]plan.Intent{}
-	for _, i := range s.intents {
+// takers returns the indexes of the live intents that take any partition, by group.
+func (s scene) takers() map[int64][]int {
+	takers := map[int64][]int{}
+	for n, i := range s.intents {
 		if i.Key.Partition == 0 && bound(i) > 0 {
-			takers[i.Key.Group] = append(takers[i.Key.Group], i)
+			takers[i.Key.Group] = append(takers[i.Key.Group], n)
 		}
-	}
-	for _, ranked := range takers {
-		slices.SortFunc(ranked, func(a, b plan.Intent) int {
-			if ahead(a, b) {
-				return -1
-			}
-			return 1
-		})
 	}
 	return takers
 }
 
 // givenOrder returns the partitions that takers got, in the order in which they were
 // given.
-func givenOrder(takers []plan.Intent, decisions []plan.Decision) (order []int64) {
-	partitions := map[int64][]int64{}
-	for _, d := range decisions {
-		partitions[d.Intent] = d.Partitions
-	}
+func givenOrder(takers []int, decisions []plan.Decision) (order []int64) {
 	for turn, more := 0, true; more; turn++ {
 		more = false
 		for _, i := range takers {
-			if turn < len(partitions[i.ID]) {
-				order, more = append(order, partitions[i.ID][turn]), true
+			if partitions := decisions[i].Partitions; turn < len(partitions) {
+				order, more = append(order, partitions[turn]), true
 			}
 		}
 	}
@@ -208,7 +180,7 @@ func givenOrder(takers []plan.Intent, decisions []plan.Decision) (order []int64)
 
 // obeyDepth checks that deeper partitions of a group were given first.
 func obeyDepth(t require.TestingT, group int64, order []int64, offered map[groupPartition]plan.Candidate,
-	holder map[groupPartition]plan.Intent,
+	holder map[groupPartition]int,
 ) {
 	for n := 1; n < len(order); n++ {
 		a, b := offered[groupPartition{group, order[n-1]}], offered[groupPartition{group, order[n]}]
@@ -225,22 +197,13 @@ func obeyDepth(t require.TestingT, group int64, order []int64, offered map[group
 	}
 }
 
-// obeyShuffle checks that another order of the input changes nothing.
+// obeyShuffle checks that another order of the candidates changes nothing.
 func (s scene) obeyShuffle(t require.TestingT, decisions []plan.Decision, doubles int, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 1))
-	byID := map[int64]plan.Decision{}
-	for _, d := range decisions {
-		byID[d.Intent] = d
-	}
-	intents, candidates := slices.Clone(s.intents), slices.Clone(s.candidates)
-	random.Shuffle(len(intents), func(a, b int) { intents[a], intents[b] = intents[b], intents[a] })
-	random.Shuffle(len(candidates), func(a, b int) { candidates[a], candidates[b] = candidates[b], candidates[a] })
-	again, doublesAgain := plan.Assign(now, s.rotate, intents, candidates)
+	candidates := slices.Clone(s.candidates)
+	rand.New(rand.NewPCG(seed, 1)).Shuffle(len(candidates), func(a, b int) { candidates[a], candidates[b] = candidates[b], candidates[a] })
+	again, doublesAgain := plan.Assign(now, s.rotate, s.intents, candidates)
 	require.Equal(t, doubles, doublesAgain)
-	for n, d := range again {
-		require.Equal(t, intents[n].ID, d.Intent)
-		require.Equal(t, byID[d.Intent], d, "the order of the input changed the result")
-	}
+	require.Equal(t, decisions, again, "the order of the candidates changed the result")
 }
 
 // These scenes are large enough to contain grants, skips and repetitions of every

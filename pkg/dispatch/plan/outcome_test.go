@@ -82,7 +82,7 @@ func TestOutcome(t *testing.T) {
 	for _, c := range outcomeCases() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			decisions, doubles := plan.Assign(now, 0, []plan.Intent{waiting(1)}, c.candidates)
+			decisions, doubles := plan.Assign(now, 0, []plan.Intent{waiting()}, c.candidates)
 			require.Zero(t, doubles)
 			require.Equal(t, c.want, decisions[0].Outcome)
 
@@ -91,7 +91,7 @@ func TestOutcome(t *testing.T) {
 			}
 			// An intent that names the partition has the same outcome: other partitions do
 			// not matter.
-			decisions, _ = plan.Assign(now, 0, []plan.Intent{waiting(1, only(1))},
+			decisions, _ = plan.Assign(now, 0, []plan.Intent{waiting(only(1))},
 				append([]plan.Candidate{due(2, 1), held(3, 1, isLeased)}, c.candidates...))
 			require.Equal(t, c.want, decisions[0].Outcome)
 		})
@@ -101,27 +101,27 @@ func TestOutcome(t *testing.T) {
 func TestOutcomeOfIntentsThatGetNothing(t *testing.T) {
 	t.Parallel()
 	intents := []plan.Intent{
-		waiting(1), waiting(2), // one partition for two
-		waiting(3, only(5)), waiting(4, only(5)), // the same, by name
-		waiting(5, deadline(0)), waiting(6, only(5), deadline(0)), // expired
-		waiting(7, only(6)), // no such candidate
+		waiting(), waiting(), // one partition for two
+		waiting(only(5)), waiting(only(5)), // the same, by name
+		waiting(deadline(0)), waiting(only(5), deadline(0)), // expired
+		waiting(only(6)), // no such candidate
 	}
 	candidates := []plan.Candidate{due(1, 1), due(5, 1), held(2, 9, isLeased)}
 	decisions, _ := plan.Assign(now, 0, intents, candidates)
 	require.Equal(t, []plan.Decision{
-		{Intent: 1, Outcome: plan.ViableAssigned, Partitions: []int64{1}},
-		{Intent: 2, Outcome: plan.SkipPartitionUnavailable},
-		{Intent: 3, Outcome: plan.ViableAssigned, Partitions: []int64{5}},
-		{Intent: 4, Outcome: plan.SkipPartitionUnavailable},
-		{Intent: 5, Outcome: plan.SkipPartitionUnavailable},
-		{Intent: 6, Outcome: plan.SkipPartitionUnavailable},
-		{Intent: 7, Outcome: plan.SkipNoPartitions},
+		{Outcome: plan.ViableAssigned, Partitions: []int64{1}},
+		{Outcome: plan.SkipPartitionUnavailable},
+		{Outcome: plan.ViableAssigned, Partitions: []int64{5}},
+		{Outcome: plan.SkipPartitionUnavailable},
+		{Outcome: plan.SkipPartitionUnavailable},
+		{Outcome: plan.SkipPartitionUnavailable},
+		{Outcome: plan.SkipNoPartitions},
 	}, decisions)
 }
 
 // The only partition went to the intent that named it.
 func TestNamedPartitionsAreUnavailableToOtherIntents(t *testing.T) {
 	t.Parallel()
-	decisions, _ := plan.Assign(now, 0, []plan.Intent{waiting(1), waiting(2, only(5))}, []plan.Candidate{due(5, 1)})
+	decisions, _ := plan.Assign(now, 0, []plan.Intent{waiting(), waiting(only(5))}, []plan.Candidate{due(5, 1)})
 	require.Equal(t, plan.SkipPartitionUnavailable, decisions[0].Outcome)
 }

@@ -15,8 +15,6 @@ func (k Key) any() bool { return k.Partition == 0 }
 
 // Intent is one waiting pop request.
 type Intent struct {
-	// ID is unique among the intents of a call.
-	ID  int64
 	Key Key
 	// Partitions is the most partitions that the intent may claim. A value below 1
 	// counts as 1. An intent that names a partition ignores it.
@@ -24,8 +22,6 @@ type Intent struct {
 	// Deadline is the latest instant at which the request is answered. From then on
 	// the intent gets nothing.
 	Deadline time.Time
-	// Since is when the intent was registered.
-	Since time.Time
 }
 
 // Candidate is one row of a preflight: a partition that has messages for the group.
@@ -43,8 +39,6 @@ type Candidate struct {
 
 // Decision is the result for one intent.
 type Decision struct {
-	// Intent is the ID of the intent.
-	Intent  int64
 	Outcome Outcome
 	// Partitions are the partitions to claim, in the order in which they were given.
 	// Nil unless Outcome is ViableAssigned.

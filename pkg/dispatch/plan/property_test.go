@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -14,13 +15,11 @@ import (
 // coincide.
 func drawScene(t *rapid.T) scene {
 	s := scene{rotate: rapid.Uint64().Draw(t, "rotate")}
-	for _, id := range rapid.SliceOfNDistinct(rapid.Int64(), 0, 12, rapid.ID[int64]).Draw(t, "ids") {
+	for range rapid.IntRange(0, 12).Draw(t, "intents") {
 		s.intents = append(s.intents, plan.Intent{
-			ID:         id,
 			Key:        plan.Key{Group: rapid.Int64Range(1, 3).Draw(t, "group"), Partition: rapid.SampledFrom([]int64{0, 0, 1, 2, 3, 4}).Draw(t, "named")},
 			Partitions: rapid.IntRange(-1, 5).Draw(t, "partitions"),
 			Deadline:   at(rapid.IntRange(-1, 3).Draw(t, "deadline")),
-			Since:      at(rapid.IntRange(-3, 0).Draw(t, "since")),
 		})
 	}
 	for range rapid.IntRange(0, 16).Draw(t, "candidates") {
@@ -62,9 +61,7 @@ func TestEquallyDeepPartitionsTakeTurns(t *testing.T) {
 		asking := rapid.IntRange(1, equal).Draw(t, "asking")
 		deeper := rapid.IntRange(0, 2).Draw(t, "deeper")
 		var s scene
-		for i := range deeper + asking {
-			s.intents = append(s.intents, waiting(int64(i)))
-		}
+		s.intents = slices.Repeat([]plan.Intent{waiting()}, deeper+asking)
 		for i := range deeper {
 			s.candidates = append(s.candidates, due(int64(100+i), 9))
 		}
@@ -73,12 +70,12 @@ func TestEquallyDeepPartitionsTakeTurns(t *testing.T) {
 		}
 		s.candidates = append(s.candidates, due(50, 1))
 		start := rapid.Uint64Max(1<<60).Draw(t, "start")
-		turns := map[[2]int64]bool{} // intent and partition
+		turns := map[groupPartition]bool{} // the intent instead of the group
 		for round := range uint64(equal) {
 			decisions, _ := plan.Assign(now, start+round, s.intents, s.candidates)
-			for _, d := range decisions[deeper:] {
+			for i, d := range decisions[deeper:] {
 				require.Len(t, d.Partitions, 1)
-				turns[[2]int64{d.Intent, d.Partitions[0]}] = true
+				turns[groupPartition{int64(i), d.Partitions[0]}] = true
 			}
 		}
 		require.Len(t, turns, asking*equal, "each intent got each partition: %v", turns)
@@ -94,7 +91,6 @@ func TestOnlyDifferencesOfTimeMatter(t *testing.T) {
 		want, doubles := plan.Assign(now, s.rotate, s.intents, s.candidates)
 		for i := range s.intents {
 			s.intents[i].Deadline = s.intents[i].Deadline.Add(shift)
-			s.intents[i].Since = s.intents[i].Since.Add(shift)
 		}
 		for i := range s.candidates {
 			s.candidates[i].ReadyAt = s.candidates[i].ReadyAt.Add(shift)
