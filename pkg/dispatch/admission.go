@@ -76,7 +76,8 @@ type callerGroup struct {
 // Every other request is refused. A displaced request that comes again finds its caller or its group at
 // the share, so two requests do not displace each other in turn.
 type admission struct {
-	limit, waiting int
+	limit   int
+	waiting map[*intent]struct{}
 	// A tally has at least one waiting request.
 	callers      map[string]*tally
 	groups       map[groupName]*tally
@@ -86,14 +87,16 @@ type admission struct {
 }
 
 func newAdmission() *admission {
-	return &admission{callers: map[string]*tally{}, groups: map[groupName]*tally{}, callerGroups: map[callerGroup]*tally{}}
+	return &admission{
+		waiting: map[*intent]struct{}{}, callers: map[string]*tally{}, groups: map[groupName]*tally{}, callerGroups: map[callerGroup]*tally{},
+	}
 }
 
 // enter counts the intent as waiting, or returns why it may not wait. The caller calls leave. The wait of
 // displaced, if it is not nil, is over.
 func (a *admission) enter(in *intent) (displaced *intent, why refusal) {
 	key := callerGroup{group: groupNameOf(in.req), caller: in.req.Caller}
-	if a.waiting >= a.limit {
+	if len(a.waiting) >= a.limit {
 		if displaced, why = a.toDisplace(key); displaced == nil {
 			return nil, why
 		}
@@ -103,7 +106,7 @@ func (a *admission) enter(in *intent) (displaced *intent, why refusal) {
 	group := tallyOf(a.groups, key.group, &a.byGroup)
 	own := tallyOf(a.callerGroups, key, &caller.byGroup)
 	in.slot = admissionSlot{key: key, tallies: [tallies]*tally{caller, group, own}}
-	a.waiting++
+	a.waiting[in] = struct{}{}
 	for _, t := range in.slot.tallies {
 		t.add(1)
 	}
@@ -145,13 +148,12 @@ func (a *admission) toDisplace(key callerGroup) (*intent, refusal) {
 
 // leave ends the waiting of an intent that was admitted, if it was not displaced.
 func (a *admission) leave(in *intent) {
-	slot := &in.slot
-	if slot.left {
+	if _, ok := a.waiting[in]; !ok {
 		return
 	}
+	delete(a.waiting, in)
 	in.cannotBeDisplaced()
-	slot.left = true
-	a.waiting--
+	slot := &in.slot
 	for _, t := range slot.tallies {
 		t.add(-1)
 	}

@@ -36,9 +36,9 @@ func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 	offered := r.offerLocked(queueName, partition)
 	handoffs := make([]queue.Handoff, len(offered))
 	for i, in := range offered {
-		observation := r.readiness.Observe(in.registered)
+		observation := r.readiness.Observe(in.target)
 		handoffs[i] = queue.Handoff{
-			Assignment: queue.Assignment{Request: in.req, Target: in.registered},
+			Assignment: queue.Assignment{Request: in.req, Target: in.target},
 			Take:       func(delivery queue.Delivery) bool { return r.take(in, observation, delivery) },
 		}
 	}
@@ -56,13 +56,13 @@ func (r *Intents) offerLocked(queueName, partition string) (offered []*intent) {
 	for _, target := range namedFirst {
 		m := targets[target]
 		if m.noHandoffs || len(m.sleeping) == 0 || m.partition != nil && *m.partition != partition ||
-			slices.ContainsFunc(offered, func(in *intent) bool { return in.registered.Group == target.Group }) {
+			slices.ContainsFunc(offered, func(in *intent) bool { return in.target.Group == target.Group }) {
 			continue
 		}
 		if in := m.sleeping[r.readiness.First(target)]; in != nil && in.ctx.Err() == nil {
 			r.unmarkSleepingLocked(in)
 			in.ticket.SetIdle(false)
-			in.state, in.offerEnded = stateOffered, make(chan struct{})
+			in.state = stateOffered
 			offered = append(offered, in)
 		}
 	}
@@ -77,19 +77,19 @@ func (r *Intents) take(in *intent, o *readiness.Observation, delivery queue.Deli
 	if in.state != stateOffered {
 		return false
 	}
-	defer close(in.offerEnded)
+	defer r.offerEnds.Broadcast()
 	if delivery.Lost != nil {
 		in.end(delivery)
 		return false
 	}
 	if len(delivery.Messages) == 0 {
-		if m := r.waiting[in.req.Queue][in.registered]; m != nil {
+		if m := r.waiting[in.req.Queue][in.target]; m != nil {
 			m.noHandoffs = true
 		}
 		r.markSleepingLocked(in)
 		return false
 	}
-	r.readiness.SetTaken(in.registered, o, partitionsOf(&delivery))
+	r.readiness.SetTaken(in.target, o, partitionsOf(&delivery))
 	in.end(delivery)
 	r.metrics.viable.Inc()
 	r.metrics.assignments.Add(float64(delivery.Partitions))
@@ -107,7 +107,7 @@ func (in *intent) end(with queue.Delivery) {
 func (r *Intents) endRevoked() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for in := range r.all {
+	for in := range r.admission.waiting {
 		if in.state != stateSleeping {
 			continue
 		}
@@ -138,7 +138,7 @@ func (r *Intents) markSleepingLocked(in *intent) {
 		return // during pop maintenance
 	}
 	in.ticket.SetIdle(true)
-	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
+	if m := r.waiting[in.req.Queue][in.target]; m != nil {
 		m.sleeping[in.ticket] = in
 	}
 }
@@ -146,7 +146,7 @@ func (r *Intents) markSleepingLocked(in *intent) {
 // unmarkSleepingLocked is the opposite of markSleepingLocked. The caller sets the state.
 func (r *Intents) unmarkSleepingLocked(in *intent) {
 	in.cannotBeDisplaced()
-	if m := r.waiting[in.req.Queue][in.registered]; m != nil {
+	if m := r.waiting[in.req.Queue][in.target]; m != nil {
 		delete(m.sleeping, in.ticket)
 	}
 }
@@ -157,10 +157,8 @@ func (r *Intents) unmarkSleepingLocked(in *intent) {
 func (r *Intents) markAwake(in *intent) (ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if in.state == stateOffered && in.req.AutoAck {
-		r.mu.Unlock()
-		<-in.offerEnded
-		r.mu.Lock()
+	for in.state == stateOffered && in.req.AutoAck {
+		r.offerEnds.Wait()
 	}
 	if in.state == stateEnded {
 		return true

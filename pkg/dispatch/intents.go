@@ -13,8 +13,8 @@ type Intents struct {
 	// readiness is that of the Dispatcher. Nil: none waits.
 	readiness *readiness.Tracker
 	mu        sync.Mutex
+	offerEnds *sync.Cond
 	admission *admission
-	all       map[*intent]struct{}
 	// waiting are the intents whose target exists, by queue and target.
 	waiting map[string]map[queue.Target]*members
 }
@@ -33,9 +33,9 @@ type members struct {
 
 // NewIntents returns an empty registry.
 func NewIntents(metrics *Metrics) *Intents {
-	return &Intents{
-		metrics: metrics, admission: newAdmission(), all: map[*intent]struct{}{}, waiting: map[string]map[queue.Target]*members{},
-	}
+	r := &Intents{metrics: metrics, admission: newAdmission(), waiting: map[string]map[queue.Target]*members{}}
+	r.offerEnds = sync.NewCond(&r.mu)
+	return r
 }
 
 // use sets the tracker that knows which targets are empty, and how many requests may wait.
@@ -57,14 +57,12 @@ func (r *Intents) enter(in *intent) refusal {
 	if other != nil {
 		r.displaceLocked(other)
 	}
-	r.all[in] = struct{}{}
 	return admitted
 }
 
 // displaceLocked ends the wait of an intent that sleeps.
 func (r *Intents) displaceLocked(in *intent) {
 	r.unmarkSleepingLocked(in)
-	delete(r.all, in)
 	in.end(queue.Delivery{Queue: in.req.Queue, Group: in.req.Group, Displaced: true})
 	r.metrics.displaced.Inc()
 }
@@ -73,7 +71,6 @@ func (r *Intents) remove(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.admission.leave(in)
-	delete(r.all, in)
 	r.registerLocked(in, queue.Target{})
 }
 
@@ -81,10 +78,10 @@ func (r *Intents) remove(in *intent) {
 func (r *Intents) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.admission.waiting
+	return len(r.admission.waiting)
 }
 
-// register notes what the intent waits for. The zero Target removes the note.
+// register sets what the intent waits for. The zero Target: nothing that exists.
 func (r *Intents) register(in *intent, target queue.Target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,18 +89,18 @@ func (r *Intents) register(in *intent, target queue.Target) {
 }
 
 func (r *Intents) registerLocked(in *intent, target queue.Target) {
-	if in.registered == target {
+	if in.target == target {
 		return
 	}
 	targets := r.waiting[in.req.Queue]
-	if m := targets[in.registered]; m != nil {
+	if m := targets[in.target]; m != nil {
 		delete(m.sleeping, in.ticket)
 		m.noHandoffs = false
 		if m.count--; m.count == 0 {
-			delete(targets, in.registered)
+			delete(targets, in.target)
 		}
 	}
-	in.registered = target
+	in.target = target
 	if target != (queue.Target{}) {
 		if targets == nil {
 			targets = map[queue.Target]*members{}

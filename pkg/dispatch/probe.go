@@ -8,21 +8,22 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// resolve returns what the intent waits for, and the keys that wake it.
-func (d *Dispatcher) resolve(in *intent) (queue.Target, []readiness.Key, error) {
+// resolve sets the target of the intent, and returns the keys that wake it.
+func (d *Dispatcher) resolve(in *intent) ([]readiness.Key, error) {
 	if in.req.Tags != nil {
-		return queue.Target{}, readiness.TagKeys(in.req, in.watchedGroups), nil
+		return readiness.TagKeys(in.req, in.watchedGroups), nil
 	}
 	target, ok, err := d.Store.Resolve(in.ctx, in.req)
-	if err != nil {
-		return target, nil, err
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		d.Intents.register(in, queue.Target{})
+		return readiness.CreationKeys(in.req), nil
 	}
 	d.Intents.register(in, target)
-	if ok {
-		in.owed = d.Readiness.Found(in.owed, target)
-		return target, []readiness.Key{readiness.TargetKey(target)}, nil
-	}
-	return queue.Target{}, readiness.CreationKeys(in.req), nil
+	in.owed = d.Readiness.Found(in.owed, target)
+	return []readiness.Key{readiness.TargetKey(target)}, nil
 }
 
 // probe claims for the intent, unless the target is known to be empty. found is nil if nothing was

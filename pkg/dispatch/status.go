@@ -68,7 +68,7 @@ func (d *Dispatcher) WaitingFor(target WaitingGroup) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := 0
-	for in := range r.all {
+	for in := range r.admission.waiting {
 		req := in.req
 		byName := req.Tags == nil && req.Queue == target.Queue && (req.Partition == nil || *req.Partition == target.Partition)
 		byTags := req.Tags != nil && (req.Tags.Namespace == "" || req.Tags.Namespace == target.Namespace) &&
@@ -94,7 +94,7 @@ func (d *Dispatcher) WaitingGroups() []WaitingGroup { return d.Intents.groups(ti
 func (r *Intents) groups(now time.Time) []WaitingGroup {
 	r.mu.Lock()
 	byName := map[WaitingGroup]*WaitingGroup{}
-	for in := range r.all {
+	for in := range r.admission.waiting {
 		name := WaitingGroup{Queue: in.req.Queue, Group: in.req.Group}
 		if in.req.Partition != nil {
 			name.Partition = *in.req.Partition

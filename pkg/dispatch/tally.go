@@ -12,8 +12,6 @@ type admissionSlot struct {
 	tallies [tallies]*tally
 	// index is the index in tally.sleeping, from 1 on, or 0.
 	index [tallies]int
-	// left: the intent does not count any more.
-	left bool
 }
 
 // tally counts waiting requests.

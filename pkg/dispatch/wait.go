@@ -32,7 +32,7 @@ type intent struct {
 	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are those of the first probe,
 	// until the other requests with these tags are in line for them.
 	watchedGroups, unsharedGroups []int64
-	// target is what the intent waits for. It is zero if that does not exist.
+	// target is what the intent waits for. It is zero if that does not exist. Only Intents.register sets it.
 	target queue.Target
 	// ticket wakes the intent.
 	ticket *readiness.Ticket
@@ -43,13 +43,10 @@ type intent struct {
 	// covered: the last probe woke others for all that it saw and left.
 	covered bool
 
-	// registered is the target under which the Intents list this one. Only they use it.
-	registered queue.Target
-	// The Intents own the next three until markAwake. offerEnded is closed when the offer of a push ends.
-	// delivery is the answer, from a push or from the intent's own probe.
-	state      intentState
-	offerEnded chan struct{}
-	delivery   queue.Delivery
+	// The Intents own the next two until markAwake. delivery is the answer, from a push or from the intent's
+	// own probe.
+	state    intentState
+	delivery queue.Delivery
 	// handedOver is closed when a push has set delivery, or the intent was displaced.
 	handedOver chan struct{}
 }
@@ -103,7 +100,7 @@ const goneRetries = 3
 func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error) {
 	for gone := 1; ; gone++ {
 		var keys []readiness.Key
-		if in.target, keys, err = d.resolve(in); err != nil {
+		if keys, err = d.resolve(in); err != nil {
 			return true, err
 		}
 		armedAt := time.Now()
