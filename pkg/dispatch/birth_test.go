@@ -107,7 +107,7 @@ func TestFirstMessagesOfANewQueueAreDelivered(t *testing.T) {
 }
 
 // The first request that learns of the creation leaves, or its look fails. Another one looks.
-func TestCreationIsPassedOn(t *testing.T) {
+func TestCreationIsForwarded(t *testing.T) {
 	t.Parallel()
 	for name, leaves := range map[string]bool{"its client leaves": true, "its look fails": false} {
 		t.Run(name, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 	granted := grantedPartitions(grants)
 	deliveries, errs := w.claimGrants(ctx, grants, assignments)
 	w.updateReadiness(targets, granted, leftovers(grants, deliveries, errs))
-	w.coverWakes(requests, targets, granted)
+	w.forwardWakes(requests, targets, granted)
 	for i, g := range grants {
 		switch {
 		case errs[i] != nil:
@@ -82,7 +82,7 @@ func (w *worker) claimGrants(ctx context.Context, grants []grant, assignments []
 		for i := range claimed {
 			deliveries[from+i] = claimed[i]
 			if !foundNothing(&claimed[i]) {
-				grants[from+i].request.answer(roundReply{delivery: claimed[i], covered: true})
+				grants[from+i].request.answer(roundReply{delivery: claimed[i], forwarded: true})
 			}
 		}
 		return err
@@ -187,6 +187,6 @@ func (w *worker) popAfterLostRace(r *roundRequest, unopened error) {
 				w.d.Readiness.WakeAt(readiness.TargetKey(r.target), now)
 			}
 		}
-		r.answer(roundReply{delivery: delivery, err: err, covered: err == nil})
+		r.answer(roundReply{delivery: delivery, err: err, forwarded: err == nil})
 	})
 }

@@ -170,10 +170,10 @@ func TestPopByTagsWakesForItsGroupsAndForCreations(t *testing.T) {
 	}
 }
 
-// A first probe puts no other request in line for its groups: thousands of requests arrive with the same
+// A first probe makes no other request wait for its groups: thousands of requests arrive with the same
 // groups. A later probe does that for new groups. A request that a creation wakes does it for all that
 // the others may not know, also if it found them at its first probe.
-func TestPopByTagsPassesOnNewGroupsAlone(t *testing.T) {
+func TestPopByTagsSharesNewGroupsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var groups atomic.Pointer[[]int64]
@@ -183,29 +183,24 @@ func TestPopByTagsPassesOnNewGroupsAlone(t *testing.T) {
 			return queue.Delivery{Watched: *groups.Load()}, nil
 		}
 		b := run(t, store)
-		inLine := func(group int64) (n int) {
-			for b.Readiness.InLine(queue.Target{Group: group}, n+1) {
-				n++
-			}
-			return n
-		}
+		waiting := func(group int64) int { return b.Readiness.Waiting(queue.Target{Group: group}) }
 		know()
 		pending(t, b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour)))
 		know(1)
 		second := b.begin(context.WithoutCancel(t.Context()), tagged(time.Minute)) // it wakes first
 		pending(t, second)
-		require.Equal(t, 1, inLine(1), "the first probe")
+		require.Equal(t, 1, waiting(1), "the first probe")
 
 		know(1, 2)
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here)
 		pending(t, second)
-		require.Equal(t, []int{1, 2}, []int{inLine(1), inLine(2)}, "a later probe")
+		require.Equal(t, []int{1, 2}, []int{waiting(1), waiting(2)}, "a later probe")
 
 		pops := store.calls().pops
 		b.bus.Created("new", "", events.Here)
 		pending(t, second)
 		require.Equal(t, pops+1, store.calls().pops, "one request looks for all")
-		require.Equal(t, []int{2, 2}, []int{inLine(1), inLine(2)}, "after the creation")
+		require.Equal(t, []int{2, 2}, []int{waiting(1), waiting(2)}, "after the creation")
 	})
 }
 

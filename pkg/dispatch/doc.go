@@ -49,15 +49,16 @@
 //	the database has a new epoch                events.OnResync
 //	none of these                               the fallback timer
 //
-// Events with partitions and the timer wake one request for each partition (notify.Line). A creation wakes
+// Events with partitions and the timer wake one request for each partition (notify.Exclusive). A creation wakes
 // one request for each name that it may have made, or for each set of tags. That request resolves the name,
-// and the others are in line for its target from then on. A resync wakes all requests, and each round then
+// and the others wait for its target from then on. A resync wakes all requests, and each round then
 // costs one query. An event is a hint and the tables are the truth. The clock of the database decides when
 // something is due. Local clocks only measure waits.
 //
-// # Who owes a wake
+// # Who forwards a wake
 //
-// A request that was woken alone owes the wake. passon.go has the rules. A wake for a partition is used:
+// A request that was woken alone holds the wake. It uses the wake or forwards it (forward.go). A wake for a
+// partition is used:
 //
 //   - by a delivery from this partition. If that leaves messages or a lease, the delivery announces when
 //     the partition is due again, for the requests that were not woken;
@@ -67,12 +68,12 @@
 // now. It is used by a probe that finds nothing, or by a round, which wakes a request for each due
 // partition that it saw and left.
 //
-// In every other case the request passes the wake on when it ends: its client left, its time is up, it
+// In every other case the request forwards the wake when it ends: its client left, its time is up, it
 // has something else, or it panicked. After an error of the database the next request waits for
 // dispatch.poll_interval, and for a second if the request itself may be the reason.
 //
 // So a partition that is due and a request that could take it do not both wait. This does not depend on
-// who wakes first: a request that finds another one's partition passes its own wake on.
+// who wakes first: a request that finds another one's partition forwards its own wake.
 //
 // While the listener is proven, the fallback timer is the last safety net, after
 // dispatch.fallback_interval. While it is not proven, all requests of a group share a backoff from

@@ -24,7 +24,7 @@ const (
 func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
 	source, announce := wakeLocal, d.Readiness.Ready
 	if from != events.Here {
-		source, announce = wakeNotify, d.Readiness.Heard
+		source, announce = wakeNotify, d.Readiness.Notified
 	}
 	woken := announce(ready, source)
 	d.Metrics.announced.WithLabelValues(source).Add(float64(len(ready)))

@@ -11,10 +11,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Any role may announce a group that has nothing. 500 fruitless wakes happen at once, and 500 a second
+// Any role may announce a group that has nothing. 500 spurious wakes happen at once, and 500 a second
 // after that. A message of another instance arrives at most 2 ms later meanwhile, one of this instance
 // at once.
-func TestFruitlessNotificationsHaveAPace(t *testing.T) {
+func TestSpuriousNotificationsHaveAPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -44,7 +44,7 @@ func TestFruitlessNotificationsHaveAPace(t *testing.T) {
 }
 
 // A load of notifications that bring something is not slowed down, however many there are.
-func TestFruitfulNotificationsWakeAtOnce(t *testing.T) {
+func TestUsefulNotificationsWakeAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}

@@ -22,7 +22,7 @@ func (d *Dispatcher) resolve(in *intent) ([]readiness.Key, error) {
 		return readiness.CreationKeys(in.req), nil
 	}
 	d.Intents.register(in, target)
-	in.owed = d.Readiness.Found(in.owed, target)
+	in.wake = d.Readiness.Found(in.wake, target)
 	return []readiness.Key{readiness.TargetKey(target)}, nil
 }
 
@@ -33,7 +33,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	if target.Group != in.probed && in.probed != 0 {
 		in.firstProbeDone = false // a group was recreated, and may still join its queue
 	}
-	in.probed, in.covered = target.Group, false
+	in.probed, in.forwarded = target.Group, false
 	switch {
 	case in.req.Tags != nil:
 		return d.probeTags(in)
@@ -64,8 +64,8 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	case delivery.Gone:
 		in.req.RefreshSince = time.Now()
 		d.Store.Forget(in.req, target)
-		if len(in.owed.Keys) > 0 { // the others were not woken, and do not know
-			d.Readiness.Gone(target, in.owed.Cause)
+		if len(in.wake.Keys) > 0 { // the others were not woken, and do not know
+			d.Readiness.Gone(target, in.wake.Cause)
 		}
 		return nil, true, nil
 	}
@@ -91,7 +91,7 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	if !first {
 		// A group that is missing now was deleted since the first probe, or its queue is new.
 		in.req.RefreshSince = time.Now()
-		d.passGroupsOn(in)
+		d.shareGroups(in)
 	}
 	delivery, err := d.popOnce(in.ctx, in.req)
 	switch {
@@ -100,7 +100,7 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	case len(delivery.Messages) > 0:
 		return delivery, false, nil
 	case !sameGroups(in.watchedGroups, delivery.Watched):
-		// The ticket covers too few groups: take one for all of them and probe again.
+		// The ticket has too few groups: take one for all of them and probe again.
 		if first {
 			in.unsharedGroups = delivery.Watched
 		} else {
@@ -114,11 +114,11 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	return nil, false, nil
 }
 
-// passGroupsOn puts the other requests with these tags in line for the groups that the first probe found,
+// shareGroups makes the other requests with these tags wait for the groups that the first probe found,
 // if the creation of a queue woke this request alone. They may have arrived before that creation. Otherwise
-// they know these groups, so a first probe does not put them in line.
-func (d *Dispatcher) passGroupsOn(in *intent) {
-	if len(in.owed.Keys) == 1 && in.owed.Keys[0] == readiness.TagKey(in.req) && len(in.unsharedGroups) > 0 {
+// they know these groups.
+func (d *Dispatcher) shareGroups(in *intent) {
+	if len(in.wake.Keys) == 1 && in.wake.Keys[0] == readiness.TagKey(in.req) && len(in.unsharedGroups) > 0 {
 		d.Readiness.Watch(in.req, in.unsharedGroups)
 		in.unsharedGroups = nil
 	}

@@ -106,7 +106,7 @@ func TestRightsThatEndBetweenTwoWaits(t *testing.T) {
 }
 
 // A request that was woken for a message, and may not have it any more, wakes another one at once.
-func TestAWakeIsPassedOnWhenTheRightsEnd(t *testing.T) {
+func TestAWakeIsForwardedWhenTheRightsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{onPop: func(req *queue.PopRequest) error { return req.Valid() }}

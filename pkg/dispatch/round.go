@@ -22,7 +22,7 @@ const maxPreflightTimeout = 5 * time.Second
 // roundRequest is an intent that wants to be part of the next round.
 type roundRequest struct {
 	*intent
-	// target and wake are what the intent waited for and what it owed when it joined. The intent changes
+	// target and wake are what the intent waited for and its wake when it joined. The intent changes
 	// its own as soon as it has the answer.
 	target queue.Target
 	wake   readiness.Wake
@@ -43,9 +43,9 @@ func (r *roundRequest) answer(reply roundReply) bool {
 // roundReply is a delivery without messages if the round had nothing for the intent.
 type roundReply struct {
 	delivery queue.Delivery
-	// covered: others were woken for all that the round saw and left.
-	covered bool
-	err     error
+	// forwarded: others were woken for all that the round saw and left.
+	forwarded bool
+	err       error
 }
 
 // worker makes the rounds of the groups that hash to it, one at a time.
@@ -70,10 +70,10 @@ func newWorker(d *Dispatcher) *worker {
 // client meanwhile, because the timeouts of the database bound a round. If the client left, the
 // lease is released.
 func (d *Dispatcher) joinRound(in *intent) (*queue.Delivery, error) {
-	r := &roundRequest{intent: in, target: in.target, wake: in.owed, reply: make(chan roundReply, 1)}
+	r := &roundRequest{intent: in, target: in.target, wake: in.wake, reply: make(chan roundReply, 1)}
 	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].queue <- r
 	got := <-r.reply
-	in.covered = got.covered
+	in.forwarded = got.forwarded
 	if got.err != nil {
 		return nil, got.err
 	}
@@ -140,9 +140,9 @@ func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
 }
 
 // isAlone reports whether no second request waits for the target. A request that waited for the name of
-// the target is in line before it is registered.
+// the target has a ticket for it before it is registered.
 func (w *worker) isAlone(r *roundRequest) bool {
-	return w.d.Intents.isAlone(r.intent) && !w.d.Readiness.InLine(r.target, 2)
+	return w.d.Intents.isAlone(r.intent) && w.d.Readiness.Waiting(r.target) < 2
 }
 
 // answerWithoutProbe answers a request if its client has left, its time is up, or its target is known

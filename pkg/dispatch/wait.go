@@ -30,18 +30,18 @@ type intent struct {
 	// them.
 	emptyProbes int
 	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are those of the first probe,
-	// until the other requests with these tags are in line for them.
+	// until the other requests with these tags wait for them too.
 	watchedGroups, unsharedGroups []int64
 	// target is what the intent waits for. It is zero if that does not exist. Only Intents.register sets it.
 	target queue.Target
 	// ticket wakes the intent.
 	ticket *readiness.Ticket
-	// owed is a wake that no other request got. It has no keys if there is no such wake. The intent passes it on if it
-	// cannot use it, after passAfter.
-	owed      readiness.Wake
-	passAfter time.Duration
-	// covered: the last probe woke others for all that it saw and left.
-	covered bool
+	// wake is a wake that no other request got. It has no keys if there is no such wake. The intent forwards it
+	// if it cannot use it, after forwardAfter.
+	wake         readiness.Wake
+	forwardAfter time.Duration
+	// forwarded: the last probe woke others for all that it saw and left.
+	forwarded bool
 
 	// The Intents own the next two until markAwake. delivery is the answer, from a push or from the intent's
 	// own probe.
@@ -104,7 +104,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 			return true, err
 		}
 		armedAt := time.Now()
-		in.ticket = d.Readiness.Line(in.deadline, keys...)
+		in.ticket = d.Readiness.Exclusive(in.deadline, keys...)
 		found, again, err := d.probe(in)
 		var joining error
 		if errors.Is(err, queue.ErrJoining) {
@@ -121,7 +121,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 		switch {
 		case err != nil:
 			d.countWake(woken, false)
-			in.passAfter = d.retryAfter(err)
+			in.forwardAfter = d.retryAfter(err)
 			return true, err
 		case found != nil:
 			d.countWake(woken, true)
@@ -150,7 +150,7 @@ func (d *Dispatcher) acceptHandoff(in *intent) error {
 		return nil
 	}
 	if in.delivery.Lost != nil {
-		in.passAfter = d.retryAfter(in.delivery.Lost)
+		in.forwardAfter = d.retryAfter(in.delivery.Lost)
 		return in.delivery.Lost
 	}
 	d.backoffs.Reset(in.target)
@@ -164,7 +164,7 @@ func (d *Dispatcher) acceptHandoff(in *intent) error {
 // every wait begins with one.
 func (d *Dispatcher) countWake(woken string, delivered bool) {
 	if delivered && (woken == wakeNotify || woken == notify.ByTimer) {
-		d.Readiness.Fruitful()
+		d.Readiness.NotSpurious()
 	}
 	switch {
 	case delivered:
@@ -191,8 +191,8 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	case <-in.ticket.C():
 		in.emptyProbes = 0
 		d.backoffs.Reset(in.target)
-		in.owed = in.ticket.Accept()
-		return in.owed.Cause, false, nil
+		in.wake = in.ticket.Accept()
+		return in.wake.Cause, false, nil
 	case <-timer.C:
 		if !fallback.Before(in.deadline) {
 			return "", true, nil

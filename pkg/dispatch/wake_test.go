@@ -226,7 +226,7 @@ func TestAnInstantReachesARequestForEachPartition(t *testing.T) {
 
 // Two requests are woken for two partitions. Their round gives one of them a third partition, which is
 // deeper. What the round leaves goes to a third request.
-func TestARoundPassesOnTheWakeForWhatItLeaves(t *testing.T) {
+func TestARoundForwardsTheWakeForWhatItLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
@@ -283,7 +283,7 @@ func TestAGoneTargetWakesAllItsRequests(t *testing.T) {
 }
 
 // A request that was woken for a partition ends without it. Another request gets the wake.
-func TestAWakeIsPassedOn(t *testing.T) {
+func TestAWakeIsForwarded(t *testing.T) {
 	t.Parallel()
 	broken := &queue.Error{Code: queue.CodeUnavailable}
 	invalid := &queue.Error{Code: queue.CodeInvalid}

@@ -17,12 +17,12 @@ func TestAnnounceWakesEveryTicketOfTheKeyOnce(t *testing.T) {
 	requireWoken(t, []bool{false, false, false}, a, b, other)
 	requireWaiting(t, n, 3, 2)
 
-	require.Equal(t, 2, n.Announce("orders", time.Now(), notify.ByTimer))
+	require.Equal(t, 2, n.Announce(time.Now(), notify.ByTimer, "orders"))
 	requireWoken(t, []bool{true, true, false}, a, b, other)
 	requireWaiting(t, n, 1, 1)
-	require.Zero(t, n.Announce("orders", time.Now(), notify.ByTimer), "woken tickets are removed")
+	require.Zero(t, n.Announce(time.Now(), notify.ByTimer, "orders"), "woken tickets are removed")
 
-	require.Equal(t, 1, n.Announce("mails", time.Time{}, notify.ByTimer), "an instant in the past wakes now")
+	require.Equal(t, 1, n.Announce(time.Time{}, notify.ByTimer, "mails"), "an instant in the past wakes now")
 	requireWoken(t, []bool{true}, other)
 	requireNothingKept(t, n)
 	require.Zero(t, n.WokenByTimer())
@@ -32,8 +32,8 @@ func TestAnnouncingAKeyWithoutTicketsKeepsNothing(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
-	require.Zero(t, n.Announce("orders", time.Now(), notify.ByTimer))
-	require.Zero(t, n.Announce("orders", time.Now().Add(time.Hour), notify.ByTimer))
+	require.Zero(t, n.Announce(time.Now(), notify.ByTimer, "orders"))
+	require.Zero(t, n.Announce(time.Now().Add(time.Hour), notify.ByTimer, "orders"))
 	requireNothingKept(t, n)
 	late := n.Ticket("orders")
 	defer late.Close()
@@ -55,10 +55,10 @@ func TestATicketOfSeveralKeysWakesWithAnyOfThem(t *testing.T) {
 			if key == "b" {
 				wokenWithIt = 2
 			}
-			require.Equal(t, wokenWithIt, n.Announce(key, time.Now(), notify.ByTimer))
+			require.Equal(t, wokenWithIt, n.Announce(time.Now(), notify.ByTimer, key))
 			requireWoken(t, []bool{true, key == "b"}, several, single)
 			requireWaiting(t, n, 2-wokenWithIt, 2-wokenWithIt)
-			require.Equal(t, 2-wokenWithIt, n.AnnounceAll(notify.ByTimer), "a woken ticket is removed from its other keys")
+			require.Equal(t, 2-wokenWithIt, n.BroadcastAll(notify.ByTimer), "a woken ticket is removed from its other keys")
 			requireNothingKept(t, n)
 		})
 	}
@@ -70,36 +70,36 @@ func TestARepeatedKeyCountsOnce(t *testing.T) {
 	defer n.Close()
 	ticket := n.Ticket("a", "b", "a", "a")
 	requireWaiting(t, n, 1, 2)
-	require.Equal(t, 1, n.Announce("a", time.Now(), notify.ByTimer))
+	require.Equal(t, 1, n.Announce(time.Now(), notify.ByTimer, "a"))
 	requireWoken(t, []bool{true}, ticket)
 	requireNothingKept(t, n)
 	n.Ticket("a", "a").Close()
 	requireNothingKept(t, n)
 }
 
-func TestAnnounceAllWakesEveryTicket(t *testing.T) {
+func TestBroadcastAllWakesEveryTicket(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
 	a, several, none := n.Ticket("a"), n.Ticket("a", "b"), n.Ticket()
 	closed := n.Ticket("a")
 	closed.Close()
-	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour), notify.ByTimer))
-	require.Equal(t, 3, n.AnnounceAll(notify.ByTimer))
+	require.Zero(t, n.Announce(time.Now().Add(time.Hour), notify.ByTimer, "b"))
+	require.Equal(t, 3, n.BroadcastAll(notify.ByTimer))
 	requireWoken(t, []bool{true, true, true, false}, a, several, none, closed)
 	requireNothingKept(t, n)
-	require.Zero(t, n.AnnounceAll(notify.ByTimer))
+	require.Zero(t, n.BroadcastAll(notify.ByTimer))
 }
 
-func TestOnlyAnnounceAllWakesATicketWithoutKeys(t *testing.T) {
+func TestOnlyBroadcastAllWakesATicketWithoutKeys(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
 	ticket := n.Ticket()
 	requireWaiting(t, n, 1, 0)
-	require.Zero(t, n.Announce("", time.Now(), notify.ByTimer))
+	require.Zero(t, n.Announce(time.Now(), notify.ByTimer, ""))
 	requireWoken(t, []bool{false}, ticket)
-	require.Equal(t, 1, n.AnnounceAll(notify.ByTimer))
+	require.Equal(t, 1, n.BroadcastAll(notify.ByTimer))
 	requireWoken(t, []bool{true}, ticket)
 	n.Ticket().Close()
 	requireNothingKept(t, n)
@@ -113,7 +113,7 @@ func TestAClosedTicketDoesNotWake(t *testing.T) {
 	second.Close()
 	second.Close()
 	requireWaiting(t, n, 2, 1)
-	require.Equal(t, 2, n.Announce("a", time.Now(), notify.ByTimer))
+	require.Equal(t, 2, n.Announce(time.Now(), notify.ByTimer, "a"))
 	requireWoken(t, []bool{true, false, true}, first, second, third)
 	// Closing after the wake, once or twice, does not panic and affects no other ticket.
 	later := n.Ticket("a")
@@ -121,7 +121,7 @@ func TestAClosedTicketDoesNotWake(t *testing.T) {
 	first.Close()
 	third.Close()
 	requireWaiting(t, n, 1, 1)
-	require.Equal(t, 1, n.Announce("a", time.Now(), notify.ByTimer))
+	require.Equal(t, 1, n.Announce(time.Now(), notify.ByTimer, "a"))
 	requireWoken(t, []bool{true}, later)
 }
 
@@ -129,7 +129,7 @@ func TestCloseWakesEveryTicketAndIgnoresLaterCalls(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	waiting, scheduled := n.Ticket("a"), n.Ticket("b")
-	require.Zero(t, n.Announce("b", time.Now().Add(time.Hour), notify.ByTimer))
+	require.Zero(t, n.Announce(time.Now().Add(time.Hour), notify.ByTimer, "b"))
 	n.Close()
 	n.Close()
 	requireWoken(t, []bool{true, true}, waiting, scheduled)
@@ -137,9 +137,9 @@ func TestCloseWakesEveryTicketAndIgnoresLaterCalls(t *testing.T) {
 	requireNothingKept(t, n)
 
 	late := n.Ticket("a")
-	require.Zero(t, n.Announce("a", time.Now(), notify.ByTimer))
-	require.Zero(t, n.Announce("a", time.Now().Add(time.Hour), notify.ByTimer))
-	require.Zero(t, n.AnnounceAll(notify.ByTimer))
+	require.Zero(t, n.Announce(time.Now(), notify.ByTimer, "a"))
+	require.Zero(t, n.Announce(time.Now().Add(time.Hour), notify.ByTimer, "a"))
+	require.Zero(t, n.BroadcastAll(notify.ByTimer))
 	requireWoken(t, []bool{false}, late)
 	late.Close()
 	requireNothingKept(t, n)

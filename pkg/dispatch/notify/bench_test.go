@@ -24,7 +24,7 @@ func BenchmarkWake(b *testing.B) {
 					n.Ticket(1)
 				}
 				b.StartTimer()
-				if got := n.Announce(1, past, notify.ByTimer); got != tickets {
+				if got := n.Announce(past, notify.ByTimer, 1); got != tickets {
 					b.Fatalf("woke %d tickets, want %d", got, tickets)
 				}
 			}
@@ -51,7 +51,7 @@ func BenchmarkWakeWaiters(b *testing.B) {
 			})
 		}
 		b.StartTimer()
-		n.Announce(1, past, notify.ByTimer)
+		n.Announce(past, notify.ByTimer, 1)
 		waiters.Wait()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tickets, "ns/ticket")
@@ -65,12 +65,12 @@ func BenchmarkWait(b *testing.B) {
 	future := time.Now().Add(time.Hour)
 	for key := range 10_000 {
 		n.Ticket(key)
-		n.Announce(key, future.Add(time.Duration(key)), notify.ByTimer)
+		n.Announce(future.Add(time.Duration(key)), notify.ByTimer, key)
 	}
 	b.ReportAllocs()
 	for b.Loop() {
 		ticket := n.Ticket(-1)
-		n.Announce(-1, future, notify.ByTimer)
+		n.Announce(future, notify.ByTimer, -1)
 		ticket.Close()
 	}
 }
@@ -81,6 +81,6 @@ func BenchmarkAnnounceWithoutTickets(b *testing.B) {
 	defer n.Close()
 	past := time.Now()
 	for b.Loop() {
-		n.Announce(1, past, notify.ByTimer)
+		n.Announce(past, notify.ByTimer, 1)
 	}
 }

@@ -6,7 +6,7 @@
 //	ticket := notifier.Ticket(key)   // before looking
 //	found, next := look()            // next: when there will be something, if known
 //	if !found {
-//		notifier.Announce(key, next, notify.ByTimer) // schedules a wake at that instant
+//		notifier.Announce(next, notify.ByTimer, key) // schedules a wake at that instant
 //		select {
 //		case <-ticket.C():           // look again, with a new ticket
 //		case <-ctx.Done():
@@ -23,42 +23,41 @@
 //  3. If the announcement came first, the publication came before the ticket too.
 //     The waiter looks after it takes the ticket, so it finds the publication.
 //
-// # One for each
+// # Exclusive tickets
 //
 // If 10,000 waiters wake for one message, 9,999 find nothing. So a waiter that takes what it
-// finds stands in line for its keys (Line), and Signal wakes the first in line alone:
+// finds has an exclusive ticket, and Announce wakes one of these:
 //
-//	ticket := notifier.Line(deadline, key) // instead of Ticket
+//	ticket := notifier.Exclusive(deadline, key) // instead of Ticket
 //	...
-//	ticket.SetIdle(true)                   // before waiting: others are asked first while it looks
+//	ticket.SetIdle(true)                   // before waiting: others wake first while it looks
 //	<-ticket.C()
-//	wake := ticket.Accept()                // now the waiter owes this wake
+//	wake := ticket.Accept()                // now the waiter holds this wake
 //
-// The waiter that wakes looks once more. Its look uses the wake if it shows that what was signalled is
-// taken, or is not there. In every other case the waiter passes the wake on, with another Signal of the
-// keys of the wake: it leaves without a look, the look fails, it takes something else, or the look shows
-// that more is left. Close passes on a wake that was not accepted. So for each thing that was signalled
-// and is not taken, a waiter looks or is about to, as long as one is in line.
+// The waiter that wakes looks once more. Its look uses the wake if it shows that what was announced is
+// taken, or is not there. In every other case the waiter forwards the wake: it announces the keys of the
+// wake again. So it does if it leaves without a look, the look fails, it takes something else, or the look
+// shows that more is left. Close forwards a wake that was not accepted. So for each thing that was announced
+// and is not taken, a waiter looks or is about to, as long as one has an exclusive ticket.
 //
-// A scheduled instant wakes the first in line, whose look learns how much is due. AnnounceAll wakes all.
+// A scheduled instant wakes one exclusive ticket, whose look learns how much is due. Broadcast wakes all.
 //
 // # One of each kind
 //
 // Waiters of several kinds may wait for one event. Waiters of one kind share their first key. One of them
-// looks for all. If it finds a new key, it calls Extend, and the others wait for that key too. SignalEach
-// wakes one ticket in line for each kind:
+// looks for all. If it finds a new key, it calls Extend, and the others wait for that key too. AnnounceEach
+// wakes one exclusive ticket for each kind:
 //
-//	ticket := notifier.Line(deadline, kind, event)
-//	<-ticket.C()                           // another waiter called SignalEach(cause, event)
+//	ticket := notifier.Exclusive(deadline, kind, event)
+//	<-ticket.C()                           // another waiter called AnnounceEach(cause, event)
 //	ticket.Accept()                        // the wake has the key kind
 //	notifier.Extend(kind, key)             // before looking, with a new ticket for key
 //
 // The package promises:
 //
-//   - A ticket wakes at most once. A Signal wakes at most one ticket in line: the earliest deadline
+//   - A ticket wakes at most once. Announce wakes at most one exclusive ticket: the earliest deadline
 //     first, then the oldest. A waiter that still looks comes after all that wait.
-//   - An Announce wakes all tickets of the key, and every announcement wakes the tickets that are not in
-//     line.
+//   - Broadcast wakes all tickets of the key, and every announcement wakes the shared ones.
 //   - No waiter wakes before the announced instant, by the clock of this process.
 //     Setting the wall clock does not move the instant.
 //   - An announcement never blocks. Channels are closed outside the lock.

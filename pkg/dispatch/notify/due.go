@@ -83,9 +83,9 @@ func (n *Notifier[K]) takeDue() []*Ticket[K] {
 	for now := time.Now(); len(n.due) > 0 && !n.due[0].due.at.After(now); {
 		e := n.due[0]
 		n.unscheduleLocked(e)
-		woken = n.takeLocked(woken, &e.others, Wake[K]{Cause: ByTimer})
-		if len(e.line.refs) > 0 {
-			woken = n.takeFirstLocked(woken, e, Wake[K]{Cause: ByTimer, Keys: []K{e.key}})
+		woken = n.takeLocked(woken, &e.shared, Wake[K]{Cause: ByTimer})
+		if len(e.exclusive.refs) > 0 {
+			woken = n.takeTicketLocked(woken, e.exclusive.refs[0].ticket, Wake[K]{Cause: ByTimer, Keys: []K{e.key}})
 		}
 	}
 	n.timed += uint64(len(woken))

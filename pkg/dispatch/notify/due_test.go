@@ -18,7 +18,7 @@ func TestTicketsWakeAtTheAnnouncedInstant(t *testing.T) {
 		defer n.Close()
 		started := time.Now()
 		before := n.Ticket("a")
-		require.Zero(t, n.Announce("a", started.Add(time.Minute), notify.ByTimer))
+		require.Zero(t, n.Announce(started.Add(time.Minute), notify.ByTimer, "a"))
 		after, other := n.Ticket("a"), n.Ticket("b")
 		defer other.Close()
 
@@ -43,7 +43,7 @@ func TestOnlyTheEarliestInstantOfAKeyIsKept(t *testing.T) {
 		started := time.Now()
 		first := n.Ticket("a")
 		for _, in := range []time.Duration{5, 3, 9, 3, 4} {
-			require.Zero(t, n.Announce("a", started.Add(in*time.Minute), notify.ByTimer))
+			require.Zero(t, n.Announce(started.Add(in*time.Minute), notify.ByTimer, "a"))
 		}
 		require.Equal(t, []notify.Instant[string]{{Key: "a", At: started.Add(3 * time.Minute)}}, n.Due(10))
 		<-first.C()
@@ -68,7 +68,7 @@ func TestKeysWakeInTheOrderOfTheirInstants(t *testing.T) {
 		for key := range tickets {
 			tickets[key] = n.Ticket(key)
 			// Neither ascending nor descending, two keys per instant.
-			n.Announce(key, started.Add(time.Duration(key*37%50+1)*time.Second), notify.ByTimer)
+			n.Announce(started.Add(time.Duration(key*37%50+1)*time.Second), notify.ByTimer, key)
 		}
 		for second := 1; second <= 50; second++ {
 			time.Sleep(time.Second)
@@ -89,13 +89,13 @@ func TestAnInstantIsDroppedWithTheLastTicketOfItsKey(t *testing.T) {
 		at := time.Now().Add(time.Minute)
 		for name, leave := range map[string]func(){
 			"closed":    func() {},
-			"woken":     func() { n.Announce("a", time.Now(), notify.ByTimer) },
-			"all woken": func() { n.AnnounceAll(notify.ByTimer) },
+			"woken":     func() { n.Announce(time.Now(), notify.ByTimer, "a") },
+			"all woken": func() { n.BroadcastAll(notify.ByTimer) },
 			// The ticket is the last ticket of both keys.
-			"woken by another key": func() { n.Announce("b", time.Now(), notify.ByTimer) },
+			"woken by another key": func() { n.Announce(time.Now(), notify.ByTimer, "b") },
 		} {
 			ticket := n.Ticket("a", "b")
-			n.Announce("a", at, notify.ByTimer)
+			n.Announce(at, notify.ByTimer, "a")
 			next, some := n.Next()
 			require.True(t, some, name)
 			require.True(t, next.Equal(at), name)
@@ -118,9 +118,9 @@ func TestTheTimerFollowsTheEarliestInstant(t *testing.T) {
 		defer n.Close()
 		started := time.Now()
 		late, early, gone := n.Ticket("late"), n.Ticket("early"), n.Ticket("gone")
-		n.Announce("late", started.Add(time.Hour), notify.ByTimer)
-		n.Announce("early", started.Add(time.Minute), notify.ByTimer)
-		n.Announce("gone", started.Add(time.Second), notify.ByTimer)
+		n.Announce(started.Add(time.Hour), notify.ByTimer, "late")
+		n.Announce(started.Add(time.Minute), notify.ByTimer, "early")
+		n.Announce(started.Add(time.Second), notify.ByTimer, "gone")
 		gone.Close()
 		<-early.C()
 		require.Equal(t, time.Minute, time.Since(started))
@@ -139,9 +139,9 @@ func TestAnEarlierInstantMovesAKeyForward(t *testing.T) {
 		var last *notify.Ticket[int]
 		for key := range keys {
 			last = n.Ticket(key)
-			n.Announce(key, started.Add(time.Hour+time.Duration(key)*time.Second), notify.ByTimer)
+			n.Announce(started.Add(time.Hour+time.Duration(key)*time.Second), notify.ByTimer, key)
 		}
-		n.Announce(keys-1, started.Add(time.Minute), notify.ByTimer)
+		n.Announce(started.Add(time.Minute), notify.ByTimer, keys-1)
 		next, some := n.Next()
 		require.True(t, some)
 		require.Equal(t, started.Add(time.Minute), next)
@@ -162,7 +162,7 @@ func TestDueListsTheEarliestFirst(t *testing.T) {
 		for key := range 20 {
 			n.Ticket(key)
 			in := time.Duration(key*7%20+1) * time.Second
-			n.Announce(key, started.Add(in), notify.ByTimer)
+			n.Announce(started.Add(in), notify.ByTimer, key)
 			want = append(want, notify.Instant[int]{Key: key, At: started.Add(in)})
 		}
 		slices.SortFunc(want, func(a, b notify.Instant[int]) int { return a.At.Compare(b.At) })
@@ -186,8 +186,8 @@ func TestAnInstantWithoutMonotonicReadingWakesAtTheSameTime(t *testing.T) {
 		defer n.Close()
 		started := time.Now()
 		ticket, own := n.Ticket("a"), n.Ticket("b")
-		n.Announce("a", started.Add(time.Minute).Round(0).In(time.FixedZone("elsewhere", 3600)), notify.ByTimer)
-		n.Announce("b", started.Add(time.Minute), notify.ByTimer)
+		n.Announce(started.Add(time.Minute).Round(0).In(time.FixedZone("elsewhere", 3600)), notify.ByTimer, "a")
+		n.Announce(started.Add(time.Minute), notify.ByTimer, "b")
 		require.Equal(t, []time.Time{started.Add(time.Minute), started.Add(time.Minute)},
 			[]time.Time{n.Due(2)[0].At, n.Due(2)[1].At})
 		<-ticket.C()
@@ -203,8 +203,8 @@ func TestAnInstantBeyondTheRangeOfDurationsWaits(t *testing.T) {
 		defer n.Close()
 		started := time.Now()
 		far, near := n.Ticket("far"), n.Ticket("near")
-		n.Announce("far", time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), notify.ByTimer)
-		n.Announce("near", started.Add(time.Hour), notify.ByTimer)
+		n.Announce(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), notify.ByTimer, "far")
+		n.Announce(started.Add(time.Hour), notify.ByTimer, "near")
 		<-near.C()
 		require.Equal(t, time.Hour, time.Since(started))
 		time.Sleep(24 * time.Hour)

@@ -19,7 +19,7 @@ func Example() {
 	go func() {
 		<-looked
 		messages.Add(1)
-		notifier.Announce("orders", time.Now(), notify.ByTimer)
+		notifier.Announce(time.Now(), notify.ByTimer, "orders")
 	}()
 
 	for {

@@ -75,7 +75,7 @@ func (l *list[K]) down(i int) {
 	}
 }
 
-// before reports whether t is in line before u.
+// before reports whether t wakes before u.
 func (t *Ticket[K]) before(u *Ticket[K]) bool {
 	if t.idle != u.idle {
 		return t.idle

@@ -26,10 +26,10 @@ func TestNoMemoryIsKeptForTicketsThatLeft(t *testing.T) {
 				keys[i] = random.IntN(500)
 			}
 			tickets = append(tickets, n.Ticket(keys...))
-			n.Announce(keys[0], time.Now().Add(time.Hour+time.Duration(random.IntN(1000))*time.Second), notify.ByTimer)
+			n.Announce(time.Now().Add(time.Hour+time.Duration(random.IntN(1000))*time.Second), notify.ByTimer, keys[0])
 		}
 		for range 50 {
-			n.Announce(random.IntN(500), time.Now(), notify.ByTimer)
+			n.Announce(time.Now(), notify.ByTimer, random.IntN(500))
 		}
 		random.Shuffle(len(tickets), func(i, j int) { tickets[i], tickets[j] = tickets[j], tickets[i] })
 		still, keys := n.Waiting()
@@ -54,7 +54,7 @@ func TestAKeyIsRemovedWithItsLastTicket(t *testing.T) {
 	defer stays.Close()
 	for key := range 1000 {
 		ticket, second := n.Ticket(key), n.Ticket(key)
-		n.Announce(key, time.Now().Add(time.Hour), notify.ByTimer)
+		n.Announce(time.Now().Add(time.Hour), notify.ByTimer, key)
 		ticket.Close()
 		requireWaiting(t, n, 2, 2)
 		require.Len(t, n.Due(10), 1)
@@ -68,17 +68,17 @@ func TestAKeyIsRemovedWithItsLastTicket(t *testing.T) {
 	require.False(t, armed, "the timer is still set")
 }
 
-// A key that has tickets all the time keeps nothing of the keys for which earlier tickets were in line.
+// A key that has tickets all the time keeps nothing of the keys that earlier tickets had.
 func TestKeysOfExtendEndWithTheirTickets(t *testing.T) {
 	t.Parallel()
 	n := notify.New[int]()
 	defer n.Close()
-	ticket := n.Line(time.Time{}, -1)
+	ticket := n.Exclusive(time.Time{}, -1)
 	for key := range 1000 {
 		n.Extend(-1, key)
 		n.Extend(-1, key)
-		require.Equal(t, 1, n.InLine(key))
-		next := n.Line(time.Time{}, -1)
+		require.Equal(t, 1, n.CountExclusive(key))
+		next := n.Exclusive(time.Time{}, -1)
 		ticket.Close()
 		ticket = next
 	}
@@ -94,7 +94,7 @@ func TestInstantsNeedNoGoroutines(t *testing.T) {
 	defer n.Close()
 	for key := range 10_000 {
 		n.Ticket(key)
-		n.Announce(key, time.Now().Add(time.Hour+time.Duration(key)), notify.ByTimer)
+		n.Announce(time.Now().Add(time.Hour+time.Duration(key)), notify.ByTimer, key)
 	}
 	require.NoError(t, goleak.Find(before))
 }
@@ -104,10 +104,10 @@ func TestAnnounceDoesNotAllocate(t *testing.T) {
 	n := notify.New[int]()
 	defer n.Close()
 	past := time.Now()
-	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(1, past, notify.ByTimer) }), "the key has no tickets")
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(past, notify.ByTimer, 1) }), "the key has no tickets")
 
 	n.Ticket(2)
 	future := past.Add(time.Hour)
-	n.Announce(2, future, notify.ByTimer)
-	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(2, future, notify.ByTimer) }), "the instant is already scheduled")
+	n.Announce(future, notify.ByTimer, 2)
+	require.Zero(t, testing.AllocsPerRun(100, func() { n.Announce(future, notify.ByTimer, 2) }), "the instant is already scheduled")
 }

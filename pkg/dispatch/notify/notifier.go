@@ -24,36 +24,61 @@ type Notifier[K comparable] struct {
 // New returns a Notifier. Close releases its timer.
 func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 
-// Announce says that a look for key finds something from the instant at on.
+// Announce says that a look for one of the keys finds something from the instant at on, and that one waiter
+// takes it.
 //
-// If at has been reached, it wakes all tickets of key, with this cause, and returns
-// their number. Otherwise it returns 0 and schedules a wake by the timer at that
-// instant, for the tickets that key has then: the first in line, and all that are not in line. Of
-// several instants only the earliest is kept. If key has no tickets, it does nothing.
+// If at has been reached, it wakes all shared tickets of the keys and one exclusive ticket: the first of the
+// first key that has any. It returns their number. Otherwise it returns 0 and schedules such a wake by the
+// timer for each key, for the tickets that the key has then. Of several instants of a key only the earliest
+// is kept. If a key has no tickets, it does nothing for it.
 //
 // Publish before you call it. It does not block.
-func (n *Notifier[K]) Announce(key K, at time.Time, cause string) int {
-	return n.announce(at, cause, false, key)
-}
-
-// Signal is Announce for something that only one waiter can take. Of the tickets in line it wakes
-// only one: the first of the first key that has any. The other tickets of the keys all wake.
-func (n *Notifier[K]) Signal(at time.Time, cause string, keys ...K) int {
-	return n.announce(at, cause, true, keys...)
-}
-
-// SignalEach wakes the tickets of the keys that are not in line. Tickets in line with the same first key are
-// of one kind, and SignalEach wakes the first ticket of each kind.
-//
-// It examines every ticket of the keys. It returns the number of woken tickets.
-func (n *Notifier[K]) SignalEach(cause string, keys ...K) int {
-	woken := n.signalEachLocking(cause, keys)
+func (n *Notifier[K]) Announce(at time.Time, cause string, keys ...K) int {
+	woken := n.announceLocking(at, cause, keys)
 	wake(woken)
 	return len(woken)
 }
 
-// signalEachLocking removes and returns the tickets to wake now.
-func (n *Notifier[K]) signalEachLocking(cause string, keys []K) []*Ticket[K] {
+// announceLocking removes and returns the tickets to wake now.
+func (n *Notifier[K]) announceLocking(at time.Time, cause string, keys []K) []*Ticket[K] {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	wait := at.Sub(now)
+	var woken []*Ticket[K]
+	served := false
+	for _, key := range keys {
+		e := n.entries[key]
+		switch {
+		case e == nil:
+		case wait > 0:
+			// An instant from a database has no monotonic reading. Adding to now gives it
+			// one, so that all instants compare and setting the wall clock moves none.
+			n.scheduleLocked(e, now.Add(wait))
+		default:
+			woken = n.takeLocked(woken, &e.shared, Wake[K]{Cause: cause})
+			if !served && len(e.exclusive.refs) > 0 {
+				served = true
+				woken = n.takeTicketLocked(woken, e.exclusive.refs[0].ticket, Wake[K]{Cause: cause, Keys: slices.Clone(keys)})
+			}
+		}
+	}
+	n.armLocked()
+	return woken
+}
+
+// AnnounceEach wakes the shared tickets of the keys now, and of the exclusive tickets one of each kind: the
+// first of those that have the same first key.
+//
+// It examines every ticket of the keys. It returns the number of woken tickets.
+func (n *Notifier[K]) AnnounceEach(cause string, keys ...K) int {
+	woken := n.announceEachLocking(cause, keys)
+	wake(woken)
+	return len(woken)
+}
+
+// announceEachLocking removes and returns the tickets to wake now.
+func (n *Notifier[K]) announceEachLocking(cause string, keys []K) []*Ticket[K] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var woken []*Ticket[K]
@@ -63,8 +88,8 @@ func (n *Notifier[K]) signalEachLocking(cause string, keys []K) []*Ticket[K] {
 		if e == nil {
 			continue
 		}
-		woken = n.takeLocked(woken, &e.others, Wake[K]{Cause: cause})
-		for _, r := range e.line.refs {
+		woken = n.takeLocked(woken, &e.shared, Wake[K]{Cause: cause})
+		for _, r := range e.exclusive.refs {
 			kind := r.ticket.memberships[firstKey].list.entry
 			if first := firsts[kind]; first == nil || r.ticket.before(first) {
 				firsts[kind] = r.ticket
@@ -78,8 +103,8 @@ func (n *Notifier[K]) signalEachLocking(cause string, keys []K) []*Ticket[K] {
 	return woken
 }
 
-// Extend puts the tickets in line for key in line for more keys as well. It does not block. The first time
-// for a key it examines all tickets in line for both keys.
+// Extend gives the exclusive tickets of key more keys. It does not block. The first time for a key it
+// examines all exclusive tickets of both keys.
 //
 // A later ticket is not extended. Its waiter looks after it takes the ticket, and so finds the new key
 // itself.
@@ -87,7 +112,7 @@ func (n *Notifier[K]) Extend(key K, more ...K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	e := n.entries[key]
-	if e == nil || len(e.line.refs) == 0 {
+	if e == nil || len(e.exclusive.refs) == 0 {
 		return
 	}
 	for _, k := range more {
@@ -107,78 +132,54 @@ func (n *Notifier[K]) Extend(key K, more ...K) {
 
 func (n *Notifier[K]) extendLocked(e *entry[K], k K) {
 	other := n.entryLocked(k)
-	there := make(map[*Ticket[K]]bool, len(other.line.refs))
-	for _, r := range other.line.refs {
+	there := make(map[*Ticket[K]]bool, len(other.exclusive.refs))
+	for _, r := range other.exclusive.refs {
 		there[r.ticket] = true
 	}
-	for _, r := range e.line.refs {
+	for _, r := range e.exclusive.refs {
 		if !there[r.ticket] {
-			other.line.add(r.ticket)
+			other.exclusive.add(r.ticket)
 		}
 	}
 }
 
-// announce is Signal, or Announce for each key.
-func (n *Notifier[K]) announce(at time.Time, cause string, one bool, keys ...K) int {
-	woken := n.announceLocking(at, cause, one, keys)
-	wake(woken)
-	return len(woken)
-}
-
-// announceLocking removes and returns the tickets to wake now.
-func (n *Notifier[K]) announceLocking(at time.Time, cause string, one bool, keys []K) []*Ticket[K] {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	now := time.Now()
-	wait := at.Sub(now)
-	var woken []*Ticket[K]
-	served := false
-	for _, key := range keys {
-		e := n.entries[key]
-		switch {
-		case e == nil:
-		case wait > 0:
-			// An instant from a database has no monotonic reading. Adding to now gives it
-			// one, so that all instants compare and setting the wall clock moves none.
-			n.scheduleLocked(e, now.Add(wait))
-		case !one:
-			woken = n.takeLocked(woken, &e.line, Wake[K]{Cause: cause})
-			woken = n.takeLocked(woken, &e.others, Wake[K]{Cause: cause})
-		default:
-			woken = n.takeLocked(woken, &e.others, Wake[K]{Cause: cause})
-			if !served && len(e.line.refs) > 0 {
-				served = true
-				woken = n.takeFirstLocked(woken, e, Wake[K]{Cause: cause, Keys: slices.Clone(keys)})
-			}
-		}
-	}
-	n.armLocked()
-	return woken
-}
-
-// InLine returns how many tickets are in line for key.
-func (n *Notifier[K]) InLine(key K) int {
+// CountExclusive returns how many exclusive tickets key has.
+func (n *Notifier[K]) CountExclusive(key K) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if e := n.entries[key]; e != nil {
-		return len(e.line.refs)
+		return len(e.exclusive.refs)
 	}
 	return 0
 }
 
-// First returns the ticket in line that a Signal of key would wake, or nil if none is idle.
+// First returns the exclusive ticket that Announce would wake for key, or nil if none is idle.
 func (n *Notifier[K]) First(key K) *Ticket[K] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if e := n.entries[key]; e != nil && len(e.line.refs) > 0 && e.line.refs[0].ticket.idle {
-		return e.line.refs[0].ticket
+	if e := n.entries[key]; e != nil && len(e.exclusive.refs) > 0 && e.exclusive.refs[0].ticket.idle {
+		return e.exclusive.refs[0].ticket
 	}
 	return nil
 }
 
-// AnnounceAll wakes every ticket now, whatever its keys, and returns their number.
-// Use it when announcements may have been missed. It does not block.
-func (n *Notifier[K]) AnnounceAll(cause string) int {
+// Broadcast wakes every ticket of the key now, and returns their number. It does not block.
+func (n *Notifier[K]) Broadcast(cause string, key K) int {
+	n.mu.Lock()
+	var woken []*Ticket[K]
+	if e := n.entries[key]; e != nil {
+		woken = n.takeLocked(woken, &e.exclusive, Wake[K]{Cause: cause})
+		woken = n.takeLocked(woken, &e.shared, Wake[K]{Cause: cause})
+		n.armLocked()
+	}
+	n.mu.Unlock()
+	wake(woken)
+	return len(woken)
+}
+
+// BroadcastAll wakes every ticket now, whatever its keys, and returns their number.
+// Use it when announcements may have been lost. It does not block.
+func (n *Notifier[K]) BroadcastAll(cause string) int {
 	n.mu.Lock()
 	woken := n.takeAllLocked(cause)
 	n.mu.Unlock()
@@ -213,11 +214,6 @@ func (n *Notifier[K]) takeLocked(woken []*Ticket[K], l *list[K], why Wake[K]) []
 		n.removeLocked(ticket)
 	}
 	return woken
-}
-
-// takeFirstLocked is takeLocked for the first ticket in line.
-func (n *Notifier[K]) takeFirstLocked(woken []*Ticket[K], e *entry[K], why Wake[K]) []*Ticket[K] {
-	return n.takeTicketLocked(woken, e.line.refs[0].ticket, why)
 }
 
 // takeTicketLocked is takeLocked for one ticket.

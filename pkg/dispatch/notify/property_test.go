@@ -17,10 +17,10 @@ import (
 
 // step is one call of a Notifier. Times are whole seconds since the start, so that instants coincide.
 type step struct {
-	verb    string // "ticket", "line", "idle", "busy", "accept", "close", "announce", "signal", "each", "extend", "all", "advance"
-	keys    []int  // "ticket", "line", "signal", "each"; "announce" has one, "extend" two
+	verb    string // "ticket", "exclusive", "idle", "busy", "accept", "close", "broadcast", "announce", "each", "extend", "all", "advance"
+	keys    []int  // "ticket", "exclusive", "announce", "each"; "broadcast" has one, "extend" two
 	ticket  int    // "idle", "busy", "accept", "close": the number of the ticket
-	seconds int    // "announce", "signal": from now, may be negative; "advance"; "line": the deadline
+	seconds int    // "announce": from now, may be negative; "advance"; "exclusive": the deadline
 }
 
 func (s step) String() string {
@@ -32,13 +32,13 @@ const propertyKeys = 3
 var steps = rapid.Custom(func(t *rapid.T) step {
 	key := rapid.IntRange(0, propertyKeys-1)
 	s := step{verb: rapid.SampledFrom([]string{
-		"ticket", "ticket", "line", "line", "line", "line", "idle", "idle", "busy", "accept", "close", "close", "close",
-		"announce", "announce", "announce", "signal", "signal", "signal", "signal", "signal", "each", "each", "extend", "extend", "all", "advance", "advance",
+		"ticket", "ticket", "exclusive", "exclusive", "exclusive", "exclusive", "idle", "idle", "busy", "accept", "close", "close", "close",
+		"broadcast", "announce", "announce", "announce", "announce", "announce", "announce", "announce", "each", "each", "extend", "extend", "all", "advance", "advance",
 	}).Draw(t, "verb")}
 	switch s.verb {
 	case "ticket":
 		s.keys = rapid.SliceOfN(key, 0, 3).Draw(t, "keys")
-	case "line":
+	case "exclusive":
 		s.keys = rapid.SliceOfN(key, 0, 3).Draw(t, "keys")
 		s.seconds = rapid.IntRange(0, 3).Draw(t, "deadline")
 	case "each":
@@ -47,12 +47,11 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 		s.keys = rapid.SliceOfN(key, 2, 2).Draw(t, "keys")
 	case "idle", "busy", "accept", "close":
 		s.ticket = rapid.IntRange(0, 30).Draw(t, "ticket")
-	case "announce":
+	case "broadcast":
 		s.keys = []int{key.Draw(t, "key")}
-		s.seconds = rapid.IntRange(-2, 12).Draw(t, "seconds")
-	case "signal":
+	case "announce":
 		s.keys = rapid.SliceOfNDistinct(key, 1, 2, rapid.ID).Draw(t, "keys")
-		s.seconds = rapid.IntRange(-4, 6).Draw(t, "seconds")
+		s.seconds = rapid.IntRange(-4, 12).Draw(t, "seconds")
 	case "advance":
 		s.seconds = rapid.IntRange(1, 6).Draw(t, "seconds")
 	}
@@ -62,7 +61,7 @@ var steps = rapid.Custom(func(t *rapid.T) step {
 // history is the observable behaviour of a Notifier.
 type history struct {
 	Woke    map[int]int // ticket to the second it woke; missing: it did not wake
-	Returns []int       // of each Announce, Signal and AnnounceAll
+	Returns []int       // of each announcement
 	Seen    []string    // after each step: tickets, keys, instants, and the first idle ticket of each key
 }
 
@@ -122,22 +121,22 @@ func perform(drawn []step) history {
 		switch {
 		case s.verb == "ticket":
 			watch(n.Ticket(s.keys...))
-		case s.verb == "line":
-			watch(n.Line(started.Add(time.Duration(s.seconds)*time.Second), s.keys...))
+		case s.verb == "exclusive":
+			watch(n.Exclusive(started.Add(time.Duration(s.seconds)*time.Second), s.keys...))
+		case s.verb == "broadcast":
+			h.Returns = append(h.Returns, n.Broadcast(notify.ByTimer, s.keys[0]))
+		case s.verb == "announce" && s.seconds <= 0:
+			h.Returns = append(h.Returns, n.Announce(time.Now(), notify.ByTimer, s.keys...))
 		case s.verb == "announce":
-			h.Returns = append(h.Returns, n.Announce(s.keys[0], instantOf(time.Now(), s.seconds, s.keys[0]), notify.ByTimer))
-		case s.verb == "signal" && s.seconds <= 0:
-			h.Returns = append(h.Returns, n.Signal(time.Now(), notify.ByTimer, s.keys...))
-		case s.verb == "signal":
 			for _, key := range s.keys {
-				h.Returns = append(h.Returns, n.Signal(instantOf(time.Now(), s.seconds, key), notify.ByTimer, key))
+				h.Returns = append(h.Returns, n.Announce(instantOf(time.Now(), s.seconds, key), notify.ByTimer, key))
 			}
 		case s.verb == "each":
-			h.Returns = append(h.Returns, n.SignalEach(notify.ByTimer, s.keys...))
+			h.Returns = append(h.Returns, n.AnnounceEach(notify.ByTimer, s.keys...))
 		case s.verb == "extend":
 			n.Extend(s.keys[0], s.keys[1])
 		case s.verb == "all":
-			h.Returns = append(h.Returns, n.AnnounceAll(notify.ByTimer))
+			h.Returns = append(h.Returns, n.BroadcastAll(notify.ByTimer))
 		case s.verb == "advance":
 			<-time.After(time.Duration(s.seconds) * time.Second)
 		case s.ticket >= len(tickets):
@@ -180,9 +179,9 @@ type modelTicket struct {
 	number           int
 	keys             []int
 	waiting          bool
-	inLine, idle     bool
+	exclusive, idle  bool
 	deadline         int
-	owed             []int // the keys of a wake that it passes on when it closes
+	wakes            []int // the keys of a wake that it forwards when it closes
 	accepted, closed bool
 }
 
@@ -191,21 +190,21 @@ func expect(drawn []step) history {
 	h := history{Woke: m.woke}
 	for _, s := range drawn {
 		switch {
-		case s.verb == "ticket", s.verb == "line":
+		case s.verb == "ticket", s.verb == "exclusive":
 			m.tickets = append(m.tickets, &modelTicket{
-				number: len(m.tickets), keys: s.keys, waiting: true, inLine: s.verb == "line", deadline: s.seconds,
+				number: len(m.tickets), keys: s.keys, waiting: true, exclusive: s.verb == "exclusive", deadline: s.seconds,
 			})
-		case s.verb == "announce" && s.seconds > 0, s.verb == "signal" && s.seconds > 0:
+		case s.verb == "announce" && s.seconds > 0:
 			for _, key := range s.keys {
 				h.Returns = append(h.Returns, 0)
 				m.plan(key, m.now+s.seconds)
 			}
-		case s.verb == "announce":
+		case s.verb == "broadcast":
 			h.Returns = append(h.Returns, m.wake(func(t *modelTicket) bool { return slices.Contains(t.keys, s.keys[0]) }))
-		case s.verb == "signal":
-			h.Returns = append(h.Returns, m.signal(s.keys))
+		case s.verb == "announce":
+			h.Returns = append(h.Returns, m.announce(s.keys))
 		case s.verb == "each":
-			h.Returns = append(h.Returns, m.signalEach(s.keys))
+			h.Returns = append(h.Returns, m.announceEach(s.keys))
 		case s.verb == "extend":
 			m.extend(s.keys[0], s.keys[1])
 		case s.verb == "all":
@@ -236,8 +235,8 @@ func (m *model) hasWoken(number int) bool {
 
 func (m *model) close(t *modelTicket) {
 	t.waiting = false
-	if t.owed != nil && !t.accepted && !t.closed {
-		m.signal(t.owed)
+	if t.wakes != nil && !t.accepted && !t.closed {
+		m.announce(t.wakes)
 	}
 	t.closed = true
 }
@@ -261,63 +260,62 @@ func (m *model) wake(which func(*modelTicket) bool) int {
 	return count
 }
 
-// signal wakes the tickets of the keys that are not in line, and of the first key with tickets in line
-// the first one.
-func (m *model) signal(keys []int) int {
+// announce wakes the shared tickets of the keys, and of the first key with exclusive tickets the first one.
+func (m *model) announce(keys []int) int {
 	count := m.wake(func(t *modelTicket) bool {
-		return !t.inLine && slices.ContainsFunc(keys, func(key int) bool { return slices.Contains(t.keys, key) })
+		return !t.exclusive && slices.ContainsFunc(keys, func(key int) bool { return slices.Contains(t.keys, key) })
 	})
 	for _, key := range keys {
-		if first := m.firstInLine(key); first != nil {
-			first.owed = keys
+		if first := m.firstExclusive(key); first != nil {
+			first.wakes = keys
 			return count + m.wake(func(t *modelTicket) bool { return t == first })
 		}
 	}
 	return count
 }
 
-// signalEach wakes the tickets of the keys that are not in line, and the first in line of those with the
-// same first key.
-func (m *model) signalEach(keys []int) int {
+// announceEach wakes the shared tickets of the keys, and the first of the exclusive tickets with the same
+// first key.
+func (m *model) announceEach(keys []int) int {
 	concerned := func(t *modelTicket) bool {
 		return slices.ContainsFunc(keys, func(key int) bool { return slices.Contains(t.keys, key) })
 	}
-	count := m.wake(func(t *modelTicket) bool { return !t.inLine && concerned(t) })
+	count := m.wake(func(t *modelTicket) bool { return !t.exclusive && concerned(t) })
 	for kind := range propertyKeys {
 		first := m.first(func(t *modelTicket) bool { return concerned(t) && t.keys[0] == kind })
 		if first != nil {
-			first.owed = []int{kind}
+			first.wakes = []int{kind}
 			count += m.wake(func(t *modelTicket) bool { return t == first })
 		}
 	}
 	return count
 }
 
-// extend gives the tickets in line for key one more key. It does so once while key has tickets.
+// extend gives the exclusive tickets of key one more key. It does so once while key has tickets.
 func (m *model) extend(key, more int) {
-	if m.extended[[2]int{key, more}] || m.firstInLine(key) == nil {
+	if m.extended[[2]int{key, more}] || m.firstExclusive(key) == nil {
 		return
 	}
 	m.extended[[2]int{key, more}] = true
 	for _, t := range m.tickets {
-		if t.waiting && t.inLine && slices.Contains(t.keys, key) {
+		if t.waiting && t.exclusive && slices.Contains(t.keys, key) {
 			t.keys = append(slices.Clone(t.keys), more)
 		}
 	}
 }
 
-func (m *model) firstInLine(key int) *modelTicket {
+func (m *model) firstExclusive(key int) *modelTicket {
 	return m.first(func(t *modelTicket) bool { return slices.Contains(t.keys, key) })
 }
 
 func (m *model) first(which func(*modelTicket) bool) *modelTicket {
-	var line []*modelTicket
+	var list []*modelTicket
 	for _, t := range m.tickets {
-		if t.waiting && t.inLine && which(t) {
-			line = append(line, t)
+		if t.waiting && t.exclusive && which(t) {
+			list = append(list, t)
 		}
 	}
-	if len(line) == 0 {
+	if len(list) == 0 {
 		return nil
 	}
 	rank := func(t *modelTicket) int {
@@ -326,7 +324,7 @@ func (m *model) first(which func(*modelTicket) bool) *modelTicket {
 		}
 		return 1
 	}
-	return slices.MinFunc(line, func(a, b *modelTicket) int {
+	return slices.MinFunc(list, func(a, b *modelTicket) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.deadline, b.deadline), cmp.Compare(a.number, b.number))
 	})
 }
@@ -337,7 +335,7 @@ func (m *model) wakeDue() {
 		m.forget()
 		if at, some := m.schedule[key]; some && at <= m.now {
 			delete(m.schedule, key)
-			m.signal([]int{key})
+			m.announce([]int{key})
 		}
 	}
 	m.forget()
@@ -386,7 +384,7 @@ func (m *model) seen() string {
 	var first [propertyKeys]int
 	for key := range first {
 		first[key] = -1
-		if t := m.firstInLine(key); t != nil && t.idle {
+		if t := m.firstExclusive(key); t != nil && t.idle {
 			first[key] = t.number
 		}
 	}

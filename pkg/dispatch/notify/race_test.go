@@ -91,9 +91,9 @@ func publishItems(ctx context.Context, t *testing.T, n *notify.Notifier[int], tb
 		}
 		tb.publish(key, at)
 		if item%10 == 0 {
-			n.AnnounceAll(notify.ByTimer)
+			n.BroadcastAll(notify.ByTimer)
 		} else {
-			n.Announce(key, at, notify.ByTimer)
+			n.Announce(at, notify.ByTimer, key)
 		}
 		select {
 		case <-tb.taken[key]:
@@ -109,7 +109,7 @@ func waitForItems(ctx context.Context, n *notify.Notifier[int], tb *table, keys 
 		ticket := n.Ticket(keys...)
 		if found, next := tb.look(keys); !found {
 			for key, at := range next {
-				n.Announce(key, at, notify.ByTimer)
+				n.Announce(at, notify.ByTimer, key)
 			}
 			select {
 			case <-ticket.C():
@@ -167,10 +167,10 @@ func announceUntil(ended <-chan struct{}, n *notify.Notifier[int]) uint64 {
 		default:
 		}
 		if round%100 == 0 {
-			count += n.AnnounceAll(notify.ByTimer)
+			count += n.BroadcastAll(notify.ByTimer)
 		}
 		in := time.Duration(rand.IntN(100)-30) * time.Microsecond
-		count += n.Announce(rand.IntN(sharedKeys), time.Now().Add(in), notify.ByTimer)
+		count += n.Announce(time.Now().Add(in), notify.ByTimer, rand.IntN(sharedKeys))
 		n.Due(3)
 		n.Next()
 		n.Waiting()
@@ -204,9 +204,9 @@ func takeTickets(t *testing.T, n *notify.Notifier[int], count int) []*notify.Tic
 func TestTicketsCanCloseDuringAWake(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(n *notify.Notifier[int]){
-		"one key": func(n *notify.Notifier[int]) { n.Announce(1, time.Now(), notify.ByTimer) },
-		"timer":   func(n *notify.Notifier[int]) { n.Announce(1, time.Now().Add(time.Millisecond), notify.ByTimer) },
-		"all":     func(n *notify.Notifier[int]) { n.AnnounceAll(notify.ByTimer) },
+		"one key": func(n *notify.Notifier[int]) { n.Announce(time.Now(), notify.ByTimer, 1) },
+		"timer":   func(n *notify.Notifier[int]) { n.Announce(time.Now().Add(time.Millisecond), notify.ByTimer, 1) },
+		"all":     func(n *notify.Notifier[int]) { n.BroadcastAll(notify.ByTimer) },
 		"close":   func(n *notify.Notifier[int]) { n.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,7 +238,7 @@ func TestCloseWaitsForTheTimer(t *testing.T) {
 	for range 20 {
 		n := notify.New[int]()
 		tickets := manyTickets(n)
-		n.Announce(1, time.Now().Add(time.Millisecond), notify.ByTimer)
+		n.Announce(time.Now().Add(time.Millisecond), notify.ByTimer, 1)
 		<-tickets[0].C()
 		n.Close()
 		require.True(t, woken(tickets[len(tickets)-1]))
@@ -254,7 +254,7 @@ func TestCloseRacesWithTheTimer(t *testing.T) {
 		now := time.Now()
 		for key := range tickets {
 			tickets[key] = n.Ticket(key)
-			n.Announce(key, now.Add(time.Duration(key)*time.Microsecond), notify.ByTimer)
+			n.Announce(now.Add(time.Duration(key)*time.Microsecond), notify.ByTimer, key)
 		}
 		var closing sync.WaitGroup
 		closing.Go(n.Close)

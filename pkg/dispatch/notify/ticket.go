@@ -11,8 +11,8 @@ type Ticket[K comparable] struct {
 	c           chan struct{}   // closed to wake the waiter
 	wake        Wake[K]         // written before c is closed
 	accepted    bool            // only the waiter uses it
-	deadline    time.Time       // of a ticket in line
-	idle        bool            // of a ticket in line, under the lock
+	deadline    time.Time       // of an exclusive ticket
+	idle        bool            // under the lock
 	number      uint64          // tickets taken later have higher numbers
 	memberships []membership[K] // under the lock; nil: woken or closed
 }
@@ -20,8 +20,8 @@ type Ticket[K comparable] struct {
 // Wake says why a ticket woke.
 type Wake[K comparable] struct {
 	Cause string
-	// Keys are the keys of the Signal, or the key whose instant came. Nil: the ticket is not the only one
-	// in line that woke.
+	// Keys are the keys of the Announce, or the key whose instant came. Nil: the ticket is not the only
+	// exclusive one that woke.
 	Keys []K
 }
 
@@ -37,38 +37,38 @@ type membership[K comparable] struct {
 // entry holds the tickets of a key. The lock guards all of it.
 type entry[K comparable] struct {
 	key K
-	// line are the tickets of Line, of which a Signal wakes the first. others are the tickets of Ticket.
-	line, others list[K]
-	due          due
-	// extended are keys passed to Extend. Tickets taken later are not in line for them. It has at most as
-	// many keys as the Notifier.
+	// Announce wakes the first of the exclusive tickets, and all shared ones.
+	exclusive, shared list[K]
+	due               due
+	// extended are keys passed to Extend. Tickets taken later do not have them. It has at most as many keys
+	// as the Notifier.
 	extended map[K]bool
 	// newest is the number of the last ticket that named the key.
 	newest uint64
 }
 
 // empty reports whether no ticket is left.
-func (e *entry[K]) empty() bool { return len(e.line.refs)+len(e.others.refs) == 0 }
+func (e *entry[K]) empty() bool { return len(e.exclusive.refs)+len(e.shared.refs) == 0 }
 
-// Ticket returns a ticket that wakes at the next Announce or Signal of any of the keys, at the instant
-// that is scheduled for one, and at AnnounceAll. Without keys only AnnounceAll wakes it. The caller
+// Ticket returns a shared ticket. It wakes at the next announcement of any of the keys, at the instant
+// that is scheduled for one, and at BroadcastAll. Without keys only BroadcastAll wakes it. The caller
 // must Close it. Ticket does not block.
 func (n *Notifier[K]) Ticket(keys ...K) *Ticket[K] {
-	return n.take(keys, &Ticket[K]{}, func(e *entry[K]) *list[K] { return &e.others })
+	return n.take(keys, &Ticket[K]{}, func(e *entry[K]) *list[K] { return &e.shared })
 }
 
-// Line is Ticket for a waiter of which one is enough for a Signal. A Signal wakes the ticket with the
-// earliest deadline, and of equal deadlines the oldest. So does an instant that comes. A ticket that is not
-// idle (SetIdle) is behind all others.
+// Exclusive is Ticket for a waiter that takes what it finds. Of these tickets Announce wakes one: the idle
+// one (SetIdle) with the earliest deadline, and of equal deadlines the oldest. So does an instant that comes.
+// If none is idle, it wakes another one in this order.
 //
 // The waiter that wakes has a duty. If it cannot look, or if its look does not show that nothing is
-// left, it passes the wake on: it calls Signal again. Until it calls Accept, Close does that.
-func (n *Notifier[K]) Line(deadline time.Time, keys ...K) *Ticket[K] {
-	return n.take(keys, &Ticket[K]{deadline: deadline}, func(e *entry[K]) *list[K] { return &e.line })
+// left, it forwards the wake: it calls Announce again. Until it calls Accept, Close does that.
+func (n *Notifier[K]) Exclusive(deadline time.Time, keys ...K) *Ticket[K] {
+	return n.take(keys, &Ticket[K]{deadline: deadline}, func(e *entry[K]) *list[K] { return &e.exclusive })
 }
 
 // take completes the ticket and adds it to one list of each key.
-func (n *Notifier[K]) take(keys []K, t *Ticket[K], of func(*entry[K]) *list[K]) *Ticket[K] {
+func (n *Notifier[K]) take(keys []K, t *Ticket[K], listOf func(*entry[K]) *list[K]) *Ticket[K] {
 	t.notifier, t.c = n, make(chan struct{})
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,7 +82,7 @@ func (n *Notifier[K]) take(keys []K, t *Ticket[K], of func(*entry[K]) *list[K]) 
 	for _, key := range keys {
 		if e := n.entryLocked(key); e.newest != t.number { // else the caller named the key before
 			e.newest = t.number
-			of(e).add(t)
+			listOf(e).add(t)
 		}
 	}
 	return t
@@ -96,14 +96,14 @@ func (n *Notifier[K]) entryLocked(key K) *entry[K] {
 			n.entries = make(map[K]*entry[K])
 		}
 		e = &entry[K]{key: key, due: due{index: notDue}}
-		e.line.entry, e.line.ordered, e.others.entry = e, true, e
+		e.exclusive.entry, e.exclusive.ordered, e.shared.entry = e, true, e
 		n.entries[key] = e
 	}
 	return e
 }
 
-// SetIdle says whether the waiter does nothing but wait: it has looked and found nothing. A Signal wakes
-// idle tickets first. A new ticket is not idle. It does not block.
+// SetIdle says whether the waiter does nothing but wait: it has looked and found nothing. A new ticket is
+// not idle. It does not block.
 func (t *Ticket[K]) SetIdle(idle bool) {
 	t.notifier.mu.Lock()
 	defer t.notifier.mu.Unlock()
@@ -117,15 +117,15 @@ func (t *Ticket[K]) SetIdle(idle bool) {
 // value. A ticket that was closed first does not wake.
 func (t *Ticket[K]) C() <-chan struct{} { return t.c }
 
-// Accept returns why the ticket woke. After it, Close does not pass the wake on. Call it only after C
+// Accept returns why the ticket woke. After it, Close does not forward the wake. Call it only after C
 // has closed.
 func (t *Ticket[K]) Accept() Wake[K] {
 	t.accepted = true
 	return t.wake
 }
 
-// Close releases the ticket, woken or not. A wake that was not accepted goes to the next ticket in
-// line. Further calls do nothing. It does not block.
+// Close releases the ticket, woken or not. A wake that was not accepted goes to the next exclusive
+// ticket. Further calls do nothing. It does not block.
 func (t *Ticket[K]) Close() {
 	select {
 	case <-t.c: // it was removed before it woke: 10,000 waiters that resume need no lock
@@ -137,7 +137,7 @@ func (t *Ticket[K]) Close() {
 		// Its wake is decided now, also if C closes only in a moment.
 	}
 	if !t.accepted && len(t.wake.Keys) > 0 {
-		t.notifier.Signal(time.Time{}, t.wake.Cause, t.wake.Keys...)
+		t.notifier.Announce(time.Time{}, t.wake.Cause, t.wake.Keys...)
 	}
 	t.accepted = true
 }

@@ -16,10 +16,10 @@
 //
 // The ticket comes before the probe, so an announcement during the probe is not lost.
 //
-// A pop request takes its ticket in line. For each partition that becomes ready, one request in line
+// The ticket of a pop request is exclusive. For each partition that becomes ready, one request
 // wakes, the earliest deadline first. Requests that name the partition come before requests that take any
-// partition. A creation wakes one request for each name that it may have made (Created). SQL waiters are
-// not in line and wake each time, because nobody knows whether their sessions pop.
+// partition. A creation wakes one request for each name that it may have made (Created). SQL waiters
+// have shared tickets and wake each time, because nobody knows whether their sessions pop.
 //
 // # Known empty
 //
@@ -41,7 +41,7 @@
 // # Notifications
 //
 // Every role of the database can send notifications, also for partitions that have nothing. Each costs a
-// probe. So notifications wake at once only while few of them were fruitless (Heard). After 500 fruitless
+// probe. So notifications wake at once only while few of them were spurious (Notified). After 500 spurious
 // wakes at once, or 500 a second, all notifications of 2 ms wake together. What this instance commits
 // itself always wakes at once.
 //

@@ -7,29 +7,29 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 )
 
-// Notifications wake waiters at once as long as at most heardBurst wakes were fruitless, and one more
-// each heardInterval. After that they wake waiters at most once in heardInterval. Healthy instances cause
-// fruitless wakes too: each hears up to 100 notifications a second from each other one, and often
+// Notifications wake waiters at once as long as at most notifiedBurst wakes were spurious, and one more
+// each notifiedInterval. After that they wake waiters at most once in notifiedInterval. Healthy instances cause
+// spurious wakes too: each hears up to 100 notifications a second from each other one, and often
 // another instance is faster.
 const (
-	heardInterval = 2 * time.Millisecond
-	heardBurst    = 500
+	notifiedInterval = 2 * time.Millisecond
+	notifiedBurst    = 500
 )
 
-// heardPace decides when notifications wake waiters. It is safe for concurrent use.
-type heardPace struct {
+// notifiedPace decides when notifications wake waiters. It is safe for concurrent use.
+type notifiedPace struct {
 	mu   sync.Mutex
 	pace backoff.Pace
-	// next is the latest instant that was given out. All notifications heard before it share it.
+	// next is the latest instant that was given out. All notifications before it share it.
 	next time.Time
 }
 
-func newHeardPace() *heardPace {
-	return &heardPace{pace: backoff.Pace{Interval: heardInterval, Burst: heardBurst}}
+func newNotifiedPace() *notifiedPace {
+	return &notifiedPace{pace: backoff.Pace{Interval: notifiedInterval, Burst: notifiedBurst}}
 }
 
-// instant returns when the tickets of a notification wake, and counts that as a fruitless wake.
-func (p *heardPace) instant(now time.Time) time.Time {
+// instant returns when the tickets of a notification wake, and counts that as a spurious wake.
+func (p *notifiedPace) instant(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !now.Before(p.next) {
@@ -38,8 +38,8 @@ func (p *heardPace) instant(now time.Time) time.Time {
 	return p.next
 }
 
-// refund takes back one wake that instant counted: it was not fruitless, or nothing woke.
-func (p *heardPace) refund() {
+// giveBack takes back one wake that instant counted: it was not spurious, or nothing woke.
+func (p *notifiedPace) giveBack() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pace.Refund()

@@ -23,7 +23,7 @@ const maxEntries = 100_000
 type Tracker struct {
 	notifier *notify.Notifier[Key]
 	maxAge   time.Duration
-	heard    *heardPace
+	notified *notifiedPace
 
 	mu sync.Mutex
 	// observations are the probes under way and the known-empty entries.
@@ -70,7 +70,7 @@ func (n *NextDue) Add(in time.Duration) {
 // New returns a Tracker whose known-empty entries hold for at most maxAge. Close releases its
 // timer.
 func New(maxAge time.Duration) *Tracker {
-	return &Tracker{notifier: notify.New[Key](), maxAge: maxAge, heard: newHeardPace(), observations: map[Key]*Observation{}}
+	return &Tracker{notifier: notify.New[Key](), maxAge: maxAge, notified: newNotifiedPace(), observations: map[Key]*Observation{}}
 }
 
 // Close wakes every ticket and stops the timer. Tickets taken later never wake.
@@ -80,35 +80,35 @@ func (t *Tracker) Close() { t.notifier.Close() }
 // a resync wakes it. The caller closes it.
 func (t *Tracker) Ticket(keys ...Key) *Ticket { return t.notifier.Ticket(keys...) }
 
-// Line is Ticket for a request that takes what it finds. One such request wakes for each partition
-// that becomes ready. It has the duties of notify.Line.
-func (t *Tracker) Line(deadline time.Time, keys ...Key) *Ticket {
-	return t.notifier.Line(deadline, keys...)
+// Exclusive is Ticket for a request that takes what it finds. One such request wakes for each partition
+// that becomes ready. It has the duties of notify.Exclusive.
+func (t *Tracker) Exclusive(deadline time.Time, keys ...Key) *Ticket {
+	return t.notifier.Exclusive(deadline, keys...)
 }
 
-// Ready announces partitions: now, or at the instant at which a partition becomes ready. Of the
-// requests in line it wakes one for each partition. Requests for this partition come before requests for
+// Ready announces partitions: now, or at the instant at which a partition becomes ready. It wakes one
+// request for each partition. Requests for this partition come before requests for
 // any partition of the group. It returns how many tickets woke now. The cause of
 // these tickets is cause.
 func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
 	return t.announce(ready, time.Now(), cause)
 }
 
-// Heard is Ready for partitions that a notification named. Every role of the database can send any
-// number of them. So after many fruitless wakes the tickets wake a little later, and then the cause of
-// the wake is notify.ByTimer. The caller calls Fruitful for each fruitful wake.
-func (t *Tracker) Heard(ready []queue.Ready, cause string) (woken int) {
+// Notified is Ready for partitions that a notification named. Every role of the database can send any
+// number of them. So after many spurious wakes, which bring nothing, the tickets wake a little later, and
+// then the cause of the wake is notify.ByTimer. The caller calls NotSpurious for each other wake.
+func (t *Tracker) Notified(ready []queue.Ready, cause string) (woken int) {
 	now := time.Now()
-	at := t.heard.instant(now)
+	at := t.notified.instant(now)
 	woken = t.announce(ready, at, cause)
 	if woken == 0 && !at.After(now) {
-		t.heard.refund()
+		t.notified.giveBack()
 	}
 	return woken
 }
 
-// Fruitful notes that a wake that Heard may have caused brought a waiter something.
-func (t *Tracker) Fruitful() { t.heard.refund() }
+// NotSpurious notes that a wake that Notified may have caused brought a waiter something.
+func (t *Tracker) NotSpurious() { t.notified.giveBack() }
 
 // announce is Ready with the instant that stands for now.
 func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (woken int) {
@@ -118,54 +118,54 @@ func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (wo
 		partition := TargetKey(queue.Target{Group: r.Group, Partition: r.Partition})
 		switch wakesGroup, wakesPartition := t.noteReady(group, r.Partition, at), partition != group && t.noteReady(partition, r.Partition, at); {
 		case wakesGroup && wakesPartition:
-			woken += t.notifier.Signal(at, cause, partition, group)
+			woken += t.notifier.Announce(at, cause, partition, group)
 		case wakesGroup:
-			woken += t.notifier.Signal(at, cause, group)
+			woken += t.notifier.Announce(at, cause, group)
 		case wakesPartition:
-			woken += t.notifier.Signal(at, cause, partition)
+			woken += t.notifier.Announce(at, cause, partition)
 		}
 	}
 	return woken
 }
 
-// PassOn gives a wake that a request could not use to another request, at that instant.
-func (t *Tracker) PassOn(wake Wake, at time.Time) { t.notifier.Signal(at, wake.Cause, wake.Keys...) }
+// Forward gives a wake that a request could not use to another request, at that instant.
+func (t *Tracker) Forward(wake Wake, at time.Time) { t.notifier.Announce(at, wake.Cause, wake.Keys...) }
 
 // First returns the ticket of the request that a wake for the target would wake now, or nil if no request
 // waits for it.
 func (t *Tracker) First(target queue.Target) *Ticket { return t.notifier.First(TargetKey(target)) }
 
-// InLine reports whether n requests are in line for the target.
-func (t *Tracker) InLine(target queue.Target, n int) bool {
-	return t.notifier.InLine(TargetKey(target)) >= n
+// Waiting returns how many requests wait for the target.
+func (t *Tracker) Waiting(target queue.Target) int {
+	return t.notifier.CountExclusive(TargetKey(target))
 }
 
 // Gone wakes every ticket of a target that does not exist any more.
 func (t *Tracker) Gone(target queue.Target, cause string) {
 	t.Drop(target)
-	t.notifier.Announce(TargetKey(target), time.Now(), cause)
+	t.notifier.Broadcast(cause, TargetKey(target))
 }
 
-// Created announces a new partition, or a new queue if partition is empty. Of the requests in line it
-// wakes one for each name that the creation may have made, and for a new queue one for each set of tags,
+// Created announces a new partition, or a new queue if partition is empty. It
+// wakes one request for each name that the creation may have made, and for a new queue one for each set of tags,
 // whatever the tags. It returns how many tickets woke.
 //
 // A request that finds what it waited for calls Found or Watch, so that the others of its name or tags
 // wake like all others.
 func (t *Tracker) Created(queueName, partition, cause string) (woken int) {
 	if partition == "" {
-		return t.notifier.SignalEach(cause, creationKey(queueName, ""), anyQueue)
+		return t.notifier.AnnounceEach(cause, creationKey(queueName, ""), anyQueue)
 	}
-	return t.notifier.SignalEach(cause, creationKey(queueName, partition))
+	return t.notifier.AnnounceEach(cause, creationKey(queueName, partition))
 }
 
 // CreatedUnnamed is Created for a queue or partition whose name is unknown.
 func (t *Tracker) CreatedUnnamed(cause string) (woken int) {
-	return t.notifier.SignalEach(cause, anyName, anyQueue)
+	return t.notifier.AnnounceEach(cause, anyName, anyQueue)
 }
 
 // Found notes that a request found the target of its name. If wake is for the name, it returns a wake for
-// the target, and the other requests that wait for the name are in line for the target now. Otherwise
+// the target, and the other requests that wait for the name wait for the target too. Otherwise
 // it returns wake. Call it before the probe that follows.
 func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
 	if len(wake.Keys) == 0 || wake.Keys[0].kind != kindName {
@@ -175,23 +175,22 @@ func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
 	return Wake{Cause: wake.Cause, Keys: []Key{TargetKey(target)}}
 }
 
-// Watch puts the pops by the tags of req in line for these groups. Call it before the probe that follows, and
+// Watch makes the pops by the tags of req wait for these groups too. Call it before the probe that follows, and
 // with new groups alone: the first time for a group it examines all these pops.
 func (t *Tracker) Watch(req *queue.PopRequest, groups []int64) {
 	t.notifier.Extend(TagKey(req), TagKeys(req, groups)...)
 }
 
-// Resync forgets every known-empty entry and wakes every ticket, in line or not. It returns how many woke.
+// Resync forgets every known-empty entry and wakes every ticket. It returns how many woke.
 func (t *Tracker) Resync(cause string) (woken int) {
 	t.mu.Lock()
 	clear(t.observations)
 	t.mu.Unlock()
-	return t.notifier.AnnounceAll(cause)
+	return t.notifier.BroadcastAll(cause)
 }
 
-// WakeAt wakes the first request that key has in line at that instant, and the tickets that are not in
-// line.
-func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Signal(at, notify.ByTimer, key) }
+// WakeAt wakes one request of key at that instant, and the SQL waiters.
+func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(at, notify.ByTimer, key) }
 
 // Observe begins a probe of the target. It must be called before the database is asked.
 func (t *Tracker) Observe(target queue.Target) *Observation {

@@ -114,7 +114,7 @@ func (w *Watcher) waitForReady(ctx context.Context, l *waiterLoop) bool {
 		switch {
 		case result == probeReady && !now.Before(notBefore):
 			if wakes > 0 {
-				w.Readiness.Fruitful()
+				w.Readiness.NotSpurious()
 			}
 			l.sinceNotified = ticket
 			return true

@@ -10,15 +10,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// end ends a request. If it owes a wake, another request gets it. Every request ends here, also one that
+// end ends a request. If it holds a wake, another request gets it. Every request ends here, also one that
 // panics.
 func (d *Dispatcher) end(in *intent) {
 	d.Intents.remove(in)
 	if in.ticket != nil {
 		in.ticket.Close()
 	}
-	if len(in.owed.Keys) > 0 {
-		d.Readiness.PassOn(in.owed, time.Now().Add(in.passAfter))
+	if len(in.wake.Keys) > 0 {
+		d.Readiness.Forward(in.wake, time.Now().Add(in.forwardAfter))
 	}
 }
 
@@ -38,9 +38,9 @@ func (d *Dispatcher) retryAfter(err error) time.Duration {
 // useWake notes that a delivery used the wake. A wake for a partition is used by a delivery from this
 // partition: what that leaves is announced. After another wake, more partitions may be due.
 func (in *intent) useWake(delivery *queue.Delivery) {
-	partition := readiness.PartitionOf(in.owed)
-	if in.covered || partition != 0 && slices.Contains(partitionsOf(delivery), partition) {
-		in.owed = readiness.Wake{}
+	partition := readiness.PartitionOf(in.wake)
+	if in.forwarded || partition != 0 && slices.Contains(partitionsOf(delivery), partition) {
+		in.wake = readiness.Wake{}
 	}
 }
 
@@ -48,7 +48,7 @@ func (in *intent) useWake(delivery *queue.Delivery) {
 // there was perhaps no probe.
 func (in *intent) foundNothing() {
 	if time.Now().Before(in.deadline) {
-		in.owed = readiness.Wake{}
+		in.wake = readiness.Wake{}
 	}
 }
 
@@ -79,10 +79,10 @@ func partitionsOf(delivery *queue.Delivery) (keys []int64) {
 	return keys
 }
 
-// coverWakes wakes requests for what a round saw and left, if its requests were woken for it. After that
-// they owe nothing. A wake for a partition is used if the partition was claimed, or is seen not to be due.
+// forwardWakes wakes requests for what a round saw and left, if its requests were woken for it. After that
+// their own wakes are used. A wake for a partition is used if the partition was claimed, or is seen not to be due.
 // Another wake goes on until a round sees everything that is due.
-func (w *worker) coverWakes(requests []*roundRequest, targets []roundTarget, granted map[queue.Target]bool) {
+func (w *worker) forwardWakes(requests []*roundRequest, targets []roundTarget, granted map[queue.Target]bool) {
 	for _, t := range targets {
 		left, sawAll := leftOver(&t, granted), t.sawAll()
 		var general readiness.Wake
@@ -96,7 +96,7 @@ func (w *worker) coverWakes(requests []*roundRequest, targets []roundTarget, gra
 				general = r.wake
 			case left[partition], !sawAll && !granted[queue.Target{Group: t.target.Group, Partition: partition}]:
 				delete(left, partition)
-				w.d.Readiness.PassOn(r.wake, time.Time{})
+				w.d.Readiness.Forward(r.wake, time.Time{})
 			}
 		}
 		if len(general.Keys) == 0 {
@@ -106,7 +106,7 @@ func (w *worker) coverWakes(requests []*roundRequest, targets []roundTarget, gra
 			w.d.Readiness.Ready([]queue.Ready{{Group: t.target.Group, Partition: partition}}, general.Cause)
 		}
 		if !sawAll {
-			w.d.Readiness.PassOn(general, time.Time{})
+			w.d.Readiness.Forward(general, time.Time{})
 		}
 	}
 }
