@@ -82,7 +82,6 @@ func TestOneCallerCannotKeepOthersOut(t *testing.T) {
 			require.Equal(t, 45, second.waiting())
 			require.Equal(t, 45, first.waiting())
 			require.Equal(t, 45, first.displaced)
-			require.InDelta(t, 45, b.value("belfry_dispatch_displaced_total"), 0)
 			require.InDelta(t, 55, b.labelled("belfry_dispatch_refused_total", "caller"), 0)
 
 			third := b.crowd(100, "c", group)
@@ -106,7 +105,7 @@ func TestCallersThatDoNotCompeteHaveNoShares(t *testing.T) {
 	})
 }
 
-// A request that was displaced took nothing and owes nothing: the others get what comes.
+// A request that was displaced took nothing: the others get what comes.
 func TestMessagesAfterADisplacement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,12 +253,10 @@ func TestHeldRefusalsAreBounded(t *testing.T) {
 		for _, out := range held.outs {
 			pending(t, out)
 		}
-		require.InDelta(t, 5, b.value("belfry_dispatch_refusals_held"), 0)
 		over := answered(t, b.crowd(1, "a", "g").outs[0])
 		require.Equal(t, queue.CodeOverloaded, queue.CodeOf(over.err))
 		require.Zero(t, over.took)
 		require.Zero(t, held.waiting())
-		require.InDelta(t, 0, b.value("belfry_dispatch_refusals_held"), 0)
 	})
 }
 

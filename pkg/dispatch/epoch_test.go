@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/process/events"
@@ -23,6 +24,10 @@ func TestOneIDInTwoEpochs(t *testing.T) {
 		store := &fakeStore{
 			resolve: func(req *queue.PopRequest) (queue.Target, bool, error) {
 				return queue.Target{Group: 1, Epoch: epochs[req.Queue]}, true, nil
+			},
+			onClaim: func(assignments []queue.Assignment) error {
+				assert.Equal(t, queue.Epoch(6), assignments[0].Target.Epoch, "the claim is in the epoch of the request")
+				return nil
 			},
 		}
 		b := run(t, store)
@@ -43,16 +48,12 @@ func TestOneIDInTwoEpochs(t *testing.T) {
 
 		b.ready(1, 1, 1)
 		delivered(t, after)
-		require.Equal(t, queue.Epoch(6), store.claims[0][0].Target.Epoch)
-		require.InDelta(t, 1, b.labelled("belfry_dispatch_wakes_total", "local", "delivered"), 0)
 
-		for range 2 { // two share a round
-			pending(t, b.begin(t.Context(), req))
-		}
+		again := *req
+		outs := b.startAll([]*queue.PopRequest{req, &again}) // they share a round
 		b.resync(2)
-		synctest.Wait()
-		require.Equal(t, 1, store.calls().preflights)
-		require.Equal(t, queue.Epoch(6), store.claims[1][0].Target.Epoch)
+		got, _ := split(t, outs)
+		require.Equal(t, 1, got)
 	})
 }
 
@@ -88,7 +89,12 @@ func TestTwoEpochsInOneRound(t *testing.T) {
 		before, after := wait("orders", time.Minute), wait("bills", time.Hour)
 		hold := make(chan struct{})
 		store.onClaim = func([]queue.Assignment) error {
-			store.onClaim = nil
+			store.onClaim = func(assignments []queue.Assignment) error {
+				for _, a := range assignments {
+					assert.NotEqual(t, store.endedEpoch, a.Target.Epoch)
+				}
+				return nil
+			}
 			<-hold
 			return nil
 		}
@@ -100,11 +106,6 @@ func TestTwoEpochsInOneRound(t *testing.T) {
 		delivered(t, after)
 		pending(t, before)
 		require.True(t, forgotten.Load())
-		for _, claims := range store.claims {
-			for _, one := range claims {
-				require.NotEqual(t, store.endedEpoch, one.Target.Epoch)
-			}
-		}
 	})
 }
 
@@ -121,8 +122,8 @@ func TestRepeatedlyGoneTargetIsProbedWithPauses(t *testing.T) {
 		b.bus.Resync("another server", events.Peer)
 		time.Sleep(10 * time.Second)
 		pending(t, out)
-		require.Greater(t, store.calls().claims, 10)
-		require.Less(t, store.calls().claims, 25)
+		require.Greater(t, store.count(), 10)
+		require.Less(t, store.count(), 25)
 		store.mu.Lock()
 		store.gone = nil
 		store.mu.Unlock()

