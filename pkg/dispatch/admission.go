@@ -7,14 +7,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// A refused request is asked to come back after a whole number of seconds, which is different for
-// each request: from overloadRetry to overloadRetry + overloadJitter.
+// A client that is refused is asked to come back after a whole number of seconds, which is different each
+// time: from overloadRetry to overloadRetry + overloadJitter.
 const (
 	overloadRetry  = time.Second
 	overloadJitter = 2 * time.Second
 )
 
-// refusal is why a request may not wait, as the metrics name it.
+// refusal is why an intent may not wait, as the metrics name it.
 type refusal string
 
 const (
@@ -37,7 +37,7 @@ func (r refusal) error() error {
 	return &queue.Error{Code: queue.CodeOverloaded, RetryAfter: overloadRetry + jitter, Message: refusalTexts[r]}
 }
 
-// groupName is what the waiting requests of a consumer group have in common. The group may not exist.
+// groupName is what the intents of a consumer group have in common. The group may not exist.
 type groupName struct {
 	queue, group string
 	tags         queue.Tags
@@ -57,28 +57,28 @@ type callerGroup struct {
 	caller string
 }
 
-// admission decides which requests may wait. The lock of the Intents guards it. No method costs more when
-// more requests wait, except for the logarithm.
+// admission decides which intents may wait. The lock of the Intents guards it. No method costs more when
+// more intents wait, except for the logarithm.
 //
-// While fewer requests than the limit wait, every request may wait. So a caller that is alone may use
-// everything. At the limit a request can displace a waiting one, whose wait is then over:
+// While fewer intents than the limit wait, every intent may wait. So a caller that is alone may use
+// everything. At the limit an intent can displace a waiting one, whose wait is then over:
 //
-//  1. With n callers, a share is limit/n. A caller below its share displaces a request of a caller
+//  1. With n callers, a share is limit/n. A caller below its share displaces an intent of a caller
 //     above its share.
 //  2. With more callers than the limit, no caller is above its share. With n groups, a share is then limit/n,
-//     and a group below its share displaces a request of a group above its share. A caller can invent
+//     and a group below its share displaces an intent of a group above its share. A caller can invent
 //     groups, so there are no such shares for more groups than callers.
 //  3. A caller that has its share, or is alone, divides what it has among its groups: a group below its
-//     part displaces a request of the same caller from a group above its part.
+//     part displaces an intent of the same caller from a group above its part.
 //
-// The request to displace is one that sleeps, of the caller or group that has the most requests.
+// The intent to displace is one that sleeps, of the caller or group that has the most intents.
 //
-// Every other request is refused. A displaced request that comes again finds its caller or its group at
-// the share, so two requests do not displace each other in turn.
+// Every other intent is refused. A displaced intent that comes again finds its caller or its group at
+// the share, so two intents do not displace each other in turn.
 type admission struct {
 	limit   int
 	waiting map[*intent]struct{}
-	// A tally has at least one waiting request.
+	// A tally has at least one intent.
 	callers      map[string]*tally
 	groups       map[groupName]*tally
 	callerGroups map[callerGroup]*tally

@@ -9,10 +9,10 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// claimDirectly answers the only request of a round if it was woken for one partition, or if no second
-// request waits for its target. There is nothing to share, so the claim is also the probe: one round
+// claimDirectly answers the only intent of a round if it was woken for one partition, or if no second
+// intent waits for its target. There is nothing to share, so the claim is also the probe: one round
 // trip instead of two.
-func (w *worker) claimDirectly(r *roundRequest) {
+func (w *worker) claimDirectly(r *roundIntent) {
 	observation := w.d.Readiness.Observe(r.target)
 	deliveries, err := w.d.Store.Claim(r.ctx, []queue.Assignment{{Request: r.req, Target: r.target}})
 	switch {
@@ -32,19 +32,19 @@ func (w *worker) claimDirectly(r *roundRequest) {
 	}
 }
 
-// grant is what the plan gives to a request.
+// grant is what the plan gives to an intent.
 type grant struct {
-	request    *roundRequest
+	intent     *roundIntent
 	partitions []int64
 }
 
-// claim makes the claims of the plan and answers every request. The requests that get nothing are
+// claim makes the claims of the plan and answers every intent. The intents that get nothing are
 // answered first. They hold their tickets, so what the claims leave behind wakes them.
-func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []roundTarget, decisions []plan.Decision) {
+func (w *worker) claim(ctx context.Context, intents []*roundIntent, targets []roundTarget, decisions []plan.Decision) {
 	var grants []grant
 	var assignments []queue.Assignment
 	for i, decision := range decisions {
-		r := requests[i]
+		r := intents[i]
 		if decision.Outcome != plan.ViableAssigned {
 			r.answer(roundReply{})
 			continue
@@ -53,24 +53,24 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 		if len(decision.Partitions) == 1 {
 			target.Partition = decision.Partitions[0]
 		}
-		grants = append(grants, grant{request: r, partitions: decision.Partitions})
+		grants = append(grants, grant{intent: r, partitions: decision.Partitions})
 		assignments = append(assignments, queue.Assignment{Request: r.req, Target: target})
 	}
 	granted := grantedPartitions(grants)
 	deliveries, errs := w.claimGrants(ctx, grants, assignments)
 	w.updateReadiness(targets, granted, leftovers(grants, deliveries, errs))
-	w.forwardWakes(requests, targets, granted)
+	w.forwardWakes(intents, targets, granted)
 	for i, g := range grants {
 		switch {
 		case errs[i] != nil:
-			g.request.answer(roundReply{err: errs[i]})
+			g.intent.answer(roundReply{err: errs[i]})
 		case foundNothing(&deliveries[i]):
-			w.popAfterLostRace(g.request, deliveries[i].Unopened)
+			w.popAfterLostRace(g.intent, deliveries[i].Unopened)
 		}
 	}
 }
 
-// claimGrants makes the claims and answers the requests that got something. The lists that it returns
+// claimGrants makes the claims and answers the intents that got something. The lists that it returns
 // are in the order of the grants.
 func (w *worker) claimGrants(ctx context.Context, grants []grant, assignments []queue.Assignment) ([]queue.Delivery, []error) {
 	deliveries, errs := make([]queue.Delivery, len(grants)), make([]error, len(grants))
@@ -82,7 +82,7 @@ func (w *worker) claimGrants(ctx context.Context, grants []grant, assignments []
 		for i := range claimed {
 			deliveries[from+i] = claimed[i]
 			if !foundNothing(&claimed[i]) {
-				grants[from+i].request.answer(roundReply{delivery: claimed[i], forwarded: true})
+				grants[from+i].intent.answer(roundReply{delivery: claimed[i], forwarded: true})
 			}
 		}
 		return err
@@ -102,13 +102,13 @@ type leftover struct {
 func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[int64]leftover {
 	left := map[int64]leftover{}
 	for i, g := range grants {
-		l := left[g.request.target.Group]
+		l := left[g.intent.target.Group]
 		switch {
 		case hasCulprit(errs[i]):
 			l.unknown = true
 			l.next.Add(culpritRetry)
 		case errs[i] != nil:
-			// The assigned partitions are unclaimed, or leased without a consumer. The other requests
+			// The assigned partitions are unclaimed, or leased without a consumer. The other intents
 			// probe.
 			l.unknown = true
 			l.next.Add(0)
@@ -118,11 +118,11 @@ func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[in
 			// The claim took as many partitions as were due, but not always the assigned ones.
 			l.next.Add(0)
 		case deliveries[i].HasNext && deliveries[i].NextIn <= 0:
-			l.unknown = true // the request announces it
+			l.unknown = true // the intent announces it
 		case deliveries[i].HasNext:
 			l.next.Add(deliveries[i].NextIn)
 		}
-		left[g.request.target.Group] = l
+		left[g.intent.target.Group] = l
 	}
 	return left
 }
@@ -132,7 +132,7 @@ func grantedPartitions(grants []grant) map[queue.Target]bool {
 	granted := map[queue.Target]bool{}
 	for _, g := range grants {
 		for _, p := range g.partitions {
-			granted[queue.Target{Group: g.request.target.Group, Partition: p}] = true
+			granted[queue.Target{Group: g.intent.target.Group, Partition: p}] = true
 		}
 	}
 	return granted
@@ -142,7 +142,7 @@ func grantedPartitions(grants []grant) map[queue.Target]bool {
 func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target]bool, left map[int64]leftover) {
 	for _, t := range targets {
 		l := left[t.target.Group]
-		// The requests that named partitions may have got all that was listed, and more may be due.
+		// The intents that named partitions may have got all that was listed, and more may be due.
 		l.unknown = l.unknown || !t.sawAll()
 		paused := false
 		for _, c := range t.result.Candidates {
@@ -167,12 +167,12 @@ func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target
 	}
 }
 
-// popAfterLostRace answers a request whose claim found nothing because a rival was faster, or because
+// popAfterLostRace answers an intent whose claim found nothing because a rival was faster, or because
 // a payload could not be opened (unopened). A goroutine pops, which waits for the rival: a lost race
-// does not mean that the target is empty. The request waits for the answer, so the goroutine ends before
+// does not mean that the target is empty. The intent waits for the answer, so the goroutine ends before
 // it. If the pop finds nothing, unopened is the answer.
-func (w *worker) popAfterLostRace(r *roundRequest, unopened error) {
-	go w.guard([]*roundRequest{r}, func() {
+func (w *worker) popAfterLostRace(r *roundIntent, unopened error) {
+	go w.guard([]*roundIntent{r}, func() {
 		observation := w.d.Readiness.Observe(r.target)
 		delivery, err := w.d.Store.Pop(r.ctx, r.req)
 		delivery.Gone = delivery.Target != r.target
@@ -180,7 +180,7 @@ func (w *worker) popAfterLostRace(r *roundRequest, unopened error) {
 			w.d.conclude(r.target, observation, &delivery)
 			err = unopened
 		} else {
-			// The rival may have left something behind, so the other requests of the round probe again.
+			// The rival may have left something behind, so the other intents of the round probe again.
 			now := time.Now()
 			w.d.Readiness.WakeAt(readiness.TargetKey(queue.Target{Group: r.target.Group}), now)
 			if r.target.Partition != 0 {

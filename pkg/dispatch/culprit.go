@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// culpritRetry is when the other requests of a target probe after a claim that the database refused,
+// culpritRetry is when the other intents of a target probe after a claim that the database refused,
 // or after a panic. At once, each of them would get the same error, one after the other.
 const culpritRetry = time.Second
 
@@ -54,9 +54,9 @@ func (w *worker) isolate(n int, try func(from, to int) error, fail func(i int, e
 	}
 }
 
-// guard calls work, which answers the requests. If work panics, the requests without an answer get
+// guard calls work, which answers the intents. If work panics, the intents without an answer get
 // CodeInternal.
-func (w *worker) guard(requests []*roundRequest, work func()) {
+func (w *worker) guard(intents []*roundIntent, work func()) {
 	defer func() {
 		value := recover()
 		if value == nil {
@@ -64,9 +64,9 @@ func (w *worker) guard(requests []*roundRequest, work func()) {
 		}
 		w.d.Metrics.panics.Inc()
 		w.d.Log.Error("a round panicked; its requests got an error and the server goes on",
-			zap.Any("panic", value), zap.Int("requests", len(requests)), zap.Stack("stack"))
+			zap.Any("panic", value), zap.Int("requests", len(intents)), zap.Stack("stack"))
 		err := &queue.Error{Code: queue.CodeInternal, Message: "internal error", Err: fmt.Errorf("panic in a round: %v", value)}
-		for _, r := range requests {
+		for _, r := range intents {
 			w.d.Readiness.SetUnknown(r.target, readiness.NextDue{Known: true, In: culpritRetry})
 			r.answer(roundReply{err: err})
 		}

@@ -20,7 +20,7 @@ const (
 	wakeFallback = "fallback" // the fallback timer
 )
 
-// OnReady wakes the requests that wait for these partitions or their groups.
+// OnReady wakes the intents that wait for these partitions or their groups.
 func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
 	source, announce := wakeLocal, d.Readiness.Ready
 	if from != events.Here {
@@ -31,7 +31,7 @@ func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
 	d.Metrics.woken.WithLabelValues(source).Add(float64(woken))
 }
 
-// OnCreated wakes requests that wait for a name that did not exist, one for each name. A peer does not
+// OnCreated wakes intents that wait for a name that did not exist, one for each name. A peer does not
 // send the name, so its event stands for every name.
 func (d *Dispatcher) OnCreated(queueName, partition string, from events.Origin) {
 	if from == events.Here {
@@ -43,7 +43,7 @@ func (d *Dispatcher) OnCreated(queueName, partition string, from events.Origin) 
 	d.Metrics.woken.WithLabelValues(wakeNotify).Add(float64(woken))
 }
 
-// endRevoked ends the waits of requests whose rights were revoked, until ctx ends. It returns nil.
+// endRevoked ends the waits of intents whose rights were revoked, until ctx ends. It returns nil.
 func (d *Dispatcher) endRevoked(ctx context.Context) error {
 	for {
 		revocation := d.NextRevocation()
@@ -56,7 +56,7 @@ func (d *Dispatcher) endRevoked(ctx context.Context) error {
 	}
 }
 
-// OnResync forgets which targets are empty and makes every waiting request probe.
+// OnResync forgets which targets are empty and makes every intent probe.
 func (d *Dispatcher) OnResync(reason string, _ events.Origin) {
 	woken := d.Readiness.Resync(wakeSweep)
 	d.Metrics.woken.WithLabelValues(wakeSweep).Add(float64(woken))

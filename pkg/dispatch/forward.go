@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// end ends a request. If it holds a wake, another request gets it. Every request ends here, also one that
+// end ends an intent. If it holds a wake, another intent gets it. Every intent ends here, also one that
 // panics.
 func (d *Dispatcher) end(in *intent) {
 	d.Intents.remove(in)
@@ -23,7 +23,7 @@ func (d *Dispatcher) end(in *intent) {
 }
 
 // retryAfter is how long a wake rests after a probe that failed. If the client has left, or its rights have
-// ended, another request probes at once.
+// ended, another intent probes at once.
 func (d *Dispatcher) retryAfter(err error) time.Duration {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), queue.CodeOf(err) == queue.CodeUnauthenticated:
@@ -52,7 +52,7 @@ func (in *intent) foundNothing() {
 	}
 }
 
-// announceTaken announces when the partitions of a delivery are due again. Other requests wait for that,
+// announceTaken announces when the partitions of a delivery are due again. Other intents wait for that,
 // and no wake made them look.
 func (d *Dispatcher) announceTaken(target queue.Target, delivery *queue.Delivery) {
 	if target.Group == 0 {
@@ -79,14 +79,14 @@ func partitionsOf(delivery *queue.Delivery) (keys []int64) {
 	return keys
 }
 
-// forwardWakes wakes requests for what a round saw and left, if its requests were woken for it. After that
+// forwardWakes wakes intents for what a round saw and left, if its intents were woken for it. After that
 // their own wakes are used. A wake for a partition is used if the partition was claimed, or is seen not to be due.
 // Another wake goes on until a round sees everything that is due.
-func (w *worker) forwardWakes(requests []*roundRequest, targets []roundTarget, granted map[queue.Target]bool) {
+func (w *worker) forwardWakes(intents []*roundIntent, targets []roundTarget, granted map[queue.Target]bool) {
 	for _, t := range targets {
 		left, sawAll := leftOver(&t, granted), t.sawAll()
 		var general readiness.Wake
-		for _, r := range requests {
+		for _, r := range intents {
 			if r.target != t.target || len(r.wake.Keys) == 0 {
 				continue
 			}

@@ -13,7 +13,7 @@ import (
 // rounds, which probe all of them with one query.
 const maxHandoffs = 4
 
-// intentState is what a waiting request does.
+// intentState is what an intent does.
 type intentState uint8
 
 const (
@@ -24,12 +24,12 @@ const (
 )
 
 // Handoffs returns the claims that a push to the partition makes right after its commit. One
-// request of each group gets a handoff. It sleeps and can take the partition. Requests that name the
+// intent of each group gets a handoff. It sleeps and can take the partition. Intents that name the
 // partition come first, then the earliest deadline. Then the pushed message needs no wake,
 // no probe and no round trip of its own.
 //
-// A request with AutoAck does not go on before the end of its offer: its claim consumes the messages,
-// which would be lost if the request had meanwhile found others.
+// An intent with AutoAck does not go on before the end of its offer: its claim consumes the messages,
+// which would be lost if the intent had meanwhile found others.
 func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *Intents) endRevoked() {
 }
 
 // markSleeping marks that the intent does nothing until it is woken. Meanwhile a push can claim for it, and
-// another request can displace it.
+// another intent can displace it.
 func (r *Intents) markSleeping(in *intent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Intents is the registry of the waiting requests.
+// Intents is the registry of the waiting pop requests.
 type Intents struct {
 	metrics *Metrics
 	// readiness is that of the Dispatcher. Nil: none waits.
@@ -27,7 +27,7 @@ type members struct {
 	// sleeping has the intents that sleep without an offer. The readiness.Tracker has their order.
 	sleeping map[*readiness.Ticket]*intent
 	// noHandoffs: the claim of a push found nothing, because the messages of this queue are not due at once.
-	// No push claims before the next request ends.
+	// No push claims before the next intent ends.
 	noHandoffs bool
 }
 
@@ -38,7 +38,7 @@ func NewIntents(metrics *Metrics) *Intents {
 	return r
 }
 
-// use sets the tracker that knows which targets are empty, and how many requests may wait.
+// use sets the tracker that knows which targets are empty, and how many intents may wait.
 func (r *Intents) use(tracker *readiness.Tracker, limit int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,7 +74,7 @@ func (r *Intents) remove(in *intent) {
 	r.registerLocked(in, queue.Target{})
 }
 
-// count returns how many requests wait.
+// count returns how many intents wait.
 func (r *Intents) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,7 +116,7 @@ func (r *Intents) registerLocked(in *intent, target queue.Target) {
 	}
 }
 
-// isAlone reports whether no second request waits for the target of the intent.
+// isAlone reports whether no second intent waits for the target of the intent.
 func (r *Intents) isAlone(in *intent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

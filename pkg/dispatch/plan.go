@@ -7,12 +7,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// plan decides which request gets which partition. There is one decision for each request, in the
+// plan decides which intent gets which partition. There is one decision for each intent, in the
 // same order.
-func (w *worker) plan(requests []*roundRequest, targets []roundTarget) []plan.Decision {
+func (w *worker) plan(waiting []*roundIntent, targets []roundTarget) []plan.Decision {
 	now := time.Now()
-	intents := make([]plan.Intent, len(requests))
-	for i, r := range requests {
+	intents := make([]plan.Intent, len(waiting))
+	for i, r := range waiting {
 		intents[i] = plan.Intent{
 			Key:        plan.Key{Group: r.target.Group, Partition: r.target.Partition},
 			Partitions: r.req.Partitions, Deadline: r.deadline,
@@ -31,7 +31,7 @@ func (w *worker) plan(requests []*roundRequest, targets []roundTarget) []plan.De
 			m.skipped.WithLabelValues(string(decisions[i].Outcome)).Inc()
 		}
 	}
-	m.ratio.Set(float64(len(requests)) / float64(max(1, len(targets))))
+	m.ratio.Set(float64(len(waiting)) / float64(max(1, len(targets))))
 	return decisions
 }
 
@@ -41,16 +41,16 @@ func mergeCandidates(now time.Time, targets []roundTarget) (candidates []plan.Ca
 	seen := map[queue.Target]bool{}
 	for _, t := range targets {
 		for _, c := range t.result.Candidates {
-			one := queue.Target{Group: t.target.Group, Partition: c.Partition}
-			if seen[one] {
+			partition := queue.Target{Group: t.target.Group, Partition: c.Partition}
+			if seen[partition] {
 				continue
 			}
-			seen[one] = true
+			seen[partition] = true
 			if c.In <= 0 {
 				due++
 			}
 			candidates = append(candidates, plan.Candidate{
-				Group: one.Group, Partition: one.Partition, ReadyAt: now.Add(c.In), Depth: c.Depth,
+				Group: partition.Group, Partition: partition.Partition, ReadyAt: now.Add(c.In), Depth: c.Depth,
 				Leased: c.In > 0 && c.Leased, WindowOpen: c.In > 0 && c.WindowOpen,
 				Delayed: c.In > 0 && !c.Leased && !c.WindowOpen, Paused: c.Paused,
 			})

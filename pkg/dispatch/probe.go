@@ -44,7 +44,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 		_, again, err = d.Store.Resolve(in.ctx, in.req)
 		return nil, again, err
 	case d.Proven() && d.Readiness.KnownEmpty(target):
-		// The next probe goes through a round, together with all requests that wake then.
+		// The next probe goes through a round, together with all intents that wake then.
 		in.firstProbeDone = true
 		return nil, false, nil
 	}
@@ -72,7 +72,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 	return nil, false, nil
 }
 
-// firstProbe is a pop of the request's own: one round trip. It is the fastest way to a backlog.
+// firstProbe is a pop of the intent's own: one round trip. It is the fastest way to a backlog.
 func (d *Dispatcher) firstProbe(in *intent) (*queue.Delivery, error) {
 	observation := d.Readiness.Observe(in.target)
 	delivery, err := d.popOnce(in.ctx, in.req)
@@ -114,8 +114,8 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	return nil, false, nil
 }
 
-// shareGroups makes the other requests with these tags wait for the groups that the first probe found,
-// if the creation of a queue woke this request alone. They may have arrived before that creation. Otherwise
+// shareGroups makes the other intents with these tags wait for the groups that the first probe found,
+// if the creation of a queue woke this intent alone. They may have arrived before that creation. Otherwise
 // they know these groups.
 func (d *Dispatcher) shareGroups(in *intent) {
 	if len(in.wake.Keys) == 1 && in.wake.Keys[0] == readiness.TagKey(in.req) && len(in.unsharedGroups) > 0 {

@@ -19,20 +19,20 @@ import (
 // maxPreflightTimeout is the most time that a preflight is given after others took too long.
 const maxPreflightTimeout = 5 * time.Second
 
-// roundRequest is an intent that wants to be part of the next round.
-type roundRequest struct {
+// roundIntent is an intent that wants to be part of the next round.
+type roundIntent struct {
 	*intent
 	// target and wake are what the intent waited for and its wake when it joined. The intent changes
 	// its own as soon as it has the answer.
 	target queue.Target
 	wake   readiness.Wake
-	// reply receives exactly one answer. It is buffered, so the round never waits for the request.
+	// reply receives exactly one answer. It is buffered, so the round never waits for the intent.
 	reply    chan roundReply
 	answered atomic.Bool
 }
 
-// answer answers the request. It returns false and does nothing if the request has an answer.
-func (r *roundRequest) answer(reply roundReply) bool {
+// answer answers the intent. It returns false and does nothing if the intent has an answer.
+func (r *roundIntent) answer(reply roundReply) bool {
 	if !r.answered.CompareAndSwap(false, true) {
 		return false
 	}
@@ -52,8 +52,8 @@ type roundReply struct {
 type worker struct {
 	d *Dispatcher
 
-	// queue has room for every waiting request, so no request waits to join a round.
-	queue chan *roundRequest
+	// queue has room for every intent, so no intent waits to join a round.
+	queue chan *roundIntent
 
 	// The loop owns the rest: the number of rounds made, when the last one ended, and the limit of
 	// the next preflight.
@@ -63,14 +63,14 @@ type worker struct {
 }
 
 func newWorker(d *Dispatcher) *worker {
-	return &worker{d: d, queue: make(chan *roundRequest, d.cfg.MaxIntentions), limit: d.poll.PreflightTimeout}
+	return &worker{d: d, queue: make(chan *roundIntent, d.cfg.MaxIntentions), limit: d.poll.PreflightTimeout}
 }
 
 // joinRound puts the intent into the next round and blocks until its answer. It does not watch the
 // client meanwhile, because the timeouts of the database bound a round. If the client left, the
 // lease is released.
 func (d *Dispatcher) joinRound(in *intent) (*queue.Delivery, error) {
-	r := &roundRequest{intent: in, target: in.target, wake: in.wake, reply: make(chan roundReply, 1)}
+	r := &roundIntent{intent: in, target: in.target, wake: in.wake, reply: make(chan roundReply, 1)}
 	d.workers[uint64(in.target.Group)%uint64(len(d.workers))].queue <- r
 	got := <-r.reply
 	in.forwarded = got.forwarded
@@ -80,15 +80,15 @@ func (d *Dispatcher) joinRound(in *intent) (*queue.Delivery, error) {
 	return d.releaseIfLeft(in.ctx, &got.delivery)
 }
 
-// drain appends the queued requests.
-func (w *worker) drain(requests []*roundRequest) []*roundRequest {
+// drain appends the queued intents.
+func (w *worker) drain(intents []*roundIntent) []*roundIntent {
 	for len(w.queue) > 0 { // only the loop receives
-		requests = append(requests, <-w.queue)
+		intents = append(intents, <-w.queue)
 	}
-	return requests
+	return intents
 }
 
-// run makes rounds until ctx ends. Then it answers the queued requests with nothing.
+// run makes rounds until ctx ends. Then it answers the queued intents with nothing.
 func (w *worker) run(ctx context.Context) error {
 	cleanup := time.NewTicker(max(w.d.cfg.BackoffCleanup/4, time.Second))
 	defer cleanup.Stop()
@@ -103,7 +103,7 @@ func (w *worker) run(ctx context.Context) error {
 			w.d.backoffs.Forget(now.Add(-w.d.cfg.BackoffCleanup))
 		case first := <-w.queue:
 			w.pause(ctx)
-			w.serve(ctx, w.drain([]*roundRequest{first}))
+			w.serve(ctx, w.drain([]*roundIntent{first}))
 		}
 	}
 }
@@ -115,42 +115,42 @@ func (w *worker) pause(ctx context.Context) {
 	}
 }
 
-// serve answers every request, in as many rounds as needed.
-func (w *worker) serve(ctx context.Context, requests []*roundRequest) {
-	for len(requests) > 0 {
+// serve answers every intent, in as many rounds as needed.
+func (w *worker) serve(ctx context.Context, intents []*roundIntent) {
+	for len(intents) > 0 {
 		w.pause(ctx)
-		requests = w.answerWithoutProbe(requests)
-		if len(requests) == 0 {
+		intents = w.answerWithoutProbe(intents)
+		if len(intents) == 0 {
 			return
 		}
-		slices.SortStableFunc(requests, func(a, b *roundRequest) int {
+		slices.SortStableFunc(intents, func(a, b *roundIntent) int {
 			return cmp.Or(a.deadline.Compare(b.deadline), a.since.Compare(b.since))
 		})
-		n := min(len(requests), w.d.poll.MaxIntentions)
-		w.guard(requests[:n], func() {
-			if len(requests) == 1 && (readiness.PartitionOf(requests[0].wake) != 0 || w.isAlone(requests[0])) {
-				w.claimDirectly(requests[0])
+		n := min(len(intents), w.d.poll.MaxIntentions)
+		w.guard(intents[:n], func() {
+			if len(intents) == 1 && (readiness.PartitionOf(intents[0].wake) != 0 || w.isAlone(intents[0])) {
+				w.claimDirectly(intents[0])
 			} else {
-				w.makeRound(ctx, requests[:n])
+				w.makeRound(ctx, intents[:n])
 			}
 		})
-		requests = requests[n:]
+		intents = intents[n:]
 		w.lastRound = time.Now()
 	}
 }
 
-// isAlone reports whether no second request waits for the target. A request that waited for the name of
+// isAlone reports whether no second intent waits for the target. An intent that waited for the name of
 // the target has a ticket for it before it is registered.
-func (w *worker) isAlone(r *roundRequest) bool {
+func (w *worker) isAlone(r *roundIntent) bool {
 	return w.d.Intents.isAlone(r.intent) && w.d.Readiness.Waiting(r.target) < 2
 }
 
-// answerWithoutProbe answers a request if its client has left, its time is up, or its target is known
-// to be empty. It returns the other requests. An announcement removes the known-empty entry before it
-// wakes a request, so an entry that exists now is newer than the wake.
-func (w *worker) answerWithoutProbe(requests []*roundRequest) (open []*roundRequest) {
+// answerWithoutProbe answers an intent if its client has left, its time is up, or its target is known
+// to be empty. It returns the other intents. An announcement removes the known-empty entry before it
+// wakes an intent, so an entry that exists now is newer than the wake.
+func (w *worker) answerWithoutProbe(intents []*roundIntent) (open []*roundIntent) {
 	now := time.Now()
-	for _, r := range requests {
+	for _, r := range intents {
 		switch {
 		case r.ctx.Err() != nil:
 			r.answer(roundReply{err: r.ctx.Err()})
@@ -170,7 +170,7 @@ func (w *worker) answerWithoutProbe(requests []*roundRequest) (open []*roundRequ
 type roundTarget struct {
 	target      queue.Target
 	observation *readiness.Observation
-	// want is how many partitions the requests of the target want together.
+	// want is how many partitions the intents of the target want together.
 	want   int
 	result queue.ProbeResult
 	// err is why the target could not be probed.
@@ -193,22 +193,22 @@ func (t *roundTarget) due() (partitions []int64) {
 // sawAll reports whether due lists all partitions that are due.
 func (t *roundTarget) sawAll() bool { return len(t.due()) < t.limit() }
 
-// makeRound answers the requests with one preflight and one round trip of claims. If one target or one
-// claim makes these fail, its requests alone get the error.
-func (w *worker) makeRound(ctx context.Context, requests []*roundRequest) {
+// makeRound answers the intents with one preflight and one round trip of claims. If one target or one
+// claim makes these fail, its intents alone get the error.
+func (w *worker) makeRound(ctx context.Context, intents []*roundIntent) {
 	w.round++
-	targets := w.observeTargets(requests)
-	w.preflight(ctx, targets, len(requests))
-	requests = answerUnservable(requests, targets)
+	targets := w.observeTargets(intents)
+	w.preflight(ctx, targets, len(intents))
+	intents = answerUnservable(intents, targets)
 	targets = slices.DeleteFunc(targets, func(t roundTarget) bool { return t.err != nil })
-	w.claim(ctx, requests, targets, w.plan(requests, targets))
+	w.claim(ctx, intents, targets, w.plan(intents, targets))
 }
 
-// observeTargets lists the distinct targets of the requests.
-func (w *worker) observeTargets(requests []*roundRequest) []roundTarget {
+// observeTargets lists the distinct targets of the intents.
+func (w *worker) observeTargets(intents []*roundIntent) []roundTarget {
 	index := map[queue.Target]int{}
 	var targets []roundTarget
-	for _, r := range requests {
+	for _, r := range intents {
 		i, ok := index[r.target]
 		if !ok {
 			i = len(targets)
@@ -222,13 +222,13 @@ func (w *worker) observeTargets(requests []*roundRequest) []roundTarget {
 
 // preflight probes the targets with one query and sets their results. A target that makes the query
 // fail gets the error.
-func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests int) {
+func (w *worker) preflight(ctx context.Context, targets []roundTarget, intents int) {
 	probes := make([]queue.Probe, len(targets))
 	for i, t := range targets {
 		probes[i] = queue.Probe{Target: t.target, Want: t.limit()}
 	}
 	w.isolate(len(targets), func(from, to int) error {
-		results, err := w.preflightInTime(ctx, probes[from:to], requests)
+		results, err := w.preflightInTime(ctx, probes[from:to], intents)
 		for i := range results {
 			targets[from+i].result = results[i]
 		}
@@ -237,15 +237,15 @@ func (w *worker) preflight(ctx context.Context, targets []roundTarget, requests 
 }
 
 // preflightInTime makes one preflight. A query that exceeds its limit is repeated with twice the time,
-// so a slow database delays the requests but does not starve them.
-func (w *worker) preflightInTime(ctx context.Context, probes []queue.Probe, requests int) ([]queue.ProbeResult, error) {
+// so a slow database delays the intents but does not starve them.
+func (w *worker) preflightInTime(ctx context.Context, probes []queue.Probe, intents int) ([]queue.ProbeResult, error) {
 	m := w.d.Metrics
 	for {
 		started := time.Now()
 		results, err := w.d.Store.Preflight(ctx, probes, w.limit)
 		m.preflights.Inc()
 		m.preflightSeconds.Observe(time.Since(started).Seconds())
-		m.preflightIntents.Observe(float64(requests))
+		m.preflightIntents.Observe(float64(intents))
 		if err == nil {
 			if w.limit > w.d.poll.PreflightTimeout {
 				w.limit = max(w.limit/2, w.d.poll.PreflightTimeout)
@@ -268,15 +268,15 @@ func isTimeout(err error) bool {
 	return errors.As(err, &coded) && coded.Timeout
 }
 
-// answerUnservable answers a request if its client has left, or its target is gone or could not be
-// probed. It returns the other requests. Nothing is planned for an answered request: another request
+// answerUnservable answers an intent if its client has left, or its target is gone or could not be
+// probed. It returns the other intents. Nothing is planned for an answered intent: another intent
 // may want the partition, and the id of a target that is gone may now belong to another group.
-func answerUnservable(requests []*roundRequest, targets []roundTarget) (open []*roundRequest) {
+func answerUnservable(intents []*roundIntent, targets []roundTarget) (open []*roundIntent) {
 	probed := map[queue.Target]roundTarget{}
 	for _, t := range targets {
 		probed[t.target] = t
 	}
-	for _, r := range requests {
+	for _, r := range intents {
 		t := probed[r.target]
 		switch err := cmp.Or(r.ctx.Err(), t.err); {
 		case err != nil:

@@ -12,12 +12,12 @@ import (
 // statusLimit bounds each list of a Status.
 const statusLimit = 100
 
-// Status shows why requests wait.
+// Status shows why intents wait.
 type Status struct {
 	Waiting int
-	// Groups are the waiting requests by what they wait for, most first.
+	// Groups are the intents by what they wait for, most first.
 	Groups []WaitingGroup
-	// Due are the next instants at which requests wake by the timer.
+	// Due are the next instants at which intents wake by the timer.
 	Due []DueInstant
 	// Backoff are the groups that probe by a timer because the listener is not proven.
 	Backoff []BackoffGroup
@@ -25,7 +25,7 @@ type Status struct {
 	Truncated bool
 }
 
-// WaitingGroup counts the requests that wait for the same thing.
+// WaitingGroup counts the intents that wait for the same thing.
 type WaitingGroup struct {
 	Queue, Partition, Group string
 	Namespace, Task         string
@@ -34,7 +34,7 @@ type WaitingGroup struct {
 	Oldest, Next time.Duration
 }
 
-// DueInstant is how long until the requests of a target wake.
+// DueInstant is how long until the intents of a target wake.
 type DueInstant = readiness.Scheduled
 
 // BackoffGroup is a group that backs off.
@@ -45,7 +45,7 @@ type BackoffGroup struct {
 	Delay       time.Duration
 }
 
-// Status describes the waiting requests.
+// Status describes the intents.
 func (d *Dispatcher) Status() Status {
 	s := Status{
 		Waiting: d.Waiting(), Groups: d.Intents.groups(time.Now()), Due: d.Readiness.Scheduled(statusLimit + 1),
@@ -60,7 +60,7 @@ func (d *Dispatcher) Status() Status {
 	return s
 }
 
-// WaitingFor counts the requests that a message of the partition could wake: those for the partition or
+// WaitingFor counts the intents that a message of the partition could wake: those for the partition or
 // for any partition of the queue, and those by the tags of the queue. target is one partition of a queue
 // with its tags, and a group.
 func (d *Dispatcher) WaitingFor(target WaitingGroup) int {
@@ -87,10 +87,10 @@ func cut[T any](list []T, truncated bool) ([]T, bool) {
 	return list[:statusLimit], true
 }
 
-// WaitingGroups counts all waiting requests by what they wait for.
+// WaitingGroups counts all intents by what they wait for.
 func (d *Dispatcher) WaitingGroups() []WaitingGroup { return d.Intents.groups(time.Now()) }
 
-// groups counts the waiting requests by what they wait for.
+// groups counts the intents by what they wait for.
 func (r *Intents) groups(now time.Time) []WaitingGroup {
 	r.mu.Lock()
 	byName := map[WaitingGroup]*WaitingGroup{}
@@ -104,10 +104,9 @@ func (r *Intents) groups(now time.Time) []WaitingGroup {
 		}
 		g := byName[name]
 		if g == nil {
-			one := name
-			one.Next = in.deadline.Sub(now)
-			g = &one
-			byName[name] = g
+			g = &WaitingGroup{}
+			*g, byName[name] = name, g
+			g.Next = in.deadline.Sub(now)
 		}
 		g.Waiting++
 		g.Oldest = max(g.Oldest, now.Sub(in.since))

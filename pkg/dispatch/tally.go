@@ -2,7 +2,7 @@ package dispatch
 
 import "container/heap"
 
-// tallies is the number of tallies that count a request: of its caller, of its group, and of the caller in
+// tallies is the number of tallies that count an intent: of its caller, of its group, and of the caller in
 // the group.
 const tallies = 3
 
@@ -14,7 +14,7 @@ type admissionSlot struct {
 	index [tallies]int
 }
 
-// tally counts waiting requests.
+// tally counts intents.
 type tally struct {
 	waiting int
 	// sleeping are the intents that can be displaced.
@@ -37,7 +37,7 @@ func tallyOf[K comparable](all map[K]*tally, key K, by *ranking) *tally {
 	return t
 }
 
-// count returns how many requests wait. A nil tally has none.
+// count returns how many intents wait. A nil tally has none.
 func (t *tally) count() int {
 	if t == nil {
 		return 0
@@ -52,7 +52,7 @@ func (t *tally) add(n int) {
 	}
 }
 
-// canBeDisplaced adds the intent to those that another request can displace.
+// canBeDisplaced adds the intent to those that another intent can displace.
 func (in *intent) canBeDisplaced() {
 	for i, t := range in.slot.tallies {
 		t.sleeping = append(t.sleeping, in)
@@ -80,11 +80,11 @@ func (in *intent) cannotBeDisplaced() {
 	}
 }
 
-// ranking is a container/heap of tallies with sleeping intents. The tally with the most waiting requests is
+// ranking is a container/heap of tallies with sleeping intents. The tally with the most intents is
 // first.
 type ranking []*tally
 
-// above returns a sleeping intent of the tally with the most requests. It returns nil if that has no more
+// above returns a sleeping intent of the tally with the most intents. It returns nil if that has no more
 // than the share.
 func (r ranking) above(share int) *intent {
 	if len(r) == 0 || r[0].waiting <= share {

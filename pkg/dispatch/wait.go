@@ -30,13 +30,13 @@ type intent struct {
 	// them.
 	emptyProbes int
 	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are those of the first probe,
-	// until the other requests with these tags wait for them too.
+	// until the other intents with these tags wait for them too.
 	watchedGroups, unsharedGroups []int64
 	// target is what the intent waits for. It is zero if that does not exist. Only Intents.register sets it.
 	target queue.Target
 	// ticket wakes the intent.
 	ticket *readiness.Ticket
-	// wake is a wake that no other request got. It has no keys if there is no such wake. The intent forwards it
+	// wake is a wake that no other intent got. It has no keys if there is no such wake. The intent forwards it
 	// if it cannot use it, after forwardAfter.
 	wake         readiness.Wake
 	forwardAfter time.Duration
@@ -65,7 +65,7 @@ func newIntent(ctx context.Context, req *queue.PopRequest) *intent {
 	}
 }
 
-// wait is the loop of a waiting request: take a ticket, probe, wait, probe again. When it returns
+// wait is the loop of an intent: take a ticket, probe, wait, probe again. When it returns
 // nil, in.delivery is the answer.
 //
 // The delivery is passed through the intent and not through results, which keeps the stack frames
@@ -96,7 +96,7 @@ var goneBackoff = backoff.Policy{Initial: 16 * time.Millisecond, Max: time.Secon
 const goneRetries = 3
 
 // armAndProbe takes a ticket and probes, again for as long as the target turns out to be gone. done
-// is true if the request is to be answered with in.delivery.
+// is true if the intent is to be answered with in.delivery.
 func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error) {
 	for gone := 1; ; gone++ {
 		var keys []readiness.Key
@@ -108,7 +108,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 		found, again, err := d.probe(in)
 		var joining error
 		if errors.Is(err, queue.ErrJoining) {
-			// The request does not sleep before the end of the join: the next probe is a pop too.
+			// The intent does not sleep before the end of the join: the next probe is a pop too.
 			in.firstProbeDone = false
 			again, joining, err = true, err, nil
 		}
@@ -175,7 +175,7 @@ func (d *Dispatcher) countWake(woken string, delivered bool) {
 }
 
 // sleep blocks until the ticket, a handoff, the fallback timer, the deadline, the client's leaving
-// or Stop. done is true if the request is to be answered without another probe.
+// or Stop. done is true if the intent is to be answered without another probe.
 func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	left := time.Until(in.deadline)
 	if left <= 0 {
@@ -206,7 +206,7 @@ func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	}
 }
 
-// distrustKnownEmpty makes the probe of the fallback ask the database. If all requests of the target
+// distrustKnownEmpty makes the probe of the fallback ask the database. If all intents of the target
 // share the fallback, one of them does.
 func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared bool) {
 	drop := func() { d.Readiness.Drop(in.target) }
@@ -217,7 +217,7 @@ func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared b
 	}
 }
 
-// hold blocks during pop maintenance. Meanwhile another request can displace the intent. over: the intent
+// hold blocks during pop maintenance. Meanwhile another intent can displace the intent. over: the intent
 // must be answered without a probe.
 func (d *Dispatcher) hold(in *intent) (over bool, err error) {
 	for ended := d.Paused(); ended != nil && !over; ended = d.Paused() {
@@ -250,7 +250,7 @@ func (d *Dispatcher) waitIsOver(in *intent) (bool, error) {
 	}
 }
 
-// nextFallback returns when to probe without a wake. shared: all requests of the target probe then.
+// nextFallback returns when to probe without a wake. shared: all intents of the target probe then.
 func (d *Dispatcher) nextFallback(in *intent) (at time.Time, shared bool) {
 	now := time.Now()
 	switch {

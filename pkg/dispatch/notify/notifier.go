@@ -67,8 +67,8 @@ func (n *Notifier[K]) announceLocking(at time.Time, cause string, keys []K) []*T
 	return woken
 }
 
-// AnnounceEach wakes the shared tickets of the keys now, and of the exclusive tickets one of each kind: the
-// first of those that have the same first key.
+// AnnounceEach wakes the shared tickets of the keys now, and one exclusive ticket of each kind. Tickets with
+// the same first key are of one kind.
 //
 // It examines every ticket of the keys. It returns the number of woken tickets.
 func (n *Notifier[K]) AnnounceEach(cause string, keys ...K) int {

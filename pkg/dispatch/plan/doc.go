@@ -1,4 +1,4 @@
-// Package plan decides which waiting request may claim which partition. The input is one moment:
+// Package plan decides which intent may claim which partition. The input is one moment:
 // the waiting intents, and the candidates that a preflight found. The output is one decision per
 // intent. A decision is advice and not a lease: the claim that follows may lose a race against
 // another instance.

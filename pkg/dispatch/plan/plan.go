@@ -19,7 +19,7 @@ type Intent struct {
 	// Partitions is the most partitions that the intent may claim. A value below 1
 	// counts as 1. An intent that names a partition ignores it.
 	Partitions int
-	// Deadline is the latest instant at which the request is answered. From then on
+	// Deadline is the latest instant at which the intent is answered. From then on
 	// the intent gets nothing.
 	Deadline time.Time
 }

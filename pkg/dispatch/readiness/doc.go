@@ -1,5 +1,5 @@
 // Package readiness tracks which targets may have something poppable. It does two things for a
-// waiter, which is a waiting pop request (package dispatch) or a SQL session that waits in
+// waiter, which is an intent (package dispatch) or a SQL session that waits in
 // belfry.await (package sqlwait).
 //
 //   - A ticket wakes the waiter: when a partition becomes ready, when an instant comes at which
@@ -16,9 +16,9 @@
 //
 // The ticket comes before the probe, so an announcement during the probe is not lost.
 //
-// The ticket of a pop request is exclusive. For each partition that becomes ready, one request
-// wakes, the earliest deadline first. Requests that name the partition come before requests that take any
-// partition. A creation wakes one request for each name that it may have made (Created). SQL waiters
+// The ticket of an intent is exclusive. For each partition that becomes ready, one intent
+// wakes, the earliest deadline first. Intents that name the partition come before intents that take any
+// partition. A creation wakes one intent for each name that it may have made (Created). SQL waiters
 // have shared tickets and wake each time, because nobody knows whether their sessions pop.
 //
 // # Known empty

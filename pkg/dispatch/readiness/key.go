@@ -38,7 +38,7 @@ func TargetKey(t queue.Target) Key {
 	return Key{target: t}
 }
 
-// PartitionOf returns the partition that woke a request. 0: the wake was for no partition in particular.
+// PartitionOf returns the partition that woke an intent. 0: the wake was for no partition in particular.
 func PartitionOf(wake Wake) int64 {
 	if len(wake.Keys) == 0 {
 		return 0

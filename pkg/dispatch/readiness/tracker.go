@@ -80,14 +80,14 @@ func (t *Tracker) Close() { t.notifier.Close() }
 // a resync wakes it. The caller closes it.
 func (t *Tracker) Ticket(keys ...Key) *Ticket { return t.notifier.Ticket(keys...) }
 
-// Exclusive is Ticket for a request that takes what it finds. One such request wakes for each partition
+// Exclusive is Ticket for an intent that takes what it finds. One such intent wakes for each partition
 // that becomes ready. It has the duties of notify.Exclusive.
 func (t *Tracker) Exclusive(deadline time.Time, keys ...Key) *Ticket {
 	return t.notifier.Exclusive(deadline, keys...)
 }
 
 // Ready announces partitions: now, or at the instant at which a partition becomes ready. It wakes one
-// request for each partition. Requests for this partition come before requests for
+// intent for each partition. Intents for this partition come before intents for
 // any partition of the group. It returns how many tickets woke now. The cause of
 // these tickets is cause.
 func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
@@ -128,14 +128,14 @@ func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (wo
 	return woken
 }
 
-// Forward gives a wake that a request could not use to another request, at that instant.
+// Forward gives a wake that an intent could not use to another intent, at that instant.
 func (t *Tracker) Forward(wake Wake, at time.Time) { t.notifier.Announce(at, wake.Cause, wake.Keys...) }
 
-// First returns the ticket of the request that a wake for the target would wake now, or nil if no request
+// First returns the ticket of the intent that a wake for the target would wake now, or nil if no intent
 // waits for it.
 func (t *Tracker) First(target queue.Target) *Ticket { return t.notifier.First(TargetKey(target)) }
 
-// Waiting returns how many requests wait for the target.
+// Waiting returns how many intents wait for the target.
 func (t *Tracker) Waiting(target queue.Target) int {
 	return t.notifier.CountExclusive(TargetKey(target))
 }
@@ -147,10 +147,10 @@ func (t *Tracker) Gone(target queue.Target, cause string) {
 }
 
 // Created announces a new partition, or a new queue if partition is empty. It
-// wakes one request for each name that the creation may have made, and for a new queue one for each set of tags,
+// wakes one intent for each name that the creation may have made, and for a new queue one for each set of tags,
 // whatever the tags. It returns how many tickets woke.
 //
-// A request that finds what it waited for calls Found or Watch, so that the others of its name or tags
+// An intent that finds what it waited for calls Found or Watch, so that the others of its name or tags
 // wake like all others.
 func (t *Tracker) Created(queueName, partition, cause string) (woken int) {
 	if partition == "" {
@@ -164,8 +164,8 @@ func (t *Tracker) CreatedUnnamed(cause string) (woken int) {
 	return t.notifier.AnnounceEach(cause, anyName, anyQueue)
 }
 
-// Found notes that a request found the target of its name. If wake is for the name, it returns a wake for
-// the target, and the other requests that wait for the name wait for the target too. Otherwise
+// Found notes that an intent found the target of its name. If wake is for the name, it returns a wake for
+// the target, and the other intents that wait for the name wait for the target too. Otherwise
 // it returns wake. Call it before the probe that follows.
 func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
 	if len(wake.Keys) == 0 || wake.Keys[0].kind != kindName {
@@ -189,7 +189,7 @@ func (t *Tracker) Resync(cause string) (woken int) {
 	return t.notifier.BroadcastAll(cause)
 }
 
-// WakeAt wakes one request of key at that instant, and the SQL waiters.
+// WakeAt wakes one intent of key at that instant, and the SQL waiters.
 func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(at, notify.ByTimer, key) }
 
 // Observe begins a probe of the target. It must be called before the database is asked.
