@@ -35,29 +35,6 @@ func TestTicketsWakeAtTheAnnouncedInstant(t *testing.T) {
 	})
 }
 
-func TestOnlyTheEarliestInstantOfAKeyIsKept(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := notify.New[string]()
-		defer n.Close()
-		started := time.Now()
-		first := n.Ticket("a")
-		for _, in := range []time.Duration{5, 3, 9, 3, 4} {
-			require.Zero(t, n.Announce(started.Add(in*time.Minute), notify.ByTimer, "a"))
-		}
-		require.Equal(t, []notify.Instant[string]{{Key: "a", At: started.Add(3 * time.Minute)}}, n.Due(10))
-		<-first.C()
-		require.Equal(t, 3*time.Minute, time.Since(started))
-
-		// The wake dropped the later instants: the next look announces them again.
-		second := n.Ticket("a")
-		defer second.Close()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		requireWoken(t, []bool{false}, second)
-	})
-}
-
 func TestKeysWakeInTheOrderOfTheirInstants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +44,8 @@ func TestKeysWakeInTheOrderOfTheirInstants(t *testing.T) {
 		tickets := make([]*notify.Ticket[int], 100)
 		for key := range tickets {
 			tickets[key] = n.Ticket(key)
-			// Neither ascending nor descending, two keys per instant.
+			// Neither ascending nor descending, two keys per instant. The earlier instant replaces the later one.
+			n.Announce(started.Add(time.Duration(key)*time.Minute+time.Hour), notify.ByTimer, key)
 			n.Announce(started.Add(time.Duration(key*37%50+1)*time.Second), notify.ByTimer, key)
 		}
 		for second := 1; second <= 50; second++ {
@@ -78,76 +56,6 @@ func TestKeysWakeInTheOrderOfTheirInstants(t *testing.T) {
 			}
 		}
 		requireNothingKept(t, n)
-	})
-}
-
-func TestAnInstantIsDroppedWithTheLastTicketOfItsKey(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := notify.New[string]()
-		defer n.Close()
-		at := time.Now().Add(time.Minute)
-		for name, leave := range map[string]func(){
-			"closed":    func() {},
-			"woken":     func() { n.Announce(time.Now(), notify.ByTimer, "a") },
-			"all woken": func() { n.BroadcastAll(notify.ByTimer) },
-			// The ticket is the last ticket of both keys.
-			"woken by another key": func() { n.Announce(time.Now(), notify.ByTimer, "b") },
-		} {
-			ticket := n.Ticket("a", "b")
-			n.Announce(at, notify.ByTimer, "a")
-			next, some := n.Next()
-			require.True(t, some, name)
-			require.True(t, next.Equal(at), name)
-			leave()
-			ticket.Close()
-			requireNothingKept(t, n)
-		}
-		later := n.Ticket("a")
-		defer later.Close()
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		requireWoken(t, []bool{false}, later)
-	})
-}
-
-func TestTheTimerFollowsTheEarliestInstant(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := notify.New[string]()
-		defer n.Close()
-		started := time.Now()
-		late, early, gone := n.Ticket("late"), n.Ticket("early"), n.Ticket("gone")
-		n.Announce(started.Add(time.Hour), notify.ByTimer, "late")
-		n.Announce(started.Add(time.Minute), notify.ByTimer, "early")
-		n.Announce(started.Add(time.Second), notify.ByTimer, "gone")
-		gone.Close()
-		<-early.C()
-		require.Equal(t, time.Minute, time.Since(started))
-		<-late.C()
-		require.Equal(t, time.Hour, time.Since(started))
-	})
-}
-
-func TestAnEarlierInstantMovesAKeyForward(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := notify.New[int]()
-		defer n.Close()
-		started := time.Now()
-		const keys = 20
-		var last *notify.Ticket[int]
-		for key := range keys {
-			last = n.Ticket(key)
-			n.Announce(started.Add(time.Hour+time.Duration(key)*time.Second), notify.ByTimer, key)
-		}
-		n.Announce(started.Add(time.Minute), notify.ByTimer, keys-1)
-		next, some := n.Next()
-		require.True(t, some)
-		require.Equal(t, started.Add(time.Minute), next)
-		<-last.C()
-		require.Equal(t, time.Minute, time.Since(started))
-		requireWaiting(t, n, keys-1, keys-1)
 	})
 }
 

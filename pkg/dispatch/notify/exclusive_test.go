@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
@@ -82,48 +81,6 @@ func TestExclusiveTicketsWakeInOrder(t *testing.T) {
 		require.Equal(t, 1, n.Announce(time.Time{}, "test", 1+i%2))
 		require.True(t, woken(e.ticket), "ticket %d", i)
 	}
-	requireNothingKept(t, n)
-}
-
-// TestNoAnnouncementToOneIsLost has a publisher for each key, which adds one item at a time, due now or soon. Each
-// item is announced once, and a waiter has no fallback timer. The waiters leave at any moment, also
-// without a look after a wake. So one wake that is lost, or not forwarded, stops the test.
-func TestNoAnnouncementToOneIsLost(t *testing.T) {
-	t.Parallel()
-	const keys, items = 4, 300
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	n := notify.New[int]()
-	tb := &table{items: map[int]time.Time{}, taken: map[int]chan struct{}{}}
-	var publishers, waiters sync.WaitGroup
-	all := make([]int, keys)
-	for key := range keys {
-		all[key] = key
-		tb.taken[key] = make(chan struct{}, 1)
-	}
-	for key := range keys {
-		publishers.Go(func() {
-			for range items {
-				at := time.Now().Add(time.Duration(max(0, rand.IntN(200)-100)) * time.Microsecond)
-				tb.publish(key, at)
-				n.Announce(at, "test", key)
-				select {
-				case <-tb.taken[key]:
-				case <-ctx.Done():
-					assert.Fail(t, "a wake was lost", "of key %d", key)
-					return
-				}
-			}
-		})
-		for range 5 {
-			waiters.Go(func() { takeItems(ctx, n, tb, key) })
-			waiters.Go(func() { takeItems(ctx, n, tb, all...) })
-		}
-	}
-	publishers.Wait()
-	cancel()
-	waiters.Wait()
-	n.Close()
 	requireNothingKept(t, n)
 }
 

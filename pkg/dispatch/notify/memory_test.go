@@ -45,29 +45,6 @@ func TestNoMemoryIsKeptForTicketsThatLeft(t *testing.T) {
 	}
 }
 
-// A key is removed with its last ticket, also while other keys have tickets.
-func TestAKeyIsRemovedWithItsLastTicket(t *testing.T) {
-	t.Parallel()
-	n := notify.New[int]()
-	defer n.Close()
-	stays := n.Ticket(-1)
-	defer stays.Close()
-	for key := range 1000 {
-		ticket, second := n.Ticket(key), n.Ticket(key)
-		n.Announce(time.Now().Add(time.Hour), notify.ByTimer, key)
-		ticket.Close()
-		requireWaiting(t, n, 2, 2)
-		require.Len(t, n.Due(10), 1)
-		second.Close()
-		requireWaiting(t, n, 1, 1)
-		require.Empty(t, n.Due(10))
-	}
-	tickets, _, instants, armed := n.Kept()
-	require.Less(t, tickets, 10, "capacity for tickets")
-	require.Less(t, instants, 10, "capacity for instants")
-	require.False(t, armed, "the timer is still set")
-}
-
 // A key that has tickets all the time keeps nothing of the keys that earlier tickets had.
 func TestKeysOfExtendEndWithTheirTickets(t *testing.T) {
 	t.Parallel()

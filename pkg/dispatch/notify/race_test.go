@@ -56,31 +56,39 @@ func (tb *table) look(keys []int) (found bool, next map[int]time.Time) {
 
 // TestNoWakeIsLost has a publisher per key. It adds one item, due now or soon, and
 // continues when the item was taken. Waiters have no fallback timer, so one lost
-// wake stops the test.
+// wake stops the test. Those with exclusive tickets also leave and come back, at any moment.
 func TestNoWakeIsLost(t *testing.T) {
 	t.Parallel()
-	const keys, items = 4, 300
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	n := notify.New[int]()
-	tb := &table{items: map[int]time.Time{}, taken: map[int]chan struct{}{}}
-	var publishers, waiters sync.WaitGroup
-	all := make([]int, keys)
-	for key := range keys {
-		all[key] = key
-		tb.taken[key] = make(chan struct{}, 1)
+	const keys, items, waitersOfEach = 4, 300, 3
+	for name, wait := range map[string]func(context.Context, *notify.Notifier[int], *table, ...int){
+		"shared tickets": waitForItems, "exclusive tickets": takeItems,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			n := notify.New[int]()
+			tb := &table{items: map[int]time.Time{}, taken: map[int]chan struct{}{}}
+			var publishers, waiters sync.WaitGroup
+			all := make([]int, keys)
+			for key := range keys {
+				all[key] = key
+				tb.taken[key] = make(chan struct{}, 1)
+			}
+			for key := range keys {
+				publishers.Go(func() { publishItems(ctx, t, n, tb, key, items) })
+				for range waitersOfEach {
+					waiters.Go(func() { wait(ctx, n, tb, key) })
+					waiters.Go(func() { wait(ctx, n, tb, all...) })
+				}
+			}
+			publishers.Wait()
+			cancel()
+			waiters.Wait()
+			n.Close()
+			requireNothingKept(t, n)
+		})
 	}
-	for key := range keys {
-		publishers.Go(func() { publishItems(ctx, t, n, tb, key, items) })
-		waiters.Go(func() { waitForItems(ctx, n, tb, key) })
-		waiters.Go(func() { waitForItems(ctx, n, tb, key) })
-		waiters.Go(func() { waitForItems(ctx, n, tb, all...) })
-	}
-	publishers.Wait()
-	cancel()
-	waiters.Wait()
-	n.Close()
-	requireNothingKept(t, n)
 }
 
 func publishItems(ctx context.Context, t *testing.T, n *notify.Notifier[int], tb *table, key, items int) {
@@ -90,7 +98,7 @@ func publishItems(ctx context.Context, t *testing.T, n *notify.Notifier[int], tb
 			at = at.Add(time.Duration(rand.IntN(200)) * time.Microsecond)
 		}
 		tb.publish(key, at)
-		if item%10 == 0 {
+		if item%100 == 0 {
 			n.BroadcastAll(notify.ByTimer)
 		} else {
 			n.Announce(at, notify.ByTimer, key)

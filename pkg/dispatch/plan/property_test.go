@@ -11,38 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch/plan"
 )
 
-// drawScene draws from small ranges, so that names, deadlines and depths often
-// coincide.
+// drawScene draws the bytes of a scene, so that names, deadlines and depths often coincide.
 func drawScene(t *rapid.T) scene {
-	s := scene{rotate: rapid.Uint64().Draw(t, "rotate")}
-	for range rapid.IntRange(0, 12).Draw(t, "intents") {
-		s.intents = append(s.intents, plan.Intent{
-			Key:        plan.Key{Group: rapid.Int64Range(1, 3).Draw(t, "group"), Partition: rapid.SampledFrom([]int64{0, 0, 1, 2, 3, 4}).Draw(t, "named")},
-			Partitions: rapid.IntRange(-1, 5).Draw(t, "partitions"),
-			Deadline:   at(rapid.IntRange(-1, 3).Draw(t, "deadline")),
-		})
-	}
-	for range rapid.IntRange(0, 16).Draw(t, "candidates") {
-		c := plan.Candidate{
-			Group: rapid.Int64Range(1, 3).Draw(t, "group"), Partition: rapid.Int64Range(1, 5).Draw(t, "partition"),
-			ReadyAt: at(rapid.IntRange(-3, 2).Draw(t, "ready")), Depth: rapid.Int64Range(0, 2).Draw(t, "depth"),
-		}
-		switch rapid.IntRange(0, 9).Draw(t, "flag") {
-		case 0:
-			c.Leased = true
-		case 1:
-			c.WindowOpen = true
-		case 2:
-			c.Delayed = true
-		case 3:
-			c.Paused = true
-		case 4:
-			c.Leased, c.WindowOpen = rapid.Bool().Draw(t, "leased"), rapid.Bool().Draw(t, "open")
-			c.Delayed, c.Paused = rapid.Bool().Draw(t, "delayed"), rapid.Bool().Draw(t, "paused")
-		}
-		s.candidates = append(s.candidates, c)
-	}
-	return s
+	return sceneOf(rapid.SliceOfN(rapid.Byte(), 0, 2+12*intentBytes+16*candidateBytes).Draw(t, "bytes"))
 }
 
 func TestAssignKeepsItsPromises(t *testing.T) {
