@@ -1,6 +1,6 @@
 package dispatch
 
-import "container/heap"
+import "github.com/belfry-mq/belfry/pkg/process/heap"
 
 // tallies is the number of tallies that count an intent: of its caller, of its group, and of the caller in
 // the group.
@@ -19,7 +19,7 @@ type tally struct {
 	waiting int
 	// sleeping are the intents that can be displaced.
 	sleeping []*intent
-	// ranking has this tally, at the index rank-1, while it has sleeping intents. Otherwise rank is 0.
+	// ranking has this tally, at the place rank, while it has sleeping intents.
 	ranking *ranking
 	rank    int
 	// groups counts the groups of a caller, and byGroup has their tallies.
@@ -48,7 +48,7 @@ func (t *tally) count() int {
 func (t *tally) add(n int) {
 	t.waiting += n
 	if t.rank > 0 {
-		heap.Fix(t.ranking, t.rank-1)
+		t.ranking.Put(t)
 	}
 }
 
@@ -57,7 +57,7 @@ func (in *intent) canBeDisplaced() {
 	for i, t := range in.slot.tallies {
 		t.sleeping = append(t.sleeping, in)
 		if in.slot.index[i] = len(t.sleeping); in.slot.index[i] == 1 {
-			heap.Push(t.ranking, t)
+			t.ranking.Put(t)
 		}
 	}
 }
@@ -75,45 +75,26 @@ func (in *intent) cannotBeDisplaced() {
 		t.sleeping[last] = nil // lets the collector free the intent
 		t.sleeping = t.sleeping[:last]
 		if in.slot.index[i] = 0; last == 0 {
-			heap.Remove(t.ranking, t.rank-1)
+			t.ranking.Remove(t)
 		}
 	}
 }
 
-// ranking is a container/heap of tallies with sleeping intents. The tally with the most intents is
-// first.
-type ranking []*tally
+// ranking has tallies with sleeping intents. The tally with the most intents is first.
+type ranking struct{ heap.Heap[*tally] }
+
+// Before implements heap.Element.
+func (t *tally) Before(other *tally) bool { return t.waiting > other.waiting }
+
+// Place implements heap.Element.
+func (t *tally) Place() *int { return &t.rank }
 
 // above returns a sleeping intent of the tally with the most intents. It returns nil if that has no more
 // than the share.
 func (r ranking) above(share int) *intent {
-	if len(r) == 0 || r[0].waiting <= share {
+	if len(r.Heap) == 0 || r.Heap[0].waiting <= share {
 		return nil
 	}
-	return r[0].sleeping[len(r[0].sleeping)-1]
-}
-
-func (r ranking) Len() int           { return len(r) }
-func (r ranking) Less(i, j int) bool { return r[i].waiting > r[j].waiting }
-
-func (r ranking) Swap(i, j int) {
-	r[i], r[j] = r[j], r[i]
-	r[i].rank, r[j].rank = i+1, j+1
-}
-
-// Push implements heap.Interface.
-func (r *ranking) Push(x any) {
-	t := x.(*tally) //nolint:errcheck // only canBeDisplaced pushes, and only tallies
-	*r = append(*r, t)
-	t.rank = len(*r)
-}
-
-// Pop implements heap.Interface.
-func (r *ranking) Pop() any {
-	last := len(*r) - 1
-	t := (*r)[last]
-	(*r)[last] = nil // lets the collector free the tally
-	*r = (*r)[:last]
-	t.rank = 0
-	return t
+	first := r.Heap[0]
+	return first.sleeping[len(first.sleeping)-1]
 }

@@ -49,7 +49,7 @@ var wings = []wing{
 		attach batch maintenance portable seal stream sweep`},
 	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "token > audit > certificate identity"},
 	{"pkg/postgres", "pkg/process pkg/queue config/setting sql", "listen migrate > . devdb"},
-	{"pkg/process", "pkg/queue", "backoff events inflight logbuffer"},
+	{"pkg/process", "pkg/queue", "inflight > backoff events heap logbuffer"},
 	{"pkg/queue", "", "."},
 	{"config/setting", "", "."},
 	{"sql", "", "."},

@@ -70,5 +70,5 @@
 // An announcement is a hint. A waiter that wakes may find nothing. It also needs a
 // fallback timer for announcements that were never made.
 //
-// The package is pure memory and imports no other package of Belfry.
+// The package is pure memory and imports only pkg/process/heap of Belfry.
 package notify

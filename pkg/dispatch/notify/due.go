@@ -1,39 +1,25 @@
 package notify
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 )
 
-// due is the scheduled instant of an entry and its index in the heap.
+// due is the scheduled instant of an entry and its place in the heap.
 type due struct {
 	at    time.Time
-	index int // notDue: not in the heap
+	place int // 0: no instant is scheduled
 }
-
-const notDue = -1
 
 // scheduleLocked makes e wake at the instant at, unless an earlier wake is
 // scheduled. Then the later instant is dropped and nothing is lost: at the earlier
 // instant a waiter looks and announces again.
 func (n *Notifier[K]) scheduleLocked(e *entry[K], at time.Time) {
-	switch {
-	case e.due.index == notDue:
+	if e.due.place == 0 || at.Before(e.due.at) {
 		e.due.at = at
-		heap.Push(&n.due, e)
-	case at.Before(e.due.at):
-		e.due.at = at
-		heap.Fix(&n.due, e.due.index)
+		n.due.Put(e)
 	}
 	n.armLocked()
-}
-
-// unscheduleLocked removes e from the heap, if it is in there. The caller arms the timer.
-func (n *Notifier[K]) unscheduleLocked(e *entry[K]) {
-	if e.due.index != notDue {
-		heap.Remove(&n.due, e.due.index)
-	}
 }
 
 // armLocked sets the timer to the earliest instant, or stops the timer if no instant
@@ -82,7 +68,7 @@ func (n *Notifier[K]) takeDue() []*Ticket[K] {
 	var woken []*Ticket[K]
 	for now := time.Now(); len(n.due) > 0 && !n.due[0].due.at.After(now); {
 		e := n.due[0]
-		n.unscheduleLocked(e)
+		n.due.Remove(e)
 		woken = n.takeLocked(woken, &e.shared, Wake[K]{Cause: ByTimer})
 		if len(e.exclusive.refs) > 0 {
 			woken = n.takeTicketLocked(woken, e.exclusive.refs[0].ticket, Wake[K]{Cause: ByTimer, Keys: []K{e.key}})
@@ -93,33 +79,11 @@ func (n *Notifier[K]) takeDue() []*Ticket[K] {
 	return woken
 }
 
-// dueHeap is a container/heap of entries, the earliest first.
-type dueHeap[K comparable] []*entry[K]
+// Before implements heap.Element: the earliest instant is first.
+func (e *entry[K]) Before(other *entry[K]) bool { return e.due.at.Before(other.due.at) }
 
-func (h dueHeap[K]) Len() int           { return len(h) }
-func (h dueHeap[K]) Less(i, j int) bool { return h[i].due.at.Before(h[j].due.at) }
-
-func (h dueHeap[K]) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].due.index, h[j].due.index = i, j
-}
-
-// Push implements heap.Interface.
-func (h *dueHeap[K]) Push(x any) {
-	e := x.(*entry[K]) //nolint:errcheck // only scheduleLocked pushes, and only entries
-	e.due.index = len(*h)
-	*h = append(*h, e)
-}
-
-// Pop implements heap.Interface.
-func (h *dueHeap[K]) Pop() any {
-	last := len(*h) - 1
-	e := (*h)[last]
-	(*h)[last] = nil // lets the collector free the entry
-	*h = (*h)[:last]
-	e.due.index = notDue
-	return e
-}
+// Place implements heap.Element.
+func (e *entry[K]) Place() *int { return &e.due.place }
 
 // Instant is a scheduled wake of a key.
 type Instant[K comparable] struct {

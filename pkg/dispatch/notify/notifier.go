@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/process/heap"
 )
 
 // Notifier wakes the tickets of a key. It is safe for concurrent use. None of its
@@ -11,14 +13,14 @@ import (
 type Notifier[K comparable] struct {
 	mu      sync.Mutex
 	closed  bool
-	entries map[K]*entry[K] // the keys that have tickets; made when needed
-	all     list[K]         // every ticket, including those without keys
-	tickets uint64          // tickets taken since New
-	due     dueHeap[K]      // the entries with a scheduled instant
-	timer   *time.Timer     // fires at armed; made when needed
-	armed   time.Time       // zero: the timer is not set
-	timed   uint64          // tickets woken by the timer
-	firings sync.WaitGroup  // runs of the timer function that are set or under way
+	entries map[K]*entry[K]      // the keys that have tickets; made when needed
+	all     list[K]              // every ticket, including those without keys
+	tickets uint64               // tickets taken since New
+	due     heap.Heap[*entry[K]] // the entries with a scheduled instant
+	timer   *time.Timer          // fires at armed; made when needed
+	armed   time.Time            // zero: the timer is not set
+	timed   uint64               // tickets woken by the timer
+	firings sync.WaitGroup       // runs of the timer function that are set or under way
 }
 
 // New returns a Notifier. Close releases its timer.

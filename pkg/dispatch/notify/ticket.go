@@ -31,7 +31,7 @@ const firstKey = 1
 // membership is the place of a ticket in a list.
 type membership[K comparable] struct {
 	list  *list[K]
-	index int // in list.refs
+	place int // in list.refs
 }
 
 // entry holds the tickets of a key. The lock guards all of it.
@@ -95,7 +95,7 @@ func (n *Notifier[K]) entryLocked(key K) *entry[K] {
 		if n.entries == nil {
 			n.entries = make(map[K]*entry[K])
 		}
-		e = &entry[K]{key: key, due: due{index: notDue}}
+		e = &entry[K]{key: key}
 		e.exclusive.entry, e.exclusive.ordered, e.shared.entry = e, true, e
 		n.entries[key] = e
 	}
@@ -108,8 +108,8 @@ func (t *Ticket[K]) SetIdle(idle bool) {
 	t.notifier.mu.Lock()
 	defer t.notifier.mu.Unlock()
 	t.idle = idle
-	for _, m := range t.memberships {
-		m.list.fix(m.index)
+	for i, m := range t.memberships {
+		m.list.refs.Put(ref[K]{ticket: t, index: i})
 	}
 }
 
@@ -145,11 +145,11 @@ func (t *Ticket[K]) Close() {
 // removeLocked removes t from all its lists, and removes each key that has no ticket left. It does
 // nothing if t was removed before. The caller arms the timer.
 func (n *Notifier[K]) removeLocked(t *Ticket[K]) {
-	for _, m := range t.memberships {
-		m.list.remove(m.index)
+	for i, m := range t.memberships {
+		m.list.refs.Remove(ref[K]{ticket: t, index: i})
 		if e := m.list.entry; e != nil && e.empty() {
 			delete(n.entries, e.key)
-			n.unscheduleLocked(e)
+			n.due.Remove(e)
 		}
 	}
 	if t.memberships != nil && len(n.all.refs) == 0 {

@@ -1,9 +1,10 @@
 package inflight
 
 import (
-	"container/heap"
 	"sync"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/process/heap"
 )
 
 const (
@@ -31,7 +32,7 @@ type bodies struct {
 	all pool
 	// callers have memory.
 	callers map[string]*pool
-	most    ranking
+	most    heap.Heap[*pool]
 }
 
 // The pools that count a body: of all bodies, and of its caller.
@@ -46,12 +47,12 @@ type pool struct {
 	limit, used int64
 	// arriving are the bodies that can lose their place.
 	arriving arriving
-	// rank is the index in bodies.most, from 1 on, or 0.
+	// rank is the place in bodies.most.
 	rank int
 }
 
 func newBodies(limit int64) bodies {
-	return bodies{all: pool{limit: limit, arriving: arriving{in: ofAll}}, callers: map[string]*pool{}}
+	return bodies{all: pool{limit: limit}, callers: map[string]*pool{}}
 }
 
 // Body is the memory of a body that arrives. One goroutine reads the body and calls the methods.
@@ -63,8 +64,8 @@ type Body struct {
 	// of.mu guards these. memory is in both pools.
 	memory int64
 	pools  [pools]*pool
-	// index is the index in pool.arriving, from 1 on, or 0.
-	index [pools]int
+	// place is the place in pool.arriving.
+	place [pools]int
 	// slow is when the body is slow, unless more bytes arrive before.
 	slow  time.Time
 	state bodyState
@@ -112,7 +113,7 @@ func (b *Body) Take(n int) bool {
 	}
 	own := all.callers[b.caller]
 	if own == nil {
-		own = &pool{limit: all.all.limit - all.all.limit/reservedPart, arriving: arriving{in: ofCaller}}
+		own = &pool{limit: all.all.limit - all.all.limit/reservedPart}
 	}
 	b.pools = [pools]*pool{&all.all, own}
 	memory := int64(n) * BodyCopies
@@ -136,11 +137,7 @@ func (b *Body) Take(n int) bool {
 	b.memory += memory
 	for level, p := range b.pools {
 		p.used += memory
-		if b.index[level] == 0 {
-			heap.Push(&p.arriving, b)
-		} else {
-			heap.Fix(&p.arriving, b.index[level]-1)
-		}
+		p.arriving.Put(arrival{b, level})
 	}
 	all.rank(own)
 	return true
@@ -156,18 +153,15 @@ func (all *bodies) aboveShare(own *pool, memory int64) *Body {
 	if own.used+memory > share || len(all.most) == 0 || all.most[0].used <= share {
 		return nil
 	}
-	return all.most[0].arriving.bodies[0]
+	return all.most[0].arriving.Heap[0].Body
 }
 
 // rank moves a pool of a caller to its place in most.
 func (all *bodies) rank(p *pool) {
-	switch has := len(p.arriving.bodies) > 0; {
-	case has && p.rank == 0:
-		heap.Push(&all.most, p)
-	case has:
-		heap.Fix(&all.most, p.rank-1)
-	case p.rank > 0:
-		heap.Remove(&all.most, p.rank-1)
+	if len(p.arriving.Heap) > 0 {
+		all.most.Put(p)
+	} else {
+		all.most.Remove(p)
 	}
 }
 
@@ -193,8 +187,8 @@ func (b *Body) Lost() bool {
 // keep says that the body cannot lose its place any more.
 func (b *Body) keep() {
 	for level, p := range b.pools {
-		if b.index[level] > 0 {
-			heap.Remove(&p.arriving, b.index[level]-1)
+		if p != nil {
+			p.arriving.Remove(arrival{b, level})
 		}
 	}
 	if own := b.pools[ofCaller]; own != nil {
@@ -223,69 +217,33 @@ func (b *Body) end() {
 	b.state = hasEnded
 }
 
-// arriving is a container/heap of bodies. The one that is slow first is first.
+// arriving has bodies. The one that is slow first is first.
 type arriving struct {
-	in     int // the pool
-	bodies []*Body
+	heap.Heap[arrival]
 }
+
+// arrival is a body in one of its pools.
+type arrival struct {
+	*Body
+	level int
+}
+
+// Before implements heap.Element.
+func (a arrival) Before(other arrival) bool { return a.slow.Before(other.slow) }
+
+// Place implements heap.Element.
+func (a arrival) Place() *int { return &a.place[a.level] }
 
 // slow returns the first body if it is slow now.
 func (a *arriving) slow(now time.Time) *Body {
-	if len(a.bodies) == 0 || a.bodies[0].slow.After(now) {
+	if len(a.Heap) == 0 || a.Heap[0].slow.After(now) {
 		return nil
 	}
-	return a.bodies[0]
+	return a.Heap[0].Body
 }
 
-func (a *arriving) Len() int           { return len(a.bodies) }
-func (a *arriving) Less(i, j int) bool { return a.bodies[i].slow.Before(a.bodies[j].slow) }
+// Before implements heap.Element: the pool with the most memory is first.
+func (p *pool) Before(other *pool) bool { return p.used > other.used }
 
-func (a *arriving) Swap(i, j int) {
-	a.bodies[i], a.bodies[j] = a.bodies[j], a.bodies[i]
-	a.bodies[i].index[a.in], a.bodies[j].index[a.in] = i+1, j+1
-}
-
-// Push implements heap.Interface.
-func (a *arriving) Push(x any) {
-	b := x.(*Body) //nolint:errcheck // only Take pushes, and only bodies
-	a.bodies = append(a.bodies, b)
-	b.index[a.in] = len(a.bodies)
-}
-
-// Pop implements heap.Interface.
-func (a *arriving) Pop() any {
-	last := len(a.bodies) - 1
-	b := a.bodies[last]
-	a.bodies[last] = nil // lets the collector free the body
-	a.bodies = a.bodies[:last]
-	b.index[a.in] = 0
-	return b
-}
-
-// ranking is a container/heap of the pools of callers with bodies that arrive. The one with the most memory is first.
-type ranking []*pool
-
-func (r ranking) Len() int           { return len(r) }
-func (r ranking) Less(i, j int) bool { return r[i].used > r[j].used }
-
-func (r ranking) Swap(i, j int) {
-	r[i], r[j] = r[j], r[i]
-	r[i].rank, r[j].rank = i+1, j+1
-}
-
-// Push implements heap.Interface.
-func (r *ranking) Push(x any) {
-	p := x.(*pool) //nolint:errcheck // only rank pushes, and only pools
-	*r = append(*r, p)
-	p.rank = len(*r)
-}
-
-// Pop implements heap.Interface.
-func (r *ranking) Pop() any {
-	last := len(*r) - 1
-	p := (*r)[last]
-	(*r)[last] = nil // lets the collector free the pool
-	*r = (*r)[:last]
-	p.rank = 0
-	return p
-}
+// Place implements heap.Element.
+func (p *pool) Place() *int { return &p.rank }
