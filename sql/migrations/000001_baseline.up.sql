@@ -42,7 +42,8 @@ CREATE TABLE belfry.queue (
     deleted_at                  timestamptz
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
-CREATE INDEX queue_tags ON belfry.queue (namespace, task) WHERE deleted_at IS NULL;
+-- Not partial: a plan made while the table is empty would read this index whole to find a name (queue_name).
+CREATE INDEX queue_tags ON belfry.queue (namespace, task);
 CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.
@@ -4371,4 +4372,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'f765d057ce9dcd9bf1a5832693ff5892488fcbaf063eea5096857b91e9f6e295';
+COMMENT ON FUNCTION belfry.baseline() IS '1f090d76caafcb89cec3e3ff0c7d86407614b2194b9a5f97a7447817e2a1c873';

@@ -243,3 +243,26 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 	b.exec(`ANALYZE`)
 	check("analyzed")
 }
+
+// One of 5,000 queues is created by a session that made its plans while the tables were empty. It touches fewer than 200
+// buffers: no plan reads an index of all queues to find one name.
+func TestACreationDoesNotReadTheOtherQueues(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	conn, err := b.pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	arguments := func(name string) []any { return []any{[]string{name}, []string{"p"}, 300, 3, 0, 0, 0} }
+	open := sql.Query("engine/store/open_partitions")
+	for i := range 10 { // after five runs of a statement Postgres keeps one plan for it
+		_, err := conn.Exec(t.Context(), open, arguments("early"+strconv.Itoa(i))...)
+		require.NoError(t, err)
+	}
+	b.exec(`INSERT INTO belfry.queue (name) SELECT 'q' || i FROM generate_series(1, 5000) i`)
+	var raw []byte
+	row := conn.QueryRow(t.Context(), "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) "+open, arguments("late")...)
+	require.NoError(t, row.Scan(&raw))
+	var out []struct{ Plan enginetest.Plan }
+	require.NoError(t, json.Unmarshal(raw, &out))
+	require.Less(t, out[0].Plan.Hit+out[0].Plan.Read, 200)
+}
