@@ -70,7 +70,7 @@
 //
 // # Who forwards a wake
 //
-// An intent that was woken alone holds the wake. It uses the wake or forwards it (forward.go). A wake for a
+// An intent that was woken alone holds the wake. It uses the wake or forwards it. A wake for a
 // partition is used:
 //
 //   - by a delivery from this partition. If that leaves messages or a lease, the delivery announces when
