@@ -63,7 +63,7 @@ func (w *worker) claim(ctx context.Context, intents []*roundIntent, targets []ro
 	granted := grantedPartitions(grants)
 	deliveries, errs := w.claimGrants(ctx, grants, assignments)
 	w.updateReadiness(targets, granted, leftovers(grants, deliveries, errs))
-	w.forwardWakes(intents, targets, granted)
+	w.announceLeft(targets, granted)
 	for i, g := range grants {
 		switch {
 		case errs[i] != nil:
@@ -167,6 +167,21 @@ func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target
 			w.d.Readiness.SetUnknown(t.target, l.next)
 		default:
 			w.d.Readiness.SetEmpty(t.target, t.observation, l.next)
+		}
+	}
+}
+
+// announceLeft wakes an intent for each due partition that the round saw and did not give away, and one for
+// those that it did not see. So the round used the wakes of its intents.
+func (w *worker) announceLeft(targets []roundTarget, granted map[queue.Target]bool) {
+	for _, t := range targets {
+		for _, partition := range t.due() {
+			if !granted[queue.Target{Group: t.target.Group, Partition: partition}] {
+				w.d.Readiness.Ready([]queue.Ready{{Group: t.target.Group, Partition: partition}}, wakeLocal)
+			}
+		}
+		if !t.sawAll() {
+			w.d.Readiness.WakeAt(readiness.TargetKey(t.target), time.Now())
 		}
 	}
 }

@@ -41,7 +41,7 @@ type intent struct {
 	// if it cannot use it, after forwardAfter.
 	wake         readiness.Wake
 	forwardAfter time.Duration
-	// forwarded: the last probe woke others for all that it saw and left.
+	// forwarded: the last probe was a round, which woke others for all that it saw and left.
 	forwarded bool
 
 	// The Intents own the next two until markAwake. delivery is the answer, from a push or from the intent's
@@ -332,47 +332,4 @@ func partitionsOf(delivery *queue.Delivery) (keys []int64) {
 		}
 	}
 	return keys
-}
-
-// forwardWakes wakes intents for what a round saw and left, if its intents were woken for it. After that
-// their own wakes are used. A wake for a partition is used if the partition was claimed, or is seen not to be due.
-// Another wake goes on until a round sees everything that is due.
-func (w *worker) forwardWakes(intents []*roundIntent, targets []roundTarget, granted map[queue.Target]bool) {
-	for _, t := range targets {
-		left, sawAll := leftOver(&t, granted), t.sawAll()
-		var general readiness.Wake
-		for _, r := range intents {
-			if r.target != t.target || len(r.wake.Keys) == 0 {
-				continue
-			}
-			partition := readiness.PartitionOf(r.wake)
-			switch {
-			case partition == 0:
-				general = r.wake
-			case left[partition], !sawAll && !granted[queue.Target{Group: t.target.Group, Partition: partition}]:
-				delete(left, partition)
-				w.d.Readiness.Forward(r.wake, time.Time{})
-			}
-		}
-		if len(general.Keys) == 0 {
-			continue
-		}
-		for partition := range left {
-			w.d.Readiness.Ready([]queue.Ready{{Group: t.target.Group, Partition: partition}}, general.Cause)
-		}
-		if !sawAll {
-			w.d.Readiness.Forward(general, time.Time{})
-		}
-	}
-}
-
-// leftOver returns the due partitions of a target that the plan did not give away.
-func leftOver(t *roundTarget, granted map[queue.Target]bool) map[int64]bool {
-	left := map[int64]bool{}
-	for _, partition := range t.due() {
-		if !granted[queue.Target{Group: t.target.Group, Partition: partition}] {
-			left[partition] = true
-		}
-	}
-	return left
 }
