@@ -160,10 +160,8 @@ func (w *Watcher) mayWarn() bool {
 }
 
 const (
-	// freeWakes is how many wakes of one wait are followed by a probe at once, and wakePace the least
-	// time between two probes after that.
-	freeWakes = 2
-	wakePace  = 25 * time.Millisecond
+	// wakeInterval and wakeBurst are the pace of the probes that wakes cause, within one wait.
+	wakeInterval, wakeBurst = 25 * time.Millisecond, 2
 	// firstRepeatDelay is the delay of a second notification without an announcement since the first.
 	// A wake or a settle of the store may have locked the messages for a moment.
 	firstRepeatDelay = 5 * time.Millisecond
@@ -247,10 +245,9 @@ func (w *Watcher) nextNotification(l *waiterLoop) time.Time {
 func (w *Watcher) waitForReady(ctx context.Context, l *waiterLoop) bool {
 	deadline := time.Now().Add(w.cfg.Fallback.Delay(1, rand.Float64()))
 	notBefore := w.nextNotification(l)
-	wakes := 0
+	pace, wasWoken := backoff.Pace{Interval: wakeInterval, Burst: wakeBurst}, false
 	for emptyProbes := 1; ; emptyProbes++ {
-		probedAt := time.Now()
-		ticket, result := w.probe(ctx, l.waiter, probedAt.Before(notBefore))
+		ticket, result := w.probe(ctx, l.waiter, time.Now().Before(notBefore))
 		if l.sinceNotified != nil {
 			if l.readySinceNotified() { // before this probe took its ticket
 				notBefore, l.repeats = time.Time{}, 0
@@ -261,7 +258,7 @@ func (w *Watcher) waitForReady(ctx context.Context, l *waiterLoop) bool {
 		next := deadline
 		switch {
 		case result == probeReady && !now.Before(notBefore):
-			if wakes > 0 {
+			if wasWoken {
 				w.Readiness.NotSpurious()
 			}
 			l.sinceNotified = ticket
@@ -280,8 +277,8 @@ func (w *Watcher) waitForReady(ctx context.Context, l *waiterLoop) bool {
 		case err != nil:
 			return false
 		case woken:
-			notBefore, emptyProbes, l.repeats = time.Time{}, 0, 0
-			if wakes++; wakes > freeWakes && backoff.Sleep(ctx, time.Until(probedAt.Add(wakePace))) != nil {
+			wasWoken, notBefore, emptyProbes, l.repeats = true, time.Time{}, 0, 0
+			if backoff.Sleep(ctx, time.Until(pace.Next(time.Now()))) != nil {
 				return false
 			}
 		case !time.Now().Before(deadline):
