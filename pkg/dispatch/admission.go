@@ -118,8 +118,8 @@ func (a *admission) enter(in *intent) (displaced *intent, why refusal) {
 	return displaced, admitted
 }
 
-// toDisplace returns the waiting intent that a new one may displace. If there is none, it returns why the
-// new one may not wait.
+// toDisplace returns the waiting intent that a new intent may displace. Without such an intent it returns why
+// the new intent may not wait.
 func (a *admission) toDisplace(key callerGroup) (*intent, refusal) {
 	callers, caller := countWith(a.callers, key.caller), a.callers[key.caller]
 	if share := a.limit / callers; caller.count() < share {
@@ -230,7 +230,7 @@ func (t *tally) add(n int) {
 	}
 }
 
-// canBeDisplaced adds the intent to those that another intent can displace.
+// canBeDisplaced lets a new intent displace this one.
 func (in *intent) canBeDisplaced() {
 	for i, t := range in.slot.tallies {
 		t.sleeping = append(t.sleeping, in)

@@ -171,8 +171,9 @@ func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target
 	}
 }
 
-// announceLeft wakes an intent for each due partition that the round saw and did not give away, and one for
-// those that it did not see. So the round used the wakes of its intents.
+// announceLeft wakes an intent for each due partition that the round saw and did not give away. If the round did
+// not see all due partitions, another intent wakes and looks for the rest. So the wakes of the intents of the
+// round are used.
 func (w *worker) announceLeft(targets []roundTarget, granted map[queue.Target]bool) {
 	for _, t := range targets {
 		for _, partition := range t.due() {

@@ -110,8 +110,8 @@ func (d *Dispatcher) Waiting() int { return d.Intents.count() }
 func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 
 // Pop claims once. With req.Wait it waits and probes again until it has claimed something, the time
-// is up, ctx ends (the client left), the rights of the sender end, or Stop was called. A Delivery without messages means that
-// nothing was poppable.
+// is up, ctx ends (the client left), the rights of the sender end, or Stop was called. A Delivery without
+// messages means that nothing was poppable.
 //
 // During pop maintenance it does not probe: it answers without messages, with req.Wait when the wait is
 // over. If maintenance ends before that, it goes on.

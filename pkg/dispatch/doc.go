@@ -77,8 +77,8 @@
 //     when the partition is due again, for the intents that were not woken;
 //   - by a delivery of a round. The round wakes an intent for each due partition that it saw and left.
 //
-// A wake by the timer has no partition: it is for all that is due at that instant. Nor has a wake by a creation,
-// which is for all that is due now.
+// A wake by the timer has no partition: it is for all that is due at that instant. A wake by a creation has
+// none either: it is for all that is due now.
 //
 // In every other case the intent forwards the wake when it ends: its client left, its time is up, it
 // has something else, or it panicked. After an error of the database the next intent waits for

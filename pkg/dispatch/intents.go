@@ -270,8 +270,8 @@ func (r *Intents) unmarkSleepingLocked(in *intent) {
 }
 
 // markAwake marks that the intent is about to probe. It returns true and changes nothing if a push
-// has given the intent its delivery, the intent was displaced, or its rights have ended. With AutoAck it blocks until the end of an offer, which comes with
-// the end of the push.
+// has given the intent its delivery, the intent was displaced, or its rights have ended. With AutoAck it
+// blocks while a push claims for the intent.
 func (r *Intents) markAwake(in *intent) (ended bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -265,10 +265,10 @@ func (s *scene) stranded() string {
 			continue
 		}
 		s.store.mu.Lock()
-		for _, one := range s.store.matchingLocked(target) {
-			if p := s.store.parts[one]; !p.readyAt.After(time.Now()) {
+		for _, key := range s.store.matchingLocked(target) {
+			if p := s.store.parts[key]; !p.readyAt.After(time.Now()) {
 				s.store.mu.Unlock()
-				return fmt.Sprintf("request %d waits for %v, and partition %d is due", i, target, one.Partition)
+				return fmt.Sprintf("request %d waits for %v, and partition %d is due", i, target, key.Partition)
 			}
 		}
 		s.store.mu.Unlock()

@@ -30,8 +30,8 @@ type intent struct {
 	// emptyProbes counts the empty probes of an intent without a group. For a group, backoffs counts
 	// them.
 	emptyProbes int
-	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are those of the first probe,
-	// until the other intents with these tags wait for them too.
+	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are the groups that its first
+	// probe found. It is nil after the other intents with these tags were made to wait for these groups.
 	watchedGroups, unsharedGroups []int64
 	// target is what the intent waits for. It is zero if that does not exist. Only Intents.register sets it.
 	target queue.Target
@@ -144,8 +144,8 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 	}
 }
 
-// acceptHandoff accepts the delivery of a push, or releases it if the client has left. If the intent was
-// displaced, or its rights have ended, there is none.
+// acceptHandoff accepts the delivery of a push, or releases it if the client has left. An intent that was
+// displaced has no delivery. An intent whose rights have ended gets the error.
 func (d *Dispatcher) acceptHandoff(in *intent) error {
 	if in.delivery.Displaced {
 		return nil

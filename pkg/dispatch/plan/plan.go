@@ -65,8 +65,8 @@ const (
 	SkipNoPartitions         Outcome = "skip_no_partitions"
 )
 
-// Assign gives partitions to intents, as the package doc promises. It returns one decision per
-// intent, in the order of the intents, which is the order of service. It changes neither intents nor candidates and never blocks.
+// Assign gives partitions to intents, as the package doc promises. It serves the intents in their order, and
+// returns one decision per intent in the same order. It changes neither intents nor candidates and never blocks.
 //
 // The caller increments rotate from round to round. rotate selects which of several equally deep
 // partitions is given first.
@@ -101,7 +101,8 @@ type round struct {
 	decisions []Decision
 }
 
-// byGroup returns the indexes of the intents, group by group. Those that name a partition are first.
+// byGroup returns the indexes of the intents, group by group. In a group, the intents that name a partition
+// are first.
 func (r *round) byGroup() []int {
 	order := make([]int, len(r.intents))
 	for i := range order {
