@@ -62,6 +62,8 @@ type callerGroup struct {
 // admission decides which intents may wait. The lock of the Intents guards it. No method costs more when
 // more intents wait, except for the logarithm.
 //
+// With a limit alone, one caller could take every place, and so keep all others out.
+//
 // While fewer intents than the limit wait, every intent may wait. So a caller that is alone may use
 // everything. At the limit an intent can displace a waiting one, whose wait is then over:
 //
