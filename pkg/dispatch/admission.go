@@ -1,9 +1,11 @@
 package dispatch
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/process/heap"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -59,6 +61,8 @@ type callerGroup struct {
 
 // admission decides which intents may wait. The lock of the Intents guards it. No method costs more when
 // more intents wait, except for the logarithm.
+//
+// With a limit alone, one caller could take every place, and so keep all others out.
 //
 // While fewer intents than the limit wait, every intent may wait. So a caller that is alone may use
 // everything. At the limit an intent can displace a waiting one, whose wait is then over:
@@ -116,8 +120,8 @@ func (a *admission) enter(in *intent) (displaced *intent, why refusal) {
 	return displaced, admitted
 }
 
-// toDisplace returns the waiting intent that a new one may displace. If there is none, it returns why the
-// new one may not wait.
+// toDisplace returns the waiting intent that a new intent may displace. Without such an intent it returns why
+// the new intent may not wait.
 func (a *admission) toDisplace(key callerGroup) (*intent, refusal) {
 	callers, caller := countWith(a.callers, key.caller), a.callers[key.caller]
 	if share := a.limit / callers; caller.count() < share {
@@ -176,4 +180,133 @@ func countWith[K comparable](counts map[K]*tally, key K) int {
 		return len(counts)
 	}
 	return len(counts) + 1
+}
+
+// tallies is the number of tallies that count an intent: of its caller, of its group, and of the caller in
+// the group.
+const tallies = 3
+
+// admissionSlot counts an intent among the waiting ones. The lock of the Intents guards it.
+type admissionSlot struct {
+	key     callerGroup
+	tallies [tallies]*tally
+	// index is the index in tally.sleeping, from 1 on, or 0.
+	index [tallies]int
+}
+
+// tally counts intents.
+type tally struct {
+	waiting int
+	// sleeping are the intents that can be displaced.
+	sleeping []*intent
+	// ranking has this tally, at the place rank, while it has sleeping intents.
+	ranking *ranking
+	rank    int
+	// groups counts the groups of a caller, and byGroup has their tallies.
+	groups  int
+	byGroup ranking
+}
+
+// tallyOf returns the tally of the key, and makes it if needed.
+func tallyOf[K comparable](all map[K]*tally, key K, by *ranking) *tally {
+	t := all[key]
+	if t == nil {
+		t = &tally{ranking: by}
+		all[key] = t
+	}
+	return t
+}
+
+// count returns how many intents wait. A nil tally has none.
+func (t *tally) count() int {
+	if t == nil {
+		return 0
+	}
+	return t.waiting
+}
+
+func (t *tally) add(n int) {
+	t.waiting += n
+	if t.rank > 0 {
+		t.ranking.Put(t)
+	}
+}
+
+// canBeDisplaced lets a new intent displace this one.
+func (in *intent) canBeDisplaced() {
+	for i, t := range in.slot.tallies {
+		t.sleeping = append(t.sleeping, in)
+		if in.slot.index[i] = len(t.sleeping); in.slot.index[i] == 1 {
+			t.ranking.Put(t)
+		}
+	}
+}
+
+// cannotBeDisplaced is the opposite of canBeDisplaced. It does nothing without that.
+func (in *intent) cannotBeDisplaced() {
+	for i, t := range in.slot.tallies {
+		at := in.slot.index[i]
+		if at == 0 {
+			return
+		}
+		last := len(t.sleeping) - 1
+		moved := t.sleeping[last]
+		t.sleeping[at-1], moved.slot.index[i] = moved, at
+		t.sleeping[last] = nil // lets the collector free the intent
+		t.sleeping = t.sleeping[:last]
+		if in.slot.index[i] = 0; last == 0 {
+			t.ranking.Remove(t)
+		}
+	}
+}
+
+// ranking has tallies with sleeping intents. The tally with the most intents is first.
+type ranking struct{ heap.Heap[*tally] }
+
+// Before implements heap.Element.
+func (t *tally) Before(other *tally) bool { return t.waiting > other.waiting }
+
+// Place implements heap.Element.
+func (t *tally) Place() *int { return &t.rank }
+
+// above returns a sleeping intent of the tally with the most intents. It returns nil if that has no more
+// than the share.
+func (r ranking) above(share int) *intent {
+	if len(r.Heap) == 0 || r.Heap[0].waiting <= share {
+		return nil
+	}
+	first := r.Heap[0]
+	return first.sleeping[len(first.sleeping)-1]
+}
+
+// A refusal is delayed by refusalDelay, and by up to refusalJitter more or less.
+const (
+	refusalDelay  = time.Second
+	refusalJitter = time.Second / 4
+)
+
+// refuse blocks for about a second, and then returns the error for the client. So a client that sends its
+// request again at once, without regard to Retry-After, sends about one a second. Meanwhile the request
+// costs memory and a connection.
+//
+// It returns at once at Stop, or if a tenth of dispatch.max_intentions has delayed refusals. It returns
+// ctx.Err() if the client left. It never blocks longer than the request would wait.
+func (d *Dispatcher) refuse(ctx context.Context, req *queue.PopRequest, why refusal) error {
+	d.Metrics.refused.WithLabelValues(string(why)).Inc()
+	select {
+	case d.delayedRefusals <- struct{}{}:
+	default:
+		return why.error()
+	}
+	defer func() { <-d.delayedRefusals }()
+	jitter := time.Duration((2*rand.Float64() - 1) * float64(refusalJitter))
+	timer := time.NewTimer(min(refusalDelay+jitter, req.Wait))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.stopping:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return why.error()
 }

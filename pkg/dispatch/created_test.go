@@ -28,40 +28,6 @@ func missingTarget() (*fakeStore, *atomic.Bool) {
 	return store, exists
 }
 
-// A request for a name that does not exist wakes when the name is created, on this instance or on
-// another one. After that it wakes when something becomes ready.
-func TestCreationWakesRequestsForTheName(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		req    *queue.PopRequest
-		create func(*harness)
-	}{
-		"the queue":                    {request(time.Hour), func(b *harness) { b.bus.Created("orders", "", events.Here) }},
-		"the queue, on a peer":         {request(time.Hour), func(b *harness) { b.bus.Created("", "", events.Peer) }},
-		"the partition":                {specific(time.Hour), func(b *harness) { b.bus.Created("orders", "1", events.Here) }},
-		"the partition with its queue": {specific(time.Hour), func(b *harness) { b.bus.Created("orders", "", events.Here) }},
-		"the partition, on a peer":     {specific(time.Hour), func(b *harness) { b.bus.Created("", "", events.Peer) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				store, exists := missingTarget()
-				b := run(t, store)
-				out := b.begin(context.WithoutCancel(t.Context()), c.req)
-				pending(t, out)
-				b.bus.Created("another", "", events.Here)
-				b.bus.Created("orders", "2", events.Here)
-				pending(t, out)
-				exists.Store(true)
-				c.create(b)
-				pending(t, out)
-				b.ready(1, 1, 1)
-				require.Zero(t, delivered(t, out).took)
-			})
-		})
-	}
-}
-
 // The name is created after the store has answered that it does not exist, and before the ticket is
 // taken. Case 1 is an arrival, case 3 a request that something else woke.
 func TestCreationDuringTheProbeIsNotLost(t *testing.T) {
@@ -111,20 +77,6 @@ func TestMessageAfterACreationDuringTheProbe(t *testing.T) {
 		out := b.wait()
 		b.ready(1, 1, 1)
 		require.Zero(t, delivered(t, out).took)
-	})
-}
-
-// The first message may be committed before the creation is announced.
-func TestMessageBeforeTheCreationEventIsFound(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		store, exists := missingTarget()
-		b := run(t, store)
-		out := b.wait()
-		exists.Store(true)
-		store.put(1, 1, 1, 0)
-		b.bus.Created("orders", "", events.Here)
-		delivered(t, out)
 	})
 }
 

@@ -70,16 +70,15 @@
 //
 // # Who forwards a wake
 //
-// An intent that was woken alone holds the wake. It uses the wake or forwards it (forward.go). A wake for a
-// partition is used:
+// An intent that was woken alone holds the wake. It uses the wake or forwards it. The wake is used:
 //
-//   - by a delivery from this partition. If that leaves messages or a lease, the delivery announces when
-//     the partition is due again, for the intents that were not woken;
-//   - by a probe that finds nothing: the partition is not due.
+//   - by a probe that finds nothing: what was announced is no longer due;
+//   - by a delivery from the partition of the wake. If that leaves messages or a lease, the delivery announces
+//     when the partition is due again, for the intents that were not woken;
+//   - by a delivery of a round. The round wakes an intent for each due partition that it saw and left.
 //
-// A wake by the timer is for all that is due at that instant, and a wake by a creation for all that is due
-// now. It is used by a probe that finds nothing, or by a round, which wakes an intent for each due
-// partition that it saw and left.
+// A wake by the timer has no partition: it is for all that is due at that instant. A wake by a creation has
+// none either: it is for all that is due now.
 //
 // In every other case the intent forwards the wake when it ends: its client left, its time is up, it
 // has something else, or it panicked. After an error of the database the next intent waits for

@@ -64,20 +64,20 @@ func (f *fakeStore) put(group, partition int64, n int, in time.Duration) {
 	if f.parts == nil {
 		f.parts = map[queue.Target]*part{}
 	}
-	one := queue.Target{Group: group, Partition: partition}
-	if f.parts[one] == nil {
-		f.parts[one] = &part{}
+	key := queue.Target{Group: group, Partition: partition}
+	if f.parts[key] == nil {
+		f.parts[key] = &part{}
 	}
-	f.parts[one].messages += n
-	f.parts[one].readyAt = time.Now().Add(in)
+	f.parts[key].messages += n
+	f.parts[key].readyAt = time.Now().Add(in)
 }
 
 // matchingLocked lists the partitions of a target that hold messages, longest due first.
 func (f *fakeStore) matchingLocked(target queue.Target) []queue.Target {
 	var list []queue.Target
-	for one, p := range f.parts {
-		if one.Group == target.Group && (target.Partition == 0 || one.Partition == target.Partition) && p.messages > 0 {
-			list = append(list, one)
+	for key, p := range f.parts {
+		if key.Group == target.Group && (target.Partition == 0 || key.Partition == target.Partition) && p.messages > 0 {
+			list = append(list, key)
 		}
 	}
 	slices.SortFunc(list, func(a, b queue.Target) int {
@@ -106,15 +106,15 @@ func (f *fakeStore) takeLocked(req *queue.PopRequest, target queue.Target) queue
 		}
 	}
 	list := f.matchingLocked(target)
-	for _, one := range list {
-		p := f.parts[one]
+	for _, key := range list {
+		p := f.parts[key]
 		take := min(req.Batch-len(d.Messages), p.messages)
 		if p.readyAt.After(now) || take == 0 || d.Partitions == req.Partitions {
 			continue
 		}
 		d.Partitions++
 		for range take {
-			d.Messages = append(d.Messages, queue.Message{Partition: &queue.Partition{Key: one.Partition}})
+			d.Messages = append(d.Messages, queue.Message{Partition: &queue.Partition{Key: key.Partition}})
 		}
 		if req.AutoAck {
 			p.messages -= take
@@ -202,15 +202,15 @@ func (f *fakeStore) find(probes []queue.Probe) []queue.ProbeResult {
 	for i, probe := range probes {
 		due, next := 0, false
 		results[i].Gone = f.goneLocked(probe.Target)
-		for _, one := range f.matchingLocked(probe.Target) {
-			p := f.parts[one]
+		for _, key := range f.matchingLocked(probe.Target) {
+			p := f.parts[key]
 			in := time.Until(p.readyAt)
 			if (in <= 0 && due == probe.Want) || (in > 0 && next) {
 				continue
 			}
 			due, next = due+1, in > 0
 			results[i].Candidates = append(results[i].Candidates, queue.Candidate{
-				Partition: one.Partition, In: in, Depth: int64(p.messages), Leased: p.leased,
+				Partition: key.Partition, In: in, Depth: int64(p.messages), Leased: p.leased,
 			})
 		}
 	}

@@ -60,9 +60,9 @@ func (d *Dispatcher) Status() Status {
 	return s
 }
 
-// WaitingFor counts the intents that a message of the partition could wake: those for the partition or
-// for any partition of the queue, and those by the tags of the queue. target is one partition of a queue
-// with its tags, and a group.
+// WaitingFor counts the intents that a message could wake. target names the partition of the message, its
+// queue, the tags of the queue, and a group. An intent of this group counts if it waits for the partition,
+// for any partition of the queue, or for the tags.
 func (d *Dispatcher) WaitingFor(target WaitingGroup) int {
 	r := d.Intents
 	r.mu.Lock()

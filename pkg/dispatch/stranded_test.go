@@ -19,17 +19,17 @@ import (
 // act is one thing that happens around the waiting requests.
 type act struct {
 	Verb       string
-	Partitions []int64       // "push", "rival", "ack"; "birth" and "pop": one that is named, or none
+	Partitions []int64       // "push", "rival", "ack"; "create" and "pop": one that is named, or none
 	In         time.Duration // "push": the delay; "pop": the wait; "pass": how long
 	Request    int           // "leave"
-	Flag       bool          // "pop": autoAck; "push": with a handoff; "ack", "birth": by a peer
+	Flag       bool          // "pop": autoAck; "push": with a handoff; "ack", "create": by a peer
 	Wide       bool          // "pop": two partitions
 }
 
 var acts = rapid.Custom(func(t *rapid.T) act {
 	a := act{
 		Verb: rapid.SampledFrom([]string{
-			"pop", "pop", "pop", "pop", "push", "push", "push", "push", "burst", "rival", "ack", "ack", "leave", "pass", "lost race", "resync", "birth",
+			"pop", "pop", "pop", "pop", "push", "push", "push", "push", "burst", "rival", "ack", "ack", "leave", "pass", "lost race", "resync", "create",
 		}).Draw(t, "verb"),
 		Flag: rapid.Bool().Draw(t, "flag"), Request: rapid.IntRange(0, 30).Draw(t, "request"),
 	}
@@ -39,7 +39,7 @@ var acts = rapid.Custom(func(t *rapid.T) act {
 		a.Partitions = rapid.SliceOfN(partition, 0, 1).Draw(t, "named")
 		a.In = rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, 2 * time.Hour}).Draw(t, "wait")
 		a.Wide = rapid.IntRange(0, 5).Draw(t, "wide") == 0
-	case "birth":
+	case "create":
 		a.Partitions = rapid.SliceOfN(partition, 0, 1).Draw(t, "named")
 	case "push":
 		a.Partitions = []int64{partition.Draw(t, "partition")}
@@ -76,9 +76,9 @@ func TestNothingIsStranded(t *testing.T) {
 type scene struct {
 	*harness
 	requests []*playedRequest
-	// born are the partitions that exist. 0 is the queue.
-	mu   sync.Mutex
-	born map[int64]bool
+	// exists are the partitions that exist. 0 is the queue.
+	mu     sync.Mutex
+	exists map[int64]bool
 }
 
 // mostNames is the number of names for which requests wait: the queue, and each of its partitions.
@@ -92,7 +92,7 @@ func (s *scene) resolve(req *queue.PopRequest) (queue.Target, bool, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return target, s.born[target.Partition], nil
+	return target, s.exists[target.Partition], nil
 }
 
 // create creates the queue and the partitions that do not exist, and announces that. It returns how many
@@ -100,8 +100,8 @@ func (s *scene) resolve(req *queue.PopRequest) (queue.Target, bool, error) {
 func (s *scene) create(from events.Origin, partitions ...int64) (announced float64) {
 	for _, p := range append([]int64{0}, partitions...) {
 		s.mu.Lock()
-		exists, hadQueue := s.born[p], s.born[0]
-		s.born[p], s.born[0] = true, true
+		exists, hadQueue := s.exists[p], s.exists[0]
+		s.exists[p], s.exists[0] = true, true
 		s.mu.Unlock()
 		if exists {
 			continue
@@ -130,7 +130,7 @@ type playedRequest struct {
 func play(t *testing.T, drawn []act) string {
 	store := &fakeStore{}
 	s := &scene{
-		harness: run(t, store, func(s *settings) { s.FallbackInterval = 1000 * time.Hour }), born: map[int64]bool{},
+		harness: run(t, store, func(s *settings) { s.FallbackInterval = 1000 * time.Hour }), exists: map[int64]bool{},
 	}
 	store.resolve = s.resolve
 	defer func() {
@@ -181,7 +181,7 @@ func (s *scene) perform(a act) (announced float64) {
 		return s.create(events.Here, a.Partitions...) + s.announce(s.store.push(a.Partitions, a.In), events.Here)
 	case "burst":
 		return s.create(events.Here, a.Partitions...) + s.announce(s.store.push(a.Partitions, a.In), events.Here)
-	case "birth":
+	case "create":
 		return s.create(origin(a.Flag), a.Partitions...)
 	case "rival":
 		s.store.takeDue(a.Partitions[0])
@@ -265,10 +265,10 @@ func (s *scene) stranded() string {
 			continue
 		}
 		s.store.mu.Lock()
-		for _, one := range s.store.matchingLocked(target) {
-			if p := s.store.parts[one]; !p.readyAt.After(time.Now()) {
+		for _, key := range s.store.matchingLocked(target) {
+			if p := s.store.parts[key]; !p.readyAt.After(time.Now()) {
 				s.store.mu.Unlock()
-				return fmt.Sprintf("request %d waits for %v, and partition %d is due", i, target, one.Partition)
+				return fmt.Sprintf("request %d waits for %v, and partition %d is due", i, target, key.Partition)
 			}
 		}
 		s.store.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
@@ -29,8 +30,8 @@ type intent struct {
 	// emptyProbes counts the empty probes of an intent without a group. For a group, backoffs counts
 	// them.
 	emptyProbes int
-	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are those of the first probe,
-	// until the other intents with these tags wait for them too.
+	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are the groups that its first
+	// probe found. It is nil after the other intents with these tags were made to wait for these groups.
 	watchedGroups, unsharedGroups []int64
 	// target is what the intent waits for. It is zero if that does not exist. Only Intents.register sets it.
 	target queue.Target
@@ -40,7 +41,7 @@ type intent struct {
 	// if it cannot use it, after forwardAfter.
 	wake         readiness.Wake
 	forwardAfter time.Duration
-	// forwarded: the last probe woke others for all that it saw and left.
+	// forwarded: the last probe was a round, which woke others for all that it saw and left.
 	forwarded bool
 
 	// The Intents own the next two until markAwake. delivery is the answer, from a push or from the intent's
@@ -143,8 +144,8 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 	}
 }
 
-// acceptHandoff accepts the delivery of a push, or releases it if the client has left. If the intent was
-// displaced, or its rights have ended, there is none.
+// acceptHandoff accepts the delivery of a push, or releases it if the client has left. An intent that was
+// displaced has no delivery. An intent whose rights have ended gets the error.
 func (d *Dispatcher) acceptHandoff(in *intent) error {
 	if in.delivery.Displaced {
 		return nil
@@ -262,4 +263,73 @@ func (d *Dispatcher) nextFallback(in *intent) (at time.Time, shared bool) {
 	default:
 		return d.backoffs.Next(in.target, now, d.backoff, rand.Float64()), true
 	}
+}
+
+// end ends an intent. If it holds a wake, another intent gets it. Every intent ends here, also one that
+// panics.
+func (d *Dispatcher) end(in *intent) {
+	d.Intents.remove(in)
+	if in.ticket != nil {
+		in.ticket.Close()
+	}
+	if len(in.wake.Keys) > 0 {
+		d.Readiness.Forward(in.wake, time.Now().Add(in.forwardAfter))
+	}
+}
+
+// retryAfter is how long a wake rests after a probe that failed. If the client has left, or its rights have
+// ended, another intent probes at once.
+func (d *Dispatcher) retryAfter(err error) time.Duration {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), queue.CodeOf(err) == queue.CodeUnauthenticated:
+		return 0
+	case hasCulprit(err):
+		return culpritRetry
+	default:
+		return d.cfg.PollInterval
+	}
+}
+
+// useWake notes that a delivery used the wake. A wake for a partition is used by a delivery from this
+// partition: what that leaves is announced. After another wake, more partitions may be due.
+func (in *intent) useWake(delivery *queue.Delivery) {
+	partition := readiness.PartitionOf(in.wake)
+	if in.forwarded || partition != 0 && slices.Contains(partitionsOf(delivery), partition) {
+		in.wake = readiness.Wake{}
+	}
+}
+
+// foundNothing notes that a probe used the wake: what woke the intent is no longer due. After the deadline
+// there was perhaps no probe.
+func (in *intent) foundNothing() {
+	if time.Now().Before(in.deadline) {
+		in.wake = readiness.Wake{}
+	}
+}
+
+// announceTaken announces when the partitions of a delivery are due again. Other intents wait for that,
+// and no wake made them look.
+func (d *Dispatcher) announceTaken(target queue.Target, delivery *queue.Delivery) {
+	if target.Group == 0 {
+		target = delivery.Target
+	}
+	if !delivery.HasNext || target.Group == 0 {
+		return
+	}
+	var ready []queue.Ready
+	for _, p := range partitionsOf(delivery) {
+		ready = append(ready, queue.Ready{Group: target.Group, Partition: p, In: delivery.NextIn})
+	}
+	d.Readiness.Ready(ready, wakeLocal)
+}
+
+// partitionsOf lists the partitions of a delivery.
+func partitionsOf(delivery *queue.Delivery) (keys []int64) {
+	for i := range delivery.Messages {
+		p := delivery.Messages[i].Partition
+		if p != nil && (len(keys) == 0 || keys[len(keys)-1] != p.Key) {
+			keys = append(keys, p.Key)
+		}
+	}
+	return keys
 }

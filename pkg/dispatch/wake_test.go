@@ -123,18 +123,18 @@ func TestOtherTargetsDoNotWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
 		b := run(t, store)
-		anyone, one := b.wait(), b.begin(t.Context(), specific(time.Hour))
-		pending(t, one)
+		anyPartition, named := b.wait(), b.begin(t.Context(), specific(time.Hour))
+		pending(t, named)
 		before := store.count()
 		b.ready(2, 1, 1) // another group
-		pending(t, anyone)
+		pending(t, anyPartition)
 		require.Equal(t, before, store.count())
 
 		b.ready(1, 7, 1) // another partition
-		delivered(t, anyone)
-		pending(t, one)
+		delivered(t, anyPartition)
+		pending(t, named)
 		b.ready(1, 1, 1)
-		delivered(t, one)
+		delivered(t, named)
 	})
 }
 

@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Key is the target of an intent.
 type Key struct {
@@ -60,3 +64,238 @@ const (
 	SkipPaused               Outcome = "skip_paused" // only a resume makes the partition poppable
 	SkipNoPartitions         Outcome = "skip_no_partitions"
 )
+
+// Assign gives partitions to intents, as the package doc promises. It serves the intents in their order, and
+// returns one decision per intent in the same order. It changes neither intents nor candidates and never blocks.
+//
+// The caller increments rotate from round to round. rotate selects which of several equally deep
+// partitions is given first.
+//
+// doubleAssignments counts the rows that repeat a candidate. Each of them would have assigned one
+// partition twice to one group. A correct preflight returns none.
+func Assign(now time.Time, rotate uint64, intents []Intent, candidates []Candidate) (decisions []Decision, doubleAssignments int) {
+	offers, repeated := offersOf(now, candidates)
+	r := round{now: now, rotate: rotate, intents: intents, decisions: make([]Decision, len(intents))}
+	// Each group is decided alone, because candidates belong to one group. Both lists
+	// are sorted by group and read from front to back.
+	for queue := r.byGroup(); len(queue) > 0; {
+		group := intents[queue[0]].Key.Group
+		asking := prefix(queue, func(i int) bool { return intents[i].Key.Group == group })
+		queue = queue[len(asking):]
+
+		offers = offers[len(prefix(offers, func(o offer) bool { return o.Group < group })):]
+		offered := prefix(offers, func(o offer) bool { return o.Group == group })
+
+		specific := prefix(asking, func(i int) bool { return !intents[i].Key.any() })
+		r.serveSpecific(specific, offered)
+		r.serveAny(asking[len(specific):], offered)
+	}
+	return r.decisions, repeated
+}
+
+// round is one call of Assign. Intents and their decisions have the same index.
+type round struct {
+	now       time.Time
+	rotate    uint64
+	intents   []Intent
+	decisions []Decision
+}
+
+// byGroup returns the indexes of the intents, group by group. In a group, the intents that name a partition
+// are first.
+func (r *round) byGroup() []int {
+	order := make([]int, len(r.intents))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := r.intents[i].Key, r.intents[j].Key
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(b.Partition, a.Partition))
+	})
+	return order
+}
+
+// live reports whether the deadline of intent i is still to come.
+func (r *round) live(i int) bool { return r.intents[i].Deadline.After(r.now) }
+
+// serveSpecific decides the intents of one group that name their partition.
+// offered is sorted by partition.
+func (r *round) serveSpecific(ranked []int, offered []offer) {
+	for _, i := range ranked {
+		at, found := slices.BinarySearchFunc(offered, r.intents[i].Key.Partition, func(o offer, partition int64) int {
+			return cmp.Compare(o.Partition, partition)
+		})
+		if !found {
+			r.skip(i, SkipNoPartitions)
+			continue
+		}
+		r.skip(i, skipReason(offered[at:at+1]))
+		if o := &offered[at]; o.obstacle == poppable && !o.taken && r.live(i) {
+			o.taken = true
+			r.grant(i, o.Partition)
+		}
+	}
+}
+
+// serveAny decides the intents of one group that take any partition. It gives one partition to each
+// intent. While partitions are left, it gives one more to each intent that may have more.
+func (r *round) serveAny(ranked []int, offered []offer) {
+	if len(ranked) == 0 {
+		return
+	}
+	outcome := skipReason(offered)
+	wanting := make([]int, 0, len(ranked))
+	for _, i := range ranked {
+		r.skip(i, outcome)
+		if r.live(i) {
+			wanting = append(wanting, i)
+		}
+	}
+	rest := freeOffers(r.rotate, offered)
+	for len(wanting) > 0 && len(rest) > 0 {
+		more := wanting[:0]
+		for _, i := range wanting[:min(len(wanting), len(rest))] {
+			r.grant(i, rest[0].Partition)
+			rest = rest[1:]
+			if len(r.decisions[i].Partitions) < r.intents[i].Partitions {
+				more = append(more, i)
+			}
+		}
+		wanting = more
+	}
+}
+
+// skip records the decision that stands if the intent gets nothing.
+func (r *round) skip(i int, outcome Outcome) {
+	r.decisions[i] = Decision{Outcome: outcome}
+}
+
+// grant adds a partition to the decision of intent i.
+func (r *round) grant(i int, partition int64) {
+	d := &r.decisions[i]
+	d.Outcome = ViableAssigned
+	d.Partitions = append(d.Partitions, partition)
+}
+
+// obstacle is the reason why a candidate is not poppable. The obstacle that is
+// nearest to poppable has the lowest value.
+type obstacle int
+
+const (
+	poppable obstacle = iota
+	leased
+	windowOpen
+	delayed
+	paused
+	absent // no candidate at all
+)
+
+// outcomes are the outcomes of an intent that gets nothing, by its nearest obstacle.
+var outcomes = [...]Outcome{
+	poppable:   SkipPartitionUnavailable,
+	leased:     SkipLeaseTaken,
+	windowOpen: SkipWindowBuffer,
+	delayed:    SkipDelayed,
+	paused:     SkipPaused,
+	absent:     SkipNoPartitions,
+}
+
+// offer is a candidate and its state within one call.
+type offer struct {
+	Candidate
+	obstacle obstacle
+	// taken: an intent that named the partition got it.
+	taken bool
+}
+
+// obstacleOf returns the farthest obstacle of a candidate. If no flag explains a
+// ReadyAt after now, the partition counts as delayed.
+func obstacleOf(now time.Time, c Candidate) obstacle {
+	switch {
+	case c.Paused:
+		return paused
+	case c.Delayed:
+		return delayed
+	case c.WindowOpen:
+		return windowOpen
+	case c.Leased:
+		return leased
+	case c.ReadyAt.After(now):
+		return delayed
+	default:
+		return poppable
+	}
+}
+
+// offersOf returns the candidates sorted by group and partition, without repetitions,
+// and the number of rows that repeat a candidate.
+func offersOf(now time.Time, candidates []Candidate) (offers []offer, repeated int) {
+	sorted := slices.Clone(candidates)
+	slices.SortFunc(sorted, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Partition, b.Partition))
+	})
+	offers = make([]offer, 0, len(sorted))
+	for i := 0; i < len(sorted); {
+		c := sorted[i]
+		for i++; i < len(sorted) && sorted[i].Group == c.Group && sorted[i].Partition == c.Partition; i++ {
+			c = merged(c, sorted[i])
+			repeated++
+		}
+		offers = append(offers, offer{Candidate: c, obstacle: obstacleOf(now, c)})
+	}
+	return offers, repeated
+}
+
+// merged joins two rows of one partition. If they disagree, the partition is poppable
+// only if both rows say so. The order of the rows does not matter.
+func merged(a, b Candidate) Candidate {
+	if b.ReadyAt.After(a.ReadyAt) {
+		a.ReadyAt = b.ReadyAt
+	}
+	a.Depth = max(a.Depth, b.Depth)
+	a.Leased = a.Leased || b.Leased
+	a.WindowOpen = a.WindowOpen || b.WindowOpen
+	a.Delayed = a.Delayed || b.Delayed
+	a.Paused = a.Paused || b.Paused
+	return a
+}
+
+// skipReason returns the outcome of an intent that could take any of these offers and gets none.
+func skipReason(offers []offer) Outcome {
+	nearest := absent
+	for _, o := range offers {
+		nearest = min(nearest, o.obstacle)
+	}
+	return outcomes[nearest]
+}
+
+// freeOffers returns the offers of one group that no intent has yet, in the order in
+// which they are given.
+func freeOffers(rotate uint64, offers []offer) []offer {
+	var sorted []offer
+	for _, o := range offers {
+		if o.obstacle == poppable && !o.taken {
+			sorted = append(sorted, o)
+		}
+	}
+	slices.SortFunc(sorted, func(a, b offer) int {
+		return cmp.Or(cmp.Compare(b.Depth, a.Depth), cmp.Compare(a.Partition, b.Partition))
+	})
+	for rest := sorted; len(rest) > 0; {
+		equal := prefix(rest, func(o offer) bool { return o.Depth == rest[0].Depth })
+		rest = rest[len(equal):]
+		k := int(rotate % uint64(len(equal)))
+		copy(equal, slices.Concat(equal[k:], equal[:k]))
+	}
+	return sorted
+}
+
+// prefix returns the leading elements for which match is true.
+func prefix[T any](s []T, match func(T) bool) []T {
+	for i, v := range s {
+		if !match(v) {
+			return s[:i]
+		}
+	}
+	return s
+}

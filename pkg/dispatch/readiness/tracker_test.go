@@ -174,8 +174,8 @@ func TestAPausedTargetIsWokenByAResyncAlone(t *testing.T) {
 
 func TestTicketsWakeByTheirKeys(t *testing.T) {
 	t.Parallel()
-	one := "1"
-	req := &queue.PopRequest{Queue: "orders", Partition: &one}
+	partitionName := "1"
+	req := &queue.PopRequest{Queue: "orders", Partition: &partitionName}
 	tags := &queue.PopRequest{Tags: &queue.Tags{Namespace: "ns"}, Group: "g"}
 	for name, c := range map[string]struct {
 		wake                              func(*readiness.Tracker)

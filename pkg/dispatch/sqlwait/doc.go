@@ -20,8 +20,8 @@
 // pop finds nothing. So if nothing was announced since the last notification, the next one is
 // delayed. The delay doubles each time, up to dispatch.max_poll_interval.
 //
-// In a group with busy SQL consumers each of their commits is announced. After two wakes the loop
-// then probes at most every 25 ms.
+// In a group with busy SQL consumers each of their commits is announced. So a wait probes after two wakes at
+// once, and then at most every 25 ms.
 //
 // # Missed announcements of waiters
 //

@@ -18,8 +18,8 @@ import (
 // one request asks for the name, claims, and looks once more.
 const mostLooks = 10
 
-// births are the ways to learn of the creation of the queue or of its partition.
-func births() map[string]func(*harness) {
+// creations are the ways to learn of the creation of the queue or of its partition.
+func creations() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"the queue":            func(b *harness) { b.bus.Created("orders", "", events.Here) },
 		"the queue, on a peer": func(b *harness) { b.bus.Created("", "", events.Peer) },
@@ -43,8 +43,13 @@ func (b *harness) waitForName(n int, req func(time.Duration) *queue.PopRequest) 
 func TestCreationWakesOneForEachName(t *testing.T) {
 	t.Parallel()
 	const many = 300
-	for name, create := range births() {
+	all := creations()
+	all["the partition"] = func(b *harness) { b.bus.Created("orders", "1", events.Here) }
+	for name, create := range all {
 		for kind, req := range map[string]func(time.Duration) *queue.PopRequest{"any partition": request, "one partition": specific} {
+			if name == "the partition" && kind == "any partition" {
+				continue
+			}
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
@@ -52,10 +57,15 @@ func TestCreationWakesOneForEachName(t *testing.T) {
 					b := run(t, store)
 					outs := b.waitForName(many, req)
 					before := store.looks()
-					create(b)
+					b.bus.Created("another", "", events.Here)
+					b.bus.Created("orders", "2", events.Here)
 					_, waiting := split(t, outs)
 					require.Equal(t, many, waiting)
-					require.LessOrEqual(t, store.looks()-before, mostLooks, "the creation of another name")
+					require.Equal(t, before, store.looks(), "the creation of another name")
+					create(b)
+					_, waiting = split(t, outs)
+					require.Equal(t, many, waiting)
+					require.LessOrEqual(t, store.looks()-before, mostLooks, "it does not exist any more")
 					before = store.looks()
 					exists.Store(true)
 					create(b)
@@ -78,7 +88,7 @@ func TestCreationWakesOneForEachName(t *testing.T) {
 func TestFirstMessagesOfANewQueueAreDelivered(t *testing.T) {
 	t.Parallel()
 	const many, partitions = 300, 40
-	for name, create := range births() {
+	for name, create := range creations() {
 		for order, announced := range map[string]bool{"and are announced": true, "and are not announced": false} {
 			t.Run(name+" "+order, func(t *testing.T) {
 				t.Parallel()
@@ -143,7 +153,7 @@ func TestCreationIsForwarded(t *testing.T) {
 }
 
 // The queue is deleted and created again while requests wait for it.
-func TestQueueIsBornTwice(t *testing.T) {
+func TestAQueueIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	const many = 100
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +169,7 @@ func TestQueueIsBornTwice(t *testing.T) {
 			b.bus.Created("orders", "", events.Here)
 			b.ready(id, id, 1)
 			got, _ := split(t, outs)
-			require.Equal(t, 1, got, "birth %d", id)
+			require.Equal(t, 1, got, "creation %d", id)
 			store.change(func(f *fakeStore) { f.gone = map[int64]bool{id: true} })
 			group.Store(0)
 			b.bus.Resync("a queue was deleted", events.Here)
@@ -174,7 +184,7 @@ func TestQueueIsBornTwice(t *testing.T) {
 func TestCreationWakesOneForEachTags(t *testing.T) {
 	t.Parallel()
 	const many = 200
-	for name, create := range births() {
+	for name, create := range creations() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
