@@ -97,7 +97,7 @@ type Deps struct {
 	// its work done by an earlier call whose commit still waits, or was canceled while it waited: see postgres.Confirm.
 	Confirm   func(ctx context.Context) error
 	Explainer observe.Explainer
-	// Events are what happens, for watchers. They also count like a Meter.
+	// Events collects what happens, for watchers, and counts like a Meter.
 	Events Events
 	Doctor observe.Doctor
 	// Attachments and Rejections are of producers that write with SQL.

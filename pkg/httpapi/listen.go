@@ -83,8 +83,8 @@ func (s *Server) Serve(ln Listeners) error {
 		return s.http.Serve(counted)
 	})
 	if ln.Internal != nil {
-		few := newConnections(internalConnections, s.start.Metrics.connectionRefused)
-		serve(ln.Internal, func() error { return s.internal.Serve(limitedListener{ln.Internal, few, false}) })
+		internal := newConnections(internalConnections, s.start.Metrics.connectionRefused)
+		serve(ln.Internal, func() error { return s.internal.Serve(limitedListener{ln.Internal, internal, false}) })
 	}
 	return serving.Wait()
 }

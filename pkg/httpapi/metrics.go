@@ -34,7 +34,7 @@ const statusClientLeft = 499
 type Metrics struct {
 	reg    *prometheus.Registry
 	counts *history.Recorder
-	// also counts the same. Open sets it, before the routes that count exist.
+	// also are further meters of the same events. Open sets it, before the routes that count exist.
 	also []data.Meter
 
 	requests *prometheus.HistogramVec

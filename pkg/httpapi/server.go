@@ -31,11 +31,11 @@ type Server struct {
 	cfg      Config
 	origins  origins
 	hosts    hosts
-	// http serves api on http.addr, and internal serves few on http.internal_addr.
+	// http serves api on http.addr, and internal serves internalAPI on http.internal_addr.
 	http, internal *http.Server
-	// api and few answer the requests. Open replaces them.
-	api, few atomic.Pointer[echo.Echo]
-	phase    atomic.Pointer[Phase]
+	// api and internalAPI answer the requests. Open replaces them.
+	api, internalAPI atomic.Pointer[echo.Echo]
+	phase            atomic.Pointer[Phase]
 	// database is what /readyz knows of the database.
 	database    databaseCheck
 	connections *connections
@@ -67,14 +67,14 @@ func New(cfg Config, start StartDeps) *Server {
 	}
 	s.SetPhase(Starting)
 	s.serveRoutes(s.startingRoutes(), s.startingRoutes(), s.answerStarting)
-	s.http, s.internal = s.httpServer(&s.api), s.httpServer(&s.few)
+	s.http, s.internal = s.httpServer(&s.api), s.httpServer(&s.internalAPI)
 	return s
 }
 
 // serveRoutes sets the routes of http.addr and of http.internal_addr.
 func (s *Server) serveRoutes(api, internal []Route, handleError echo.HTTPErrorHandler) {
 	s.api.Store(s.router(api, handleError))
-	s.few.Store(s.router(internal, handleError))
+	s.internalAPI.Store(s.router(internal, handleError))
 }
 
 // router returns the handler of some routes. handleError answers the errors of their handlers, and
@@ -134,7 +134,7 @@ type Phase string
 
 // The phases before Open.
 const (
-	// Starting: the server waits for the database, or constructs its rooms.
+	// Starting: the server waits for the database, or constructs its packages.
 	Starting Phase = "starting"
 	// Migrating: the server migrates the schema.
 	Migrating Phase = "migrating"

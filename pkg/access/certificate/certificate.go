@@ -1,8 +1,8 @@
 // Package certificate serves TLS with a certificate, a key and, for client certificates, a CA from
 // files. It reads the files again when they change.
 //
-// It promises that a handshake uses a pair that fits. Files that cannot be used are logged once, and
-// the files before stay in use.
+// Each handshake uses a certificate and a key that fit. If the changed files cannot be used, it logs that once, and
+// uses the previous ones.
 package certificate
 
 import (
@@ -112,7 +112,7 @@ func (s *Source) reload() {
 		// While a pair is replaced, its two files do not fit for a moment. So a failure is logged again
 		// only if it is another one.
 		if s.failure != err.Error() {
-			s.log.Error("the changed TLS files cannot be used; the files before stay in use", zap.Error(err), zap.Time("expires", s.expires))
+			s.log.Error("the changed TLS files cannot be used; the previous ones stay in use", zap.Error(err), zap.Time("expires", s.expires))
 		}
 		s.failure = err.Error()
 		return

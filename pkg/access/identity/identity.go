@@ -111,7 +111,7 @@ type Grants struct {
 	Read []string `json:"read,omitempty"`
 	// Push: push to these queues.
 	Push []string `json:"push,omitempty"`
-	// Consume: pop and acknowledge, and what else changes a group. QUEUE:GROUP is a pattern of a queue
+	// Consume: pop, acknowledge, and change a group in other ways. QUEUE:GROUP is a pattern of a queue
 	// and one of a group, divided at the last colon. QUEUE alone is for every group.
 	Consume []string `json:"consume,omitempty"`
 	// Admin: all of this for every group, and configure and delete.

@@ -73,17 +73,17 @@ func readToken(row pgx.CollectableRow) (t Revoked, err error) {
 	return t, err
 }
 
-// Watcher knows the set. It is safe for concurrent use.
+// Watcher knows the revoked tokens. It is safe for concurrent use.
 type Watcher struct {
 	events.Nop
 	pool *postgres.Pool
 	log  *zap.Logger
-	// changed has an element if the set must be read.
+	// changed is set if the revoked tokens must be read.
 	changed events.Signal
 	revoked atomic.Pointer[revokedSet]
 }
 
-// revokedSet is what one read found.
+// revokedSet has the ids of the tokens that one read found.
 type revokedSet struct {
 	ids map[string]struct{}
 	// grown is closed when another read has found a token that is not in the set.
@@ -95,31 +95,31 @@ func (s *revokedSet) has(id string) bool {
 	return revoked
 }
 
-// NewWatcher returns a Watcher. Load the set, subscribe the Watcher to the events, and run it.
+// NewWatcher returns a Watcher. Call Load, subscribe the Watcher to the events, and run it.
 func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
 	return &Watcher{pool: pool, log: log, changed: events.NewSignal()}
 }
 
-// Revoked reports whether the token with an id is revoked. The set must have been loaded.
+// Revoked reports whether the token with an id is revoked. Call Load first.
 func (w *Watcher) Revoked(id string) bool {
 	return w.revoked.Load().has(id)
 }
 
 // NextRevocation returns a channel that is closed when another token is known to be revoked. A caller that must
-// not miss one calls it before Revoked. The set must have been loaded.
+// not miss one calls it before Revoked. Call Load first.
 func (w *Watcher) NextRevocation() <-chan struct{} { return w.revoked.Load().grown }
 
 // OnRevocation implements events.Handler.
 func (w *Watcher) OnRevocation() { w.changed.Set() }
 
-// Run reads the set when it may have changed, until ctx ends. It returns nil.
+// Run reads the revoked tokens when they may have changed, until ctx ends. It returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
 	return w.changed.Reread(ctx, w.Load, func(err error) {
 		w.log.Warn("the revoked tokens could not be read; the ones that are known stay revoked", zap.Error(err))
 	})
 }
 
-// Load reads the set. Errors: CodeUnavailable.
+// Load reads the revoked tokens. Errors: CodeUnavailable.
 func (w *Watcher) Load(ctx context.Context) error {
 	found, err := postgres.Collect(ctx, w.pool, sqlListRevoked, readToken)
 	if err != nil {
@@ -149,8 +149,8 @@ type Revocations interface {
 	NextRevocation() <-chan struct{}
 }
 
-// NextRevocation returns a channel that is closed when another token is known to be revoked. If no token can be,
-// it is nil.
+// NextRevocation returns a channel that is closed when another token is known to be revoked. The channel is nil if no
+// token can be revoked.
 func (v *Verifier) NextRevocation() <-chan struct{} {
 	if v.revocations == nil {
 		return nil

@@ -125,8 +125,8 @@ func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *
 		Waiting: func() (all int) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			for _, one := range i.waiting {
-				all += one
+			for _, waiting := range i.waiting {
+				all += waiting
 			}
 			return all
 		},

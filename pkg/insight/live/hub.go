@@ -227,12 +227,12 @@ func (h *Hub) snapshotLocked() Snapshot {
 		s.Queues = append(s.Queues, QueueWaiting{name, n})
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueWaiting) int { return strings.Compare(a.Queue, b.Queue) })
-	for _, one := range h.reads.beyond {
-		if one.lag {
-			s.Lag = append(s.Lag, one.lagEvent(true, h.cfg.LagThreshold))
+	for _, group := range h.reads.beyond {
+		if group.lag {
+			s.Lag = append(s.Lag, group.lagEvent(true, h.cfg.LagThreshold))
 		}
-		if one.dead {
-			s.DeadLetters = append(s.DeadLetters, DeadLetters{Queue: one.Queue, Group: one.Group, Beyond: true, Threshold: h.cfg.DeadLettersThreshold})
+		if group.dead {
+			s.DeadLetters = append(s.DeadLetters, DeadLetters{Queue: group.Queue, Group: group.Group, Beyond: true, Threshold: h.cfg.DeadLettersThreshold})
 		}
 	}
 	slices.SortFunc(s.Lag, func(a, b Lag) int { return strings.Compare(a.Queue+"\x00"+a.Group, b.Queue+"\x00"+b.Group) })

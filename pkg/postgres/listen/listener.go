@@ -35,9 +35,9 @@ const (
 const (
 	minReconnectDelay = 100 * time.Millisecond
 	maxReconnectDelay = time.Second
-	// maxDeafIntervals is the longest delay between the attempts of a deaf listener, in
-	// canary intervals. The first delay is one canary interval.
-	maxDeafIntervals = 6
+	// maxUnheardIntervals is the longest delay between the attempts in StateDeaf, in canary intervals. The
+	// first delay is one canary interval.
+	maxUnheardIntervals = 6
 )
 
 // Listener receives the notifications of other instances. It is safe for concurrent use.
@@ -49,13 +49,13 @@ type Listener struct {
 	callbacks Callbacks
 	peers     *peers
 
-	reconnect, deafRetry backoff.Policy
-	reader               reader
-	listening            chan *session // read loop to watch loop: LISTEN has taken effect
-	heard                chan uint64   // read loop to watch loop: the latest own canary
-	created, look        *pacedCall    // OnCreated and OnLook
-	lastCanary           atomic.Uint64 // number of the latest canary; only the watch loop writes it
-	decided              chan struct{} // see Decided
+	reconnect, unheardRetry backoff.Policy
+	reader                  reader
+	listening               chan *session // read loop to watch loop: LISTEN has taken effect
+	heard                   chan uint64   // read loop to watch loop: the latest own canary
+	created, look           *pacedCall    // OnCreated and OnLook
+	lastCanary              atomic.Uint64 // number of the latest canary; only the watch loop writes it
+	decided                 chan struct{} // see Decided
 
 	mu         sync.Mutex
 	state      State
@@ -63,7 +63,7 @@ type Listener struct {
 	lastProof  time.Time
 	proven     atomic.Bool // state is StateProven; written under mu
 	reconnects atomic.Int64
-	garbage    atomic.Int64
+	unreadable atomic.Int64
 }
 
 // NewListener returns a Listener for the database at url. url must lead directly to
@@ -78,15 +78,15 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 	l := &Listener{
 		cfg: cfg, log: log, config: config, sender: sender, callbacks: callbacks, peers: newPeers(cfg.PeerTimeout),
 		reconnect: backoff.Policy{Initial: minReconnectDelay, Max: maxReconnectDelay, Threshold: 1, Multiplier: 2},
-		deafRetry: backoff.Policy{
-			Initial: cfg.CanaryInterval, Max: maxDeafIntervals * cfg.CanaryInterval, Threshold: 1, Multiplier: 2,
+		unheardRetry: backoff.Policy{
+			Initial: cfg.CanaryInterval, Max: maxUnheardIntervals * cfg.CanaryInterval, Threshold: 1, Multiplier: 2,
 		},
 		listening: make(chan *session), heard: make(chan uint64, 1),
 		created: newPacedCall(createdInterval, createdBurst, func(string) { callbacks.OnCreated() }),
 		look:    newPacedCall(lookInterval, lookBurst, func(reason string) { callbacks.OnLook(reason) }),
 		state:   StateStarting, decided: make(chan struct{}),
 	}
-	l.reader = reader{Listener: l, numbers: map[queue.ID]uint64{}}
+	l.reader = reader{Listener: l, lastNumber: map[queue.ID]uint64{}}
 	sender.alone, sender.newKey = l.peers.alone, callbacks.OnListening
 	return l, nil
 }
@@ -113,8 +113,9 @@ func (l *Listener) Proven() bool { return l.proven.Load() }
 // Reconnects returns how often LISTEN has taken effect after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
 
-// Garbage returns how many notifications could not be read. Every role that can connect can send them.
-func (l *Listener) Garbage() int64 { return l.garbage.Load() }
+// Unreadable returns how many notifications could not be read or are forged. Every role that can connect can send
+// them.
+func (l *Listener) Unreadable() int64 { return l.unreadable.Load() }
 
 // Peers returns the number of other live instances.
 func (l *Listener) Peers() int { return l.peers.count() }

@@ -224,17 +224,17 @@ func decodeEntries(list string, each func(owner, partition int64, at time.Time))
 		if !ok1 || !ok2 {
 			return fmt.Errorf("%.40q is not of the form id/partition@at", text)
 		}
-		var numbers [3]int64
+		var values [3]int64
 		for i, digits := range []string{owner, partition, at} {
-			if numbers[i], err = strconv.ParseInt(digits, 10, 64); err != nil {
+			if values[i], err = strconv.ParseInt(digits, 10, 64); err != nil {
 				return err
 			}
 		}
 		var instant time.Time
-		if numbers[2] != 0 {
-			instant = time.UnixMicro(numbers[2]).UTC()
+		if values[2] != 0 {
+			instant = time.UnixMicro(values[2]).UTC()
 		}
-		each(numbers[0], numbers[1], instant)
+		each(values[0], values[1], instant)
 	}
 	return nil
 }

@@ -17,13 +17,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxNumbers is how many instances of the past are remembered, so that nobody sends their payloads again.
-const maxNumbers = 2 * maxPeers
+// maxLastNumbers is how many instances have a number in reader.lastNumber. Instances that have ended are among them,
+// so that nobody sends their payloads again.
+const maxLastNumbers = 2 * maxPeers
 
 var (
 	errNoListen = errors.New("LISTEN did not answer in time")
 	errSilent   = errors.New("the canary was not heard in time, so the connection is frozen")
-	errDeaf     = errors.New("LISTEN succeeded, but the canary was not heard")
+	errUnheard  = errors.New("LISTEN succeeded, but the canary was not heard")
 )
 
 // session is one connection of the listener.
@@ -39,12 +40,12 @@ type reader struct {
 	*Listener
 	current      *session // nil before the first connection and after a failed attempt
 	failed       int      // consecutive connections that failed or were lost before a proof
-	deaf         int      // consecutive sessions without a notification
+	unheard      int      // consecutive sessions in which LISTEN succeeded and no notification arrived
 	outageLogged bool     // the current outage was logged
-	// numbers are the latest numbers of the payloads of each instance.
-	numbers map[queue.ID]uint64
-	// garbageLogged is when garbage was logged last.
-	garbageLogged time.Time
+	// lastNumber is the latest number of a payload, by instance.
+	lastNumber map[queue.ID]uint64
+	// unreadableLogged is when an unreadable notification was logged last.
+	unreadableLogged time.Time
 }
 
 // connect waits for the delay that the previous attempts require, and connects.
@@ -52,8 +53,8 @@ func (r *reader) connect(ctx context.Context) (*pgx.Conn, error) {
 	r.discard(ctx)
 	var delay time.Duration
 	switch {
-	case r.deaf > 0:
-		delay = r.deafRetry.Delay(r.deaf, rand.Float64())
+	case r.unheard > 0:
+		delay = r.unheardRetry.Delay(r.unheard, rand.Float64())
 	case r.failed > 0:
 		delay = r.reconnect.Delay(r.failed, rand.Float64())
 	}
@@ -94,12 +95,12 @@ func (r *reader) ended(ctx context.Context, err error) {
 		err = s.cause() // the read failed because the session was cut
 	}
 	switch {
-	case errors.Is(err, errDeaf):
-		state, r.deaf, r.failed = StateDeaf, r.deaf+1, 0
+	case errors.Is(err, errUnheard):
+		state, r.unheard, r.failed = StateDeaf, r.unheard+1, 0
 	case s != nil && s.proven.Load():
-		r.deaf, r.failed = 0, 1
+		r.unheard, r.failed = 0, 1
 	default:
-		r.deaf, r.failed = 0, r.failed+1
+		r.unheard, r.failed = 0, r.failed+1
 	}
 	if s != nil {
 		s.cut(err) // for the watch loop
@@ -109,13 +110,13 @@ func (r *reader) ended(ctx context.Context, err error) {
 	r.change(func(State) State { return state })
 }
 
-// report logs an outage once when it begins and once when the listener becomes deaf.
+// report logs an outage once when it begins and once when the state becomes StateDeaf.
 // Everything else is logged at debug level.
 func (r *reader) report(before, state State, err error) {
 	switch {
 	case state == StateDeaf && before != StateDeaf:
-		r.log.Error("LISTEN succeeded but no notification arrived, as behind a pooler in transaction mode. "+
-			"Set database.listen_url to a URL that leads directly to Postgres. Until then waiting requests poll the database",
+		r.log.Error("LISTEN succeeded but no notification arrived, as behind a pooler in transaction mode; "+
+			"set database.listen_url to a URL that leads directly to Postgres; until then waiting requests poll the database",
 			zap.String("host", r.config.Host), zap.Uint16("port", r.config.Port))
 	case state != StateDeaf && !r.outageLogged:
 		r.log.Warn("the listener lost its connection and reconnects; until then waiting requests poll the database", zap.Error(err))
@@ -149,7 +150,7 @@ func (r *reader) handle(signed string) {
 	}
 	switch {
 	case err != nil:
-		r.handleGarbage(err)
+		r.handleUnreadable(err)
 	case m.Instance != r.sender.instance:
 		r.handleOther(m)
 	case m.Canary > 0:
@@ -183,7 +184,7 @@ func (r *reader) handleOther(m Notification) {
 func (r *reader) handleLive(sealed string) {
 	payload, instance, number, err := r.sender.key.open(sealed)
 	if err != nil || !r.isNew(instance, number) {
-		r.garbage.Add(1)
+		r.unreadable.Add(1)
 		return
 	}
 	r.callbacks.OnLive(payload)
@@ -192,13 +193,13 @@ func (r *reader) handleLive(sealed string) {
 // isNew reports whether no payload with this number or a later one of the instance was heard. Every role can
 // send again what it has heard. 0 is never new.
 func (r *reader) isNew(instance queue.ID, number uint64) bool {
-	if number <= r.numbers[instance] {
+	if number <= r.lastNumber[instance] {
 		return false
 	}
-	if len(r.numbers) >= maxNumbers {
-		maps.DeleteFunc(r.numbers, func(id queue.ID, _ uint64) bool { return id != r.sender.instance && !r.peers.knows(id) })
+	if len(r.lastNumber) >= maxLastNumbers {
+		maps.DeleteFunc(r.lastNumber, func(id queue.ID, _ uint64) bool { return id != r.sender.instance && !r.peers.knows(id) })
 	}
-	r.numbers[instance] = number
+	r.lastNumber[instance] = number
 	return true
 }
 
@@ -208,7 +209,7 @@ func (r *reader) handleOwnCanary(number uint64) {
 		return // the session was cut, and its next read fails
 	}
 	r.current.proven.Store(true)
-	r.failed, r.deaf, r.outageLogged = 0, 0, false
+	r.failed, r.unheard, r.outageLogged = 0, 0, false
 	before, gap := r.prove()
 	if before != StateProven {
 		r.log.Info("the listener is proven", zap.String("was", string(before)), zap.Duration("after", gap.Round(time.Millisecond)))
@@ -217,8 +218,8 @@ func (r *reader) handleOwnCanary(number uint64) {
 }
 
 // Callbacks receive what the listener hears. The goroutine that reads the connection calls
-// them. OnResync, OnState, OnCreated and OnLook are also called by the one that watches it. So a callback
-// must be quick: decode, announce, return. It may call the methods of the Listener.
+// them. The goroutine that watches the connection also calls OnResync, OnState, OnCreated and OnLook. So a
+// callback must be quick: decode, announce, return. It may call the methods of the Listener.
 type Callbacks struct {
 	// OnReady receives a notification of another instance or of a SQL session that has Ready or
 	// Partitions.
@@ -245,7 +246,8 @@ type Callbacks struct {
 	// OnSetting is called when belfry.setting may have changed: at each notification, and each time
 	// LISTEN takes effect.
 	OnSetting func()
-	// OnLive receives a payload of Sender.SendLive, also one of this instance, and none that another role sent.
+	// OnLive receives the payloads of Sender.SendLive, those of this instance included. Payloads that another role
+	// sent are dropped.
 	OnLive func(payload string)
 	// OnPeerLeft is called when another instance said goodbye or fell silent.
 	OnPeerLeft func(instance queue.ID)
@@ -297,13 +299,13 @@ func (l *Listener) library() *pgxlisten.Listener {
 // signal handles a channel whose payloads have no meaning.
 func signal(call func()) handler { return handler{calls(call), func(string, uint32) { call() }} }
 
-// calls returns what only calls call when LISTEN takes effect.
+// calls returns a handler.listening that calls call.
 func calls(call func()) func(context.Context) { return func(context.Context) { call() } }
 
 func (l *Listener) handleSQLWaiter(payload string, pid uint32) {
 	w, err := l.sender.key.readSQLWaiter(payload, pid)
 	if err != nil {
-		l.garbage.Add(1)
+		l.unreadable.Add(1)
 		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send one
 		return
 	}

@@ -48,12 +48,12 @@ type Sender struct {
 	notifyLive func(ctx context.Context, payloads []string) error
 	// readOnly is called if Postgres is read only. Only Run calls it.
 	readOnly func()
-	// QueueOf returns the queue of a partition, if it is known. nil: none is. Set it before the first event.
+	// QueueOf returns the queue of a partition, if it is known. It may be nil. Set it before the first event.
 	QueueOf func(partition int64) (queueKey int64, ok bool)
 
-	// alone reports whether no other instance can be listening. nil: nobody knows.
+	// alone reports whether no other instance can be listening. nil: one may be.
 	alone func(now time.Time) bool
-	// newKey is called when the database has another key than before. nil: nobody wants to know.
+	// newKey is called when the database has another key than before. It may be nil.
 	newKey func()
 
 	config *pgx.ConnConfig

@@ -107,7 +107,7 @@ func (w *watcher) onSilence() {
 	w.awaited = 0
 	cause := errSilent
 	if !w.current.proven.Load() {
-		cause = errDeaf
+		cause = errUnheard
 	}
 	w.current.cut(cause) // does nothing if the session was cut before
 }
@@ -164,8 +164,8 @@ const (
 	// OnLook. An instance that works seldom sends more.
 	createdInterval, createdBurst = 100 * time.Millisecond, 10
 	lookInterval, lookBurst       = time.Second, 5
-	// garbageLogInterval is the shortest time between two log lines about garbage.
-	garbageLogInterval = time.Minute
+	// unreadableLogInterval is the shortest time between two log lines about unreadable notifications.
+	unreadableLogInterval = time.Minute
 )
 
 // pacedCall is a callback that notifications of other processes cause, at most at a pace. The call
@@ -210,14 +210,14 @@ func (c *pacedCall) due() {
 	c.call(reason)
 }
 
-// handleGarbage counts a notification that could not be read, logs it, but not each time, and asks for a
+// handleUnreadable counts a notification that could not be read, logs it at most once a minute, and asks for a
 // look.
-func (r *reader) handleGarbage(err error) {
-	r.garbage.Add(1)
-	if now := time.Now(); now.Sub(r.garbageLogged) >= garbageLogInterval {
-		r.garbageLogged = now
+func (r *reader) handleUnreadable(err error) {
+	r.unreadable.Add(1)
+	if now := time.Now(); now.Sub(r.unreadableLogged) >= unreadableLogInterval {
+		r.unreadableLogged = now
 		r.log.Warn("a notification could not be read; every role of the database can send one",
-			zap.Int64("garbage_so_far", r.Garbage()), zap.Error(err))
+			zap.Int64("unreadable_so_far", r.Unreadable()), zap.Error(err))
 	}
 	r.look.ask(fmt.Sprintf("a notification was not understood: %v", err))
 }

@@ -27,8 +27,8 @@ const (
 	SQL                // a consumer or producer in a SQL session; every instance hears it
 )
 
-// Handler reacts to events. Its methods are called by any goroutine, also at the same time, and
-// must not block. Embed Nop to implement only some of them.
+// Handler reacts to events. Several goroutines may call its methods at once, and no method may
+// block. Embed Nop to implement only some of them.
 type Handler interface {
 	// OnReady is called when partitions became poppable for groups, or will be in a while.
 	OnReady(ready []queue.Ready, from Origin)

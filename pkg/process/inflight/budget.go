@@ -1,8 +1,8 @@
 // Package inflight bounds the memory of the requests and answers that a server has in hand.
 //
 // A body takes from the budget as its bytes arrive, and an answer as its messages or rows arrive from
-// the database. What finds no room is refused: it holds nothing while it waits, so requests cannot block
-// each other. A refused body is discarded, and the messages of a refused answer are given back. A body that
+// the database. A body or an answer for which no memory is left is refused at once, so no request waits
+// for the memory of another one. A refused body is discarded, and the messages of a refused answer are given back. A body that
 // is slow, or of a caller with more than its share, loses its place to other bodies: see bodies.
 // Claims and pages of lists are told how much is left, so that few are refused. Bodies and answers have
 // half of the budget each, so that clients that do not read cannot stop pushes.
@@ -23,7 +23,7 @@ const (
 	AnswerCopies = 3
 )
 
-// answersAtOnce is how many answers of AnswerBytes fit into the memory that is left.
+// answersAtOnce is how many answers of AnswerBytesLeft fit into the memory that is left.
 const answersAtOnce = 2
 
 const (
