@@ -153,7 +153,7 @@ func (s *Server) whoami(p *wire.Params) (any, error) {
 // certificate. A subject that cannot be stored is ignored, and so is a certificate
 // that has expired since. A token replaces this principal.
 func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
-	role, _ := roleNamed(s.cfg.TLSClientRole)
+	role, _ := identity.RoleNamed(s.cfg.TLSClientRole)
 	return func(c echo.Context) error {
 		if r := c.Request(); r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			identifyByCertificate(c, role)

@@ -32,19 +32,10 @@ func (c Config) checkTLS() error {
 	if c.TLSClientAuth != clientRequired && c.TLSClientAuth != clientOptional {
 		errs = append(errs, fmt.Errorf("http.tls_client_auth is %q: it must be required or optional", c.TLSClientAuth))
 	}
-	if _, ok := roleNamed(c.TLSClientRole); !ok {
+	if _, ok := identity.RoleNamed(c.TLSClientRole); !ok {
 		errs = append(errs, fmt.Errorf("http.tls_client_role is %q: it must be read-only, read-write or admin", c.TLSClientRole))
 	}
 	return errors.Join(errs...)
-}
-
-func roleNamed(name string) (identity.Role, bool) {
-	for _, role := range []identity.Role{identity.ReadOnly, identity.ReadWrite, identity.Admin} {
-		if role.String() == name {
-			return role, true
-		}
-	}
-	return identity.NoRole, false
 }
 
 // CertificateFiles returns the files of TLS. There are none without HasTLS.

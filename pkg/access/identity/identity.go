@@ -40,6 +40,16 @@ func (r Role) String() string {
 	}
 }
 
+// RoleNamed returns the role with the name read-only, read-write or admin. ok is false for every other name.
+func RoleNamed(name string) (role Role, ok bool) {
+	for _, role := range []Role{ReadOnly, ReadWrite, Admin} {
+		if role.String() == name {
+			return role, true
+		}
+	}
+	return NoRole, false
+}
+
 // Principal is who makes a request. It must not be changed.
 type Principal struct {
 	// Subject is the subject of the token (sub) or of the certificate. It may be empty.
