@@ -187,7 +187,7 @@ func (b builder) buildSweeper() {
 	cfg.CompletedRetention, cfg.DeadLetterRetention = b.cfg.Retention.Completed, b.cfg.Retention.DeadLetters
 	cfg.AuditRetention, cfg.HistoryRetention = b.cfg.Audit.Retention, b.cfg.History.Retention
 	b.log.Info(b.cfg.Retention.String())
-	b.sweeper = sweep.New(b.pool, cfg, b.bus, sweep.NewMetrics(b.reg, counters{b.counts, b.hub}), b.log)
+	b.sweeper = sweep.New(b.pool, cfg, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
 }
 
 // authenticator returns what verifies tokens, or nil if auth.enabled is false.

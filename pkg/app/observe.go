@@ -17,7 +17,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
-	"github.com/belfry-mq/belfry/pkg/engine/sweep"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
@@ -149,7 +148,7 @@ func portOf(addr net.Addr) int {
 // buildHub constructs what collects the events for watchers.
 func (b builder) buildHub() {
 	b.hub = live.New(live.Deps{
-		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), Send: b.sender.SendLive,
+		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), Counts: b.counts, Send: b.sender.SendLive,
 		Listener: func() string {
 			state, _ := b.listener.State()
 			return string(state)
@@ -173,23 +172,6 @@ func (p *parts) waitingByQueue() map[string]int {
 		}
 	}
 	return byQueue
-}
-
-// counters count what sweeps do.
-type counters []sweep.Counter
-
-// Removed implements sweep.Counter.
-func (all counters) Removed(queueName string, retention, completed, evicted int64) {
-	for _, c := range all {
-		c.Removed(queueName, retention, completed, evicted)
-	}
-}
-
-// PartitionRemoved implements sweep.Counter.
-func (all counters) PartitionRemoved(queueName string) {
-	for _, c := range all {
-		c.PartitionRemoved(queueName)
-	}
 }
 
 // spareConnections are the connections of an instance beyond its pools: the listener, the sender, the

@@ -40,7 +40,7 @@ func (s *Server) dataRoutes() []Route {
 	serves := &data.Handlers{
 		Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Queries: d.Streams, Traces: d.Traces, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(),
 		Limits:   data.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks},
-		InFlight: s.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream,
+		InFlight: s.start.Metrics.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream,
 	}
 	return []Route{
 		{post, "/api/v1/push", Write | Granted | MessagesBody, serves.Push},

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -41,8 +40,6 @@ type Server struct {
 	connections *connections
 	statistics  statisticsLimit
 	queues      queueMetrics
-	// sent are the messages that streams have sent.
-	sent *data.InFlight
 	// holders know who took the latest leases.
 	holders wire.Holders
 	// document is what GET /openapi.json answers.
@@ -59,7 +56,6 @@ func New(cfg Config, start StartDeps) *Server {
 		database:    databaseCheck{ping: start.Ping, log: start.Log},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
-		sent:        &data.InFlight{},
 		inflight:    inflight.NewBudget(cfg.inflightBytes(), cfg.MaxResponseBytes),
 	}
 	if s.origins.any() {
@@ -156,7 +152,6 @@ func (s *Server) currentPhase() Phase { return *s.phase.Load() }
 // Open makes the server answer every route. It is called once.
 func (s *Server) Open(deps Deps) {
 	s.deps = deps
-	s.start.Metrics.also = []data.Meter{deps.Events, s.sent}
 	s.serveRoutes(s.routeTable(), s.internalRoutes(), s.handleError)
 	s.SetPhase(serving)
 }

@@ -33,6 +33,7 @@ type Recorder struct {
 	// the counts since the start, by queue. Both are guarded by gathering.
 	pending map[Key]*tally
 	totals  map[string]*Counts
+	watched watched
 	// maxTotals is how many queues have totals of their own.
 	maxTotals int
 	// OnCount is called after each count that is worth a row. It is set before the first count, must not
@@ -57,6 +58,10 @@ func (r *Recorder) count(key Key, change func(t *tally)) {
 		t.busy = true
 		change(t)
 	})
+	if onCount := r.watched.onCount.Load(); onCount != nil && key.Queue != Other {
+		r.watched.change(key.Queue, change)
+		(*onCount)()
+	}
 	if r.OnCount != nil {
 		r.OnCount()
 	}

@@ -175,7 +175,7 @@ func TestADeafListenerIsLoggedOnce(t *testing.T) {
 	require.Greater(t, again.at.Sub(unheard.at), cfg.CanaryInterval+cfg.CanaryTimeout)
 	loud := a.logs.FilterLevelExact(zapcore.ErrorLevel).All()
 	require.Len(t, loud, 1)
-	require.Contains(t, loud[0].Message, "Set database.listen_url")
+	require.Contains(t, loud[0].Message, "set database.listen_url")
 	require.Zero(t, a.logs.FilterMessageSnippet("lost its connection").Len())
 
 	pooler.Swallow.Store(false)
