@@ -25,11 +25,8 @@ type Route struct {
 // The methods of routes.
 const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 
-// Routes returns the route table, for tests that walk it.
-func (s *Server) Routes() []Route { return s.routeTable() }
-
-// routeTable is the whole API.
-func (s *Server) routeTable() []Route {
+// Routes returns the route table: the whole API.
+func (s *Server) Routes() []Route {
 	observes := s.observes()
 	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.observeRoutes(observes), s.historyRoutes(observes), s.queenRoutes(observes), s.dashboardRoutes())
 }

@@ -152,7 +152,7 @@ func (s *Server) currentPhase() Phase { return *s.phase.Load() }
 // Open makes the server answer every route. It is called once.
 func (s *Server) Open(deps Deps) {
 	s.deps = deps
-	s.serveRoutes(s.routeTable(), s.internalRoutes(), s.handleError)
+	s.serveRoutes(s.Routes(), s.internalRoutes(), s.handleError)
 	s.SetPhase(serving)
 }
 
