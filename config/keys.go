@@ -23,9 +23,6 @@ type key struct {
 // allKeys returns the settings in the order of the structs.
 var allKeys = sync.OnceValue(func() []key { return keysOf(reflect.TypeFor[Config](), "", nil) })
 
-// fieldOf returns the field of the key in c.
-func (k key) fieldOf(c *Config) reflect.Value { return reflect.ValueOf(c).Elem().FieldByIndex(k.index) }
-
 func keyNames() []string {
 	names := make([]string, len(allKeys()))
 	for i, k := range allKeys() {

@@ -61,11 +61,11 @@ func TestLaterLayersWin(t *testing.T) {
 
 func TestFileComesFromFlagBeforeEnvironment(t *testing.T) {
 	t.Parallel()
-	one, two := write(t, "log: {level: warn}"), write(t, "log: {level: error}")
-	cfg, err := Load(Options{Environ: []string{"BELFRY_CONFIG=" + one}})
+	first, second := write(t, "log: {level: warn}"), write(t, "log: {level: error}")
+	cfg, err := Load(Options{Environ: []string{"BELFRY_CONFIG=" + first}})
 	require.NoError(t, err)
 	require.Equal(t, "warn", cfg.Log.Level)
-	cfg, err = Load(Options{Environ: []string{"BELFRY_CONFIG=" + one}, File: two})
+	cfg, err = Load(Options{Environ: []string{"BELFRY_CONFIG=" + first}, File: second})
 	require.NoError(t, err)
 	require.Equal(t, "error", cfg.Log.Level)
 }

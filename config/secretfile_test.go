@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -87,7 +88,7 @@ func marked(t *testing.T, mark string) Config {
 	for _, k := range allKeys() {
 		if k.isSecret() {
 			require.NotEmpty(t, v[k.name], "%s has no value in this test", k.name)
-			k.fieldOf(&cfg).SetString(v[k.name].Reveal())
+			reflect.ValueOf(&cfg).Elem().FieldByIndex(k.index).SetString(v[k.name].Reveal())
 		}
 	}
 	return cfg

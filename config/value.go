@@ -67,9 +67,9 @@ func parseKind(t reflect.Type, text string) (any, error) {
 // parseList reads texts with commas between them. The result is nil for an empty text.
 func parseList(text string) []string {
 	var list []string
-	for one := range strings.SplitSeq(text, ",") {
-		if one = strings.TrimSpace(one); one != "" {
-			list = append(list, one)
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
 		}
 	}
 	return list

@@ -19,9 +19,9 @@ var withoutEffect = []string{
 func (l *loader) ignored() []string {
 	var found []string
 	for name, value := range l.env {
-		if value != "" && slices.ContainsFunc(withoutEffect, func(one string) bool {
-			prefix, isPrefix := strings.CutSuffix(one, "*")
-			return name == one || isPrefix && strings.HasPrefix(name, prefix)
+		if value != "" && slices.ContainsFunc(withoutEffect, func(pattern string) bool {
+			prefix, isPrefix := strings.CutSuffix(pattern, "*")
+			return name == pattern || isPrefix && strings.HasPrefix(name, prefix)
 		}) {
 			found = append(found, name)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -55,14 +54,15 @@ may do nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
   belfry token create --subject ops --role admin --ttl 1h --signing-key key.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			request := token.Request{Subject: subject, Lifetime: lifetime, KeyID: keyID}
-			var err error
-			if request.Role, err = roleNamed(role); err != nil {
-				return err
+			named, ok := identity.RoleNamed(role)
+			if !ok {
+				return fmt.Errorf("--role is %q: it must be read-only, read-write or admin", role)
 			}
+			request := token.Request{Subject: subject, Role: named, Lifetime: lifetime, KeyID: keyID}
 			if lifetime < 0 || lifetime%time.Second != 0 {
 				return fmt.Errorf("--ttl is %s: it must be whole seconds, or 0 for a token that does not end", lifetime)
 			}
+			var err error
 			if request.Grants, err = grants(); err != nil {
 				return err
 			}
@@ -94,16 +94,6 @@ may do nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
 		}
 	}
 	return cmd
-}
-
-// roleNamed returns the role of the flag --role.
-func roleNamed(name string) (identity.Role, error) {
-	roles := []identity.Role{identity.ReadOnly, identity.ReadWrite, identity.Admin}
-	at := slices.IndexFunc(roles, func(r identity.Role) bool { return r.String() == name })
-	if at < 0 {
-		return identity.NoRole, fmt.Errorf("--role is %q: it must be read-only, read-write or admin", name)
-	}
-	return roles[at], nil
 }
 
 // grantFlags adds the flags for grants. grants returns nil if none of them is used.

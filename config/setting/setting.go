@@ -2,6 +2,8 @@ package setting
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"time"
 )
 
@@ -22,3 +24,30 @@ func AtLeast(key string, value, least int) error {
 func Positive(key string, d time.Duration) error {
 	return Check(d > 0, "%s is %s: it must be positive", key, d)
 }
+
+// Hidden is what a Secret prints.
+const Hidden = "***"
+
+// Secret is a text that must not be printed.
+type Secret string
+
+// Reveal returns the text. Do not print it, and do not put it into an error.
+func (s Secret) Reveal() string { return string(s) }
+
+// String returns ***.
+func (Secret) String() string { return Hidden }
+
+// GoString returns ***.
+func (Secret) GoString() string { return Hidden }
+
+// Format writes *** for each verb that fmt passes on.
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, Hidden) }
+
+// MarshalText returns ***. JSON and YAML use it too.
+func (Secret) MarshalText() ([]byte, error) { return []byte(Hidden), nil }
+
+// MarshalJSON returns *** as a JSON string.
+func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + Hidden + `"`), nil }
+
+// LogValue returns *** for log/slog.
+func (Secret) LogValue() slog.Value { return slog.StringValue(Hidden) }

@@ -98,10 +98,10 @@ type builder struct {
 // warn logs settings that are valid and contradict each other.
 func warn(cfg *config.Config, log *zap.Logger) {
 	if !cfg.Auth.Enabled && (cfg.Auth.Secret != "" || cfg.Auth.PublicKey != "" || cfg.Auth.JWKSURL != "") {
-		log.Warn("Keys for tokens are configured, but auth.enabled is false: every request may do everything.")
+		log.Warn("keys for tokens are configured, but auth.enabled is false: every request may do everything")
 	}
 	if cfg.HTTP.MaxConnections <= cfg.Dispatch.MostRequests() {
-		log.Warn("http.max_connections is not above 1.1 times dispatch.max_intentions: waiting and refused pops can take every connection, and pushes get 503.",
+		log.Warn("http.max_connections is not above 1.1 times dispatch.max_intentions: waiting and refused pops can take every connection, and pushes get 503",
 			zap.Int("http.max_connections", cfg.HTTP.MaxConnections), zap.Int("dispatch.max_intentions", cfg.Dispatch.MaxIntentions))
 	}
 }
@@ -114,7 +114,7 @@ func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, 
 	}
 }
 
-// build constructs every room, each with its dependencies.
+// build constructs every package, each with its dependencies.
 //
 // The bus calls its handlers in the order of construction. So the store resets its scan floors before
 // the dispatcher wakes a request, and the other instances are notified last.
@@ -187,7 +187,7 @@ func (b builder) buildSweeper() {
 	cfg.CompletedRetention, cfg.DeadLetterRetention = b.cfg.Retention.Completed, b.cfg.Retention.DeadLetters
 	cfg.AuditRetention, cfg.HistoryRetention = b.cfg.Audit.Retention, b.cfg.History.Retention
 	b.log.Info(b.cfg.Retention.String())
-	b.sweeper = sweep.New(b.pool, cfg, b.bus, sweep.NewMetrics(b.reg, counters{b.counts, b.hub}), b.log)
+	b.sweeper = sweep.New(b.pool, cfg, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
 }
 
 // authenticator returns what verifies tokens, or nil if auth.enabled is false.

@@ -68,7 +68,7 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts, log
 	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
 		func() float64 { return float64(p.listener.Reconnects()) })
 	counter("belfry_listener_garbage_total", "Notifications that could not be read. Every role of the database can send them.",
-		func() float64 { return float64(p.listener.Garbage()) })
+		func() float64 { return float64(p.listener.Unreadable()) })
 	counter("belfry_notify_flushes_total", "Notifying commits.", func() float64 { return float64(p.sender.Stats.Flushes.Load()) })
 	counter("belfry_notify_failures_total", "Notifying commits that failed.", func() float64 { return float64(p.sender.Stats.Failures.Load()) })
 	counter("belfry_notify_entries_in_total", "Announcements given to the sender.",

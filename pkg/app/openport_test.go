@@ -37,9 +37,9 @@ func TestAStartThatIsOpenToAllIsAWarning(t *testing.T) {
 		require.NoError(t, err)
 		warnOpen(zap.New(core), addr, c.cfg)
 		require.Equal(t, c.want, logged.Len(), c.addr)
-		for _, one := range logged.All() {
-			require.Contains(t, one.Message, "auth.enabled")
-			require.Contains(t, one.Message, "127.0.0.1:1")
+		for _, entry := range logged.All() {
+			require.Contains(t, entry.Message, "auth.enabled")
+			require.Contains(t, entry.Message, "127.0.0.1:1")
 		}
 	}
 }

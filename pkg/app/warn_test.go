@@ -14,7 +14,7 @@ import (
 func TestContradictionsAreLogged(t *testing.T) {
 	t.Parallel()
 	const keys, connections = "auth.enabled", "http.max_connections"
-	for _, of := range []struct {
+	for _, c := range []struct {
 		change func(cfg *config.Config)
 		logged string
 	}{
@@ -27,14 +27,14 @@ func TestContradictionsAreLogged(t *testing.T) {
 		{func(cfg *config.Config) { cfg.HTTP.MaxConnections = cfg.Dispatch.MostRequests() + 1 }, ""},
 	} {
 		cfg := config.Default()
-		of.change(&cfg)
+		c.change(&cfg)
 		core, logs := observer.New(zap.WarnLevel)
 		warn(&cfg, zap.New(core))
-		if of.logged == "" {
+		if c.logged == "" {
 			require.Empty(t, logs.All())
 			continue
 		}
 		require.Len(t, logs.All(), 1)
-		require.Contains(t, logs.All()[0].Message, of.logged)
+		require.Contains(t, logs.All()[0].Message, c.logged)
 	}
 }

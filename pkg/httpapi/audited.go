@@ -4,16 +4,11 @@ import (
 	"net/http"
 
 	"github.com/labstack/echo/v4"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
-
-// maxRequestID is the most bytes of a request id that a client sends.
-const maxRequestID = 64
 
 // audited returns the handler of a route that changes state for an operator. See pkg/access/audit. The row has the request id
 // of the answer.
@@ -57,39 +52,4 @@ func (s *Server) record(action string, p *wire.Params, answer func(*wire.Params)
 	s.deps.Audit.Finish(p.Ctx(), entry, result)
 	s.deps.Events.Audited()
 	return value, err
-}
-
-// identifyRequest gives each answer its X-Request-Id.
-func identifyRequest(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		c.Response().Header().Set(echo.HeaderXRequestID, requestID(c.Request().Header.Get(echo.HeaderXRequestID)))
-		return next(c)
-	}
-}
-
-// idOf returns the request id that identifyRequest gave.
-func idOf(c echo.Context) string { return c.Response().Header().Get(echo.HeaderXRequestID) }
-
-// fieldsOf returns the fields that each log line about a request has.
-func fieldsOf(c echo.Context) zap.Field {
-	return zap.Inline(zapcore.ObjectMarshalerFunc(func(to zapcore.ObjectEncoder) error {
-		to.AddString("request_id", idOf(c))
-		to.AddString("method", c.Request().Method)
-		to.AddString("path", c.Request().URL.Path)
-		return nil
-	}))
-}
-
-// requestID returns the request id that a client sent, if it is short and printable ASCII. Otherwise it
-// returns a new one.
-func requestID(sent string) string {
-	if len(sent) == 0 || len(sent) > maxRequestID {
-		return queue.NewID().String()
-	}
-	for i := range len(sent) {
-		if sent[i] < ' ' || sent[i] > '~' {
-			return queue.NewID().String()
-		}
-	}
-	return sent
 }

@@ -66,7 +66,6 @@ type Audit interface {
 // Events collect what happens. *live.Hub is one.
 type Events interface {
 	observe.Events
-	data.Meter
 	// Audited notes that a row of the audit was written.
 	Audited()
 }
@@ -97,7 +96,7 @@ type Deps struct {
 	// its work done by an earlier call whose commit still waits, or was canceled while it waited: see postgres.Confirm.
 	Confirm   func(ctx context.Context) error
 	Explainer observe.Explainer
-	// Events are what happens, for watchers. They also count like a Meter.
+	// Events collects what happens, for watchers.
 	Events Events
 	Doctor observe.Doctor
 	// Attachments and Rejections are of producers that write with SQL.

@@ -34,8 +34,8 @@ const statusClientLeft = 499
 type Metrics struct {
 	reg    *prometheus.Registry
 	counts *history.Recorder
-	// also counts the same. Open sets it, before the routes that count exist.
-	also []data.Meter
+	// sent are the messages that streams have sent and that nobody has acknowledged.
+	sent *data.InFlight
 
 	requests *prometheus.HistogramVec
 	errors   *prometheus.CounterVec
@@ -54,7 +54,7 @@ type Metrics struct {
 // NewMetrics registers the metrics with reg. Its methods also count in counts. GET /metrics/prometheus serves reg.
 func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 	m := &Metrics{
-		reg: reg, counts: counts, began: time.Now(),
+		reg: reg, counts: counts, sent: &data.InFlight{}, began: time.Now(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "belfry_http_request_duration_seconds", Help: "Duration of a request by route and status; a long poll's waiting included.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 5, 30},
@@ -90,9 +90,6 @@ func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 // Pushed counts the messages of an answered push.
 func (m *Metrics) Pushed(items []queue.PushItem, results []queue.PushResult) {
 	m.counts.Pushed(items, results)
-	for _, other := range m.also {
-		other.Pushed(items, results)
-	}
 	m.pushed.Add(float64(len(results)))
 	m.messages.Add(int64(len(results)))
 	m.ingested.add(time.Now(), len(results))
@@ -101,9 +98,7 @@ func (m *Metrics) Pushed(items []queue.PushItem, results []queue.PushResult) {
 // Transacted counts the operations of an applied transaction. Its pushes are not part of the ingested rate.
 func (m *Metrics) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
 	m.counts.Transacted(tx, result)
-	for _, other := range m.also {
-		other.Transacted(tx, result)
-	}
+	m.sent.Transacted(tx, result)
 	pushed := 0
 	var acked []queue.AckResult
 	for i := range result.Operations {
@@ -127,9 +122,6 @@ func (m *Metrics) Empty(req *queue.PopRequest) { m.counts.Empty(req) }
 // the database, from the arrival of the claim to the write by the local clock.
 func (m *Metrics) Delivered(d *queue.Delivery) {
 	m.counts.Delivered(d)
-	for _, other := range m.also {
-		other.Delivered(d)
-	}
 	m.popped.Add(float64(len(d.Messages)))
 	m.messages.Add(int64(len(d.Messages)))
 	if d.LeaseID.IsZero() { // autoAck: no acknowledgment follows
@@ -146,9 +138,7 @@ func (m *Metrics) Delivered(d *queue.Delivery) {
 // Acknowledged counts acknowledgments by their result.
 func (m *Metrics) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	m.counts.Acknowledged(items, results)
-	for _, other := range m.also {
-		other.Acknowledged(items, results)
-	}
+	m.sent.Acknowledged(items, results)
 	m.acknowledged(results)
 }
 

@@ -151,25 +151,25 @@ func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []promethe
 	type sum struct{ lag, oldest float64 }
 	others, left := map[string]sum{}, groupsPerQueue*limit
 	for i := range groups {
-		g, of := &groups[i], otherQueues
+		g, queueName := &groups[i], otherQueues
 		if shown[g.Queue] {
-			if of = g.Queue; left > 0 && g.Name != otherQueues {
+			if queueName = g.Queue; left > 0 && g.Name != otherQueues {
 				left--
 				gauge(descLag, float64(g.Lag), g.Queue, g.Name)
 				gauge(descAge, g.Oldest.Seconds(), g.Queue, g.Name)
 				continue
 			}
 		}
-		others[of] = sum{others[of].lag + float64(g.Lag), max(others[of].oldest, g.Oldest.Seconds())}
+		others[queueName] = sum{others[queueName].lag + float64(g.Lag), max(others[queueName].oldest, g.Oldest.Seconds())}
 	}
 	if len(shown) < len(queues) {
 		show(otherQueues, &rest)
 		sumOfRest := others[otherQueues]
 		others[otherQueues] = sumOfRest // also without groups
 	}
-	for name, of := range others {
-		gauge(descLag, of.lag, name, otherQueues)
-		gauge(descAge, of.oldest, name, otherQueues)
+	for name, sums := range others {
+		gauge(descLag, sums.lag, name, otherQueues)
+		gauge(descAge, sums.oldest, name, otherQueues)
 	}
 	return metrics
 }

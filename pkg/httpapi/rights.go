@@ -1,7 +1,9 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -144,4 +146,35 @@ func (s *Server) whoami(p *wire.Params) (any, error) {
 		"authenticated", true, "subject", who.Subject, "role", who.Role.String(), "tokenId", who.TokenID, "expiresAt", expiresAt,
 		"grants", who.Grants,
 	}, nil
+}
+
+// identify gives a request with a client certificate its principal: the common name of the
+// certificate, or its whole subject if it has no common name. The handshake has verified the
+// certificate. A subject that cannot be stored is ignored, and so is a certificate
+// that has expired since. A token replaces this principal.
+func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
+	role, _ := identity.RoleNamed(s.cfg.TLSClientRole)
+	return func(c echo.Context) error {
+		if r := c.Request(); r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+			identifyByCertificate(c, role)
+		}
+		return next(c)
+	}
+}
+
+// identifyByCertificate is not part of identify because its large frame would stay on the stack of each
+// request that waits.
+func identifyByCertificate(c echo.Context, role identity.Role) {
+	r := c.Request()
+	leaf := r.TLS.VerifiedChains[0][0]
+	who := &identity.Principal{Subject: cmp.Or(leaf.Subject.CommonName, leaf.Subject.String()), Role: role, EndsAt: leaf.NotAfter}
+	who.Check = func() error {
+		if time.Now().After(who.EndsAt) {
+			return &queue.Error{Code: queue.CodeUnauthenticated, Message: "Client certificate has expired"}
+		}
+		return nil
+	}
+	if identity.Printable(who.Subject) && who.Check() == nil {
+		c.SetRequest(r.WithContext(identity.With(r.Context(), who)))
+	}
 }

@@ -25,11 +25,8 @@ type Route struct {
 // The methods of routes.
 const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 
-// Routes returns the route table, for tests that walk it.
-func (s *Server) Routes() []Route { return s.routeTable() }
-
-// routeTable is the whole API.
-func (s *Server) routeTable() []Route {
+// Routes returns the route table: the whole API.
+func (s *Server) Routes() []Route {
 	observes := s.observes()
 	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.observeRoutes(observes), s.historyRoutes(observes), s.queenRoutes(observes), s.dashboardRoutes())
 }
@@ -40,7 +37,7 @@ func (s *Server) dataRoutes() []Route {
 	serves := &data.Handlers{
 		Pusher: d.Pusher, Verbs: d.Verbs, Popper: d.Popper, Owners: d.Owners, Queries: d.Streams, Traces: d.Traces, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(),
 		Limits:   data.Limits{Items: s.cfg.MaxItems, Partitions: s.cfg.MaxPartitions, Acks: s.cfg.MaxAcks},
-		InFlight: s.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream,
+		InFlight: s.start.Metrics.sent, Holders: &s.holders, Streams: s.streams(), Report: s.reportStream,
 	}
 	return []Route{
 		{post, "/api/v1/push", Write | Granted | MessagesBody, serves.Push},

@@ -1,15 +1,18 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
+	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // headerTimeout bounds how long a client may take to send its headers, and
@@ -27,18 +30,16 @@ type Server struct {
 	cfg      Config
 	origins  origins
 	hosts    hosts
-	// http serves api on http.addr, and internal serves few on http.internal_addr.
+	// http serves api on http.addr, and internal serves internalAPI on http.internal_addr.
 	http, internal *http.Server
-	// api and few answer the requests. Open replaces them.
-	api, few atomic.Pointer[echo.Echo]
-	phase    atomic.Pointer[Phase]
+	// api and internalAPI answer the requests. Open replaces them.
+	api, internalAPI atomic.Pointer[echo.Echo]
+	phase            atomic.Pointer[Phase]
 	// database is what /readyz knows of the database.
 	database    databaseCheck
 	connections *connections
 	statistics  statisticsLimit
 	queues      queueMetrics
-	// sent are the messages that streams have sent.
-	sent *data.InFlight
 	// holders know who took the latest leases.
 	holders wire.Holders
 	// document is what GET /openapi.json answers.
@@ -55,7 +56,6 @@ func New(cfg Config, start StartDeps) *Server {
 		database:    databaseCheck{ping: start.Ping, log: start.Log},
 		connections: newConnections(cfg.MaxConnections, start.Metrics.connectionRefused),
 		statistics:  newStatisticsLimit(),
-		sent:        &data.InFlight{},
 		inflight:    inflight.NewBudget(cfg.inflightBytes(), cfg.MaxResponseBytes),
 	}
 	if s.origins.any() {
@@ -63,14 +63,14 @@ func New(cfg Config, start StartDeps) *Server {
 	}
 	s.SetPhase(Starting)
 	s.serveRoutes(s.startingRoutes(), s.startingRoutes(), s.answerStarting)
-	s.http, s.internal = s.httpServer(&s.api), s.httpServer(&s.few)
+	s.http, s.internal = s.httpServer(&s.api), s.httpServer(&s.internalAPI)
 	return s
 }
 
 // serveRoutes sets the routes of http.addr and of http.internal_addr.
 func (s *Server) serveRoutes(api, internal []Route, handleError echo.HTTPErrorHandler) {
 	s.api.Store(s.router(api, handleError))
-	s.few.Store(s.router(internal, handleError))
+	s.internalAPI.Store(s.router(internal, handleError))
 }
 
 // router returns the handler of some routes. handleError answers the errors of their handlers, and
@@ -113,4 +113,101 @@ func (s *Server) isDraining() bool {
 	default:
 		return false
 	}
+}
+
+// StartDeps are what a server needs while it starts, before the database has answered.
+type StartDeps struct {
+	// Ping returns an error when the database does not answer. It does not wait for a connection of
+	// the pool.
+	Ping    func(ctx context.Context) error
+	Metrics *Metrics
+	Version string
+	Log     *zap.Logger
+}
+
+// Phase is what a server that starts is doing. /readyz shows it.
+type Phase string
+
+// The phases before Open.
+const (
+	// Starting: the server waits for the database, or constructs its packages.
+	Starting Phase = "starting"
+	// Migrating: the server migrates the schema.
+	Migrating Phase = "migrating"
+	// serving: Open was called.
+	serving Phase = ""
+)
+
+// startTexts are the answers to requests in the phases before Open.
+var startTexts = map[Phase]string{
+	Starting:  "starting: the server waits for its database; send the request again",
+	Migrating: "starting: the server migrates the schema of its database; send the request again",
+}
+
+// SetPhase sets what /readyz shows before Open.
+func (s *Server) SetPhase(p Phase) { s.phase.Store(&p) }
+
+func (s *Server) currentPhase() Phase { return *s.phase.Load() }
+
+// Open makes the server answer every route. It is called once.
+func (s *Server) Open(deps Deps) {
+	s.deps = deps
+	s.serveRoutes(s.Routes(), s.internalRoutes(), s.handleError)
+	s.SetPhase(serving)
+}
+
+// startingRoutes are the routes before Open. Each other request gets 503.
+func (s *Server) startingRoutes() []Route {
+	return s.probes(func() ListenerState { return ListenerState{State: "starting"} }, func() int { return 0 }, nil)
+}
+
+// answerStarting answers a request whose route does not exist yet.
+func (s *Server) answerStarting(_ error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	text, starting := startTexts[s.currentPhase()]
+	if !starting { // Open was called after the request arrived
+		text = startTexts[Starting]
+	}
+	c.Response().Header().Set("Retry-After", "1")
+	s.answerError(c, http.StatusServiceUnavailable, text)
+}
+
+// maxRequestID is the most bytes of a request id that a client sends.
+const maxRequestID = 64
+
+// identifyRequest gives each answer its X-Request-Id.
+func identifyRequest(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		c.Response().Header().Set(echo.HeaderXRequestID, requestID(c.Request().Header.Get(echo.HeaderXRequestID)))
+		return next(c)
+	}
+}
+
+// idOf returns the request id that identifyRequest gave.
+func idOf(c echo.Context) string { return c.Response().Header().Get(echo.HeaderXRequestID) }
+
+// fieldsOf returns the fields that each log line about a request has.
+func fieldsOf(c echo.Context) zap.Field {
+	return zap.Inline(zapcore.ObjectMarshalerFunc(func(to zapcore.ObjectEncoder) error {
+		to.AddString("request_id", idOf(c))
+		to.AddString("method", c.Request().Method)
+		to.AddString("path", c.Request().URL.Path)
+		return nil
+	}))
+}
+
+// requestID returns the request id that a client sent, if it is short and printable ASCII. Otherwise it
+// returns a new one.
+func requestID(sent string) string {
+	if len(sent) == 0 || len(sent) > maxRequestID {
+		return queue.NewID().String()
+	}
+	for i := range len(sent) {
+		if sent[i] < ' ' || sent[i] > '~' {
+			return queue.NewID().String()
+		}
+	}
+	return sent
 }

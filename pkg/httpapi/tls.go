@@ -1,16 +1,12 @@
 package httpapi
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/labstack/echo/v4"
-
 	"github.com/belfry-mq/belfry/pkg/access/certificate"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
 // The values of http.tls_client_auth.
@@ -36,19 +32,10 @@ func (c Config) checkTLS() error {
 	if c.TLSClientAuth != clientRequired && c.TLSClientAuth != clientOptional {
 		errs = append(errs, fmt.Errorf("http.tls_client_auth is %q: it must be required or optional", c.TLSClientAuth))
 	}
-	if _, ok := roleNamed(c.TLSClientRole); !ok {
+	if _, ok := identity.RoleNamed(c.TLSClientRole); !ok {
 		errs = append(errs, fmt.Errorf("http.tls_client_role is %q: it must be read-only, read-write or admin", c.TLSClientRole))
 	}
 	return errors.Join(errs...)
-}
-
-func roleNamed(name string) (identity.Role, bool) {
-	for _, role := range []identity.Role{identity.ReadOnly, identity.ReadWrite, identity.Admin} {
-		if role.String() == name {
-			return role, true
-		}
-	}
-	return identity.NoRole, false
 }
 
 // CertificateFiles returns the files of TLS. There are none without HasTLS.
@@ -68,35 +55,4 @@ func (s *Server) openTLS() error {
 	s.http.TLSConfig = source.Config()
 	s.start.Metrics.certificateExpires(source.Expires)
 	return nil
-}
-
-// identify gives a request with a client certificate its principal: the common name of the
-// certificate, or its whole subject if it has no common name. The handshake has verified the
-// certificate. A subject that cannot be stored is ignored, and so is a certificate
-// that has expired since. A token replaces this principal.
-func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
-	role, _ := roleNamed(s.cfg.TLSClientRole)
-	return func(c echo.Context) error {
-		if r := c.Request(); r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-			identifyByCertificate(c, role)
-		}
-		return next(c)
-	}
-}
-
-// identifyByCertificate is not part of identify because its large frame would stay on the stack of each
-// request that waits.
-func identifyByCertificate(c echo.Context, role identity.Role) {
-	r := c.Request()
-	leaf := r.TLS.VerifiedChains[0][0]
-	who := &identity.Principal{Subject: cmp.Or(leaf.Subject.CommonName, leaf.Subject.String()), Role: role, EndsAt: leaf.NotAfter}
-	who.Check = func() error {
-		if time.Now().After(who.EndsAt) {
-			return &queue.Error{Code: queue.CodeUnauthenticated, Message: "Client certificate has expired"}
-		}
-		return nil
-	}
-	if identity.Printable(who.Subject) && who.Check() == nil {
-		c.SetRequest(r.WithContext(identity.With(r.Context(), who)))
-	}
 }

@@ -146,8 +146,8 @@ func (p *page) parameters(parameters node) {
 	}
 	p.line("**Parameters**\n")
 	p.line("| name | in | type | meaning |\n|---|---|---|---|")
-	for _, one := range parameters.elements() {
-		parameter, description := p.resolve(one)
+	for _, named := range parameters.elements() {
+		parameter, description := p.resolve(named)
 		in := parameter.get("in").text()
 		if parameter.get("required").isTrue() && in != "path" {
 			in += ", required"
@@ -202,8 +202,8 @@ func (p *page) responses(e endpoint) {
 			header, meaning := p.resolve(h.value)
 			if meaning != "" {
 				p.line("Header `%s`: %s\n", h.name, meaning)
-			} else if one := header.get("schema", "const"); one.exists() {
-				p.line("Header `%s`: `%s`\n", h.name, one.text())
+			} else if constant := header.get("schema", "const"); constant.exists() {
+				p.line("Header `%s`: `%s`\n", h.name, constant.text())
 			}
 		}
 		media := resolved.get("content", "application/json")

@@ -34,8 +34,8 @@ func unescape(pointer string) string { return strings.ReplaceAll(pointer, "~0", 
 // kind describes the values that a schema allows.
 func (p *page) kind(schema node) string {
 	resolved, _ := p.resolve(schema)
-	if one := resolved.get("const"); one.exists() {
-		return "`" + one.json() + "`"
+	if constant := resolved.get("const"); constant.exists() {
+		return "`" + constant.json() + "`"
 	}
 	if values := resolved.get("enum").elements(); len(values) > 0 {
 		return joined(values, func(n node) string { return "`" + n.json() + "`" })
@@ -142,11 +142,11 @@ func (p *page) rows(schema node, prefix string) []row {
 	}
 	var rows []row
 	for _, m := range schema.get("properties").members() {
-		one := row{name: prefix + m.name, kind: p.kind(m.value), meaning: p.meaning(m.value, "")}
+		member := row{name: prefix + m.name, kind: p.kind(m.value), meaning: p.meaning(m.value, "")}
 		if required[m.name] {
-			one.required = "yes"
+			member.required = "yes"
 		}
-		rows = append(rows, one)
+		rows = append(rows, member)
 		inner, _ := p.resolve(m.value)
 		deeper := prefix + m.name + "."
 		if inner.get("type").text() == "array" {

@@ -21,10 +21,10 @@ type way struct {
 	sql    []string
 }
 
-func newWay(verb string, of, idle *sample) (way, error) {
+func newWay(verb string, request, idle *sample) (way, error) {
 	w := way{verb: verb, lines: map[string]int{}, length: map[string]int{}}
 	blocks := map[string][]block{}
-	for _, b := range takesPart(of.blocks, idle.blocks) {
+	for _, b := range takesPart(request.blocks, idle.blocks) {
 		if !strings.HasPrefix(b.file, "scripts/") { // this command itself
 			blocks[b.file] = append(blocks[b.file], b)
 		}
@@ -48,7 +48,7 @@ func newWay(verb string, of, idle *sample) (way, error) {
 		w.lines[file] = len(executed)
 	}
 	statements := map[string]bool{}
-	for _, file := range takesPart(of.statements, idle.statements) {
+	for _, file := range takesPart(request.statements, idle.statements) {
 		statements[file] = true
 	}
 	if err := addFunctions(statements); err != nil {

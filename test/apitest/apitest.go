@@ -74,7 +74,7 @@ func Server(f *Fakes, edits ...func(cfg *httpapi.Config, deps *httpapi.Deps)) (*
 // noEvents returns a hub that does nothing.
 func noEvents() *live.Hub {
 	return live.New(live.Deps{
-		Waiting: func() int { return 0 }, WaitingByQueue: func() map[string]int { return nil }, Listener: func() string { return "proven" }, Send: func(string) {},
+		Counts: history.NewRecorder(1), Waiting: func() int { return 0 }, WaitingByQueue: func() map[string]int { return nil }, Listener: func() string { return "proven" }, Send: func(string) {},
 	}, live.DefaultConfig())
 }
 

@@ -36,7 +36,7 @@ var wings = []wing{
 	{"pkg/httpapi", "pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data operate queen > observe >
 		openapi wire`},
-	{"pkg/insight", "pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain history live problem stats trace"},
+	{"pkg/insight", "pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
 	{"pkg/engine", "pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", `
 		store >

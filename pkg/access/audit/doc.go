@@ -1,5 +1,5 @@
 // Package audit writes who changed what: one row of belfry.audit for each request of an operator that
-// changes state. pkg/access/audit reads the rows.
+// changes state. Log lists the rows.
 //
 // # How a row is written
 //

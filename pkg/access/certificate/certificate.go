@@ -1,8 +1,8 @@
 // Package certificate serves TLS with a certificate, a key and, for client certificates, a CA from
 // files. It reads the files again when they change.
 //
-// It promises that a handshake uses a pair that fits. Files that cannot be used are logged once, and
-// the files before stay in use.
+// Each handshake uses a certificate and a key that fit. If the changed files cannot be used, it logs that once, and
+// uses the previous ones.
 package certificate
 
 import (
@@ -112,7 +112,7 @@ func (s *Source) reload() {
 		// While a pair is replaced, its two files do not fit for a moment. So a failure is logged again
 		// only if it is another one.
 		if s.failure != err.Error() {
-			s.log.Error("the changed TLS files cannot be used; the files before stay in use", zap.Error(err), zap.Time("expires", s.expires))
+			s.log.Error("the changed TLS files cannot be used; the previous ones stay in use", zap.Error(err), zap.Time("expires", s.expires))
 		}
 		s.failure = err.Error()
 		return
@@ -176,4 +176,22 @@ func firstExpiry(pair tls.Certificate) (first time.Time, err error) {
 		}
 	}
 	return first, nil
+}
+
+// Client returns the settings of a client that trusts only the CAs in a PEM file. An empty path
+// means the CAs of this machine. The certificate of a server is always verified.
+func Client(caFile string) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caFile == "" {
+		return config, nil
+	}
+	content, err := os.ReadFile(caFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the file of the CA: %w", err)
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(content) {
+		return nil, fmt.Errorf("reading the file of the CA %s: %w", caFile, errNoCertificate)
+	}
+	return config, nil
 }

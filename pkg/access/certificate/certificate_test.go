@@ -65,17 +65,17 @@ func (f *fixture) serial(s *certificate.Source) int64 {
 func TestUnusableFilesAreNamed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	one, two := f.pair(1, time.Hour), f.pair(2, time.Hour)
+	first, second := f.pair(1, time.Hour), f.pair(2, time.Hour)
 	_, err := f.open()
 	require.ErrorContains(t, err, "http.tls_cert_file")
 	require.ErrorContains(t, err, f.files.Cert)
-	for _, c := range [][2][]byte{{one.Cert, two.Key}, {[]byte("nothing"), one.Key}, {one.Cert, nil}, {one.Key, one.Cert}} {
+	for _, c := range [][2][]byte{{first.Cert, second.Key}, {[]byte("nothing"), first.Key}, {first.Cert, nil}, {first.Key, first.Cert}} {
 		f.write(c[0], c[1])
 		_, err = f.open()
 		require.ErrorContains(t, err, f.files.Cert)
 		require.ErrorContains(t, err, f.files.Key)
 	}
-	f.write(one.Cert, one.Key)
+	f.write(first.Cert, first.Key)
 	f.files.ClientCA = testcert.Write(t, f.dir, "ca.crt", []byte("nothing"))
 	_, err = f.open()
 	require.ErrorContains(t, err, f.files.ClientCA+" (http.tls_client_ca_file)")
@@ -84,26 +84,26 @@ func TestUnusableFilesAreNamed(t *testing.T) {
 func TestChangedFilesAreUsed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	one, two := f.pair(1, time.Hour), f.pair(2, 2*time.Hour)
-	f.write(one.Cert, one.Key)
+	first, second := f.pair(1, time.Hour), f.pair(2, 2*time.Hour)
+	f.write(first.Cert, first.Key)
 	s, err := f.open()
 	require.NoError(t, err)
 	require.EqualValues(t, 1, f.serial(s))
 	require.WithinDuration(t, f.time.Add(time.Hour), s.Expires(), time.Second)
 
-	f.write(two.Cert, two.Key)
+	f.write(second.Cert, second.Key)
 	require.EqualValues(t, 1, f.serial(s), "the files are not read at each handshake")
 	f.time = f.time.Add(2 * time.Second)
 	require.EqualValues(t, 2, f.serial(s))
 	require.Equal(t, 1, f.logs.FilterMessageSnippet("were read again").Len())
 
-	f.write(one.Cert, two.Key) // does not fit
+	f.write(first.Cert, second.Key) // does not fit
 	for range 3 {
 		f.time = f.time.Add(2 * time.Second)
 		require.EqualValues(t, 2, f.serial(s), "the files before stay in use")
 	}
 	require.Equal(t, 1, f.logs.FilterLevelExact(zap.ErrorLevel).Len(), "one failure is logged once")
-	f.write(one.Cert, one.Key)
+	f.write(first.Cert, first.Key)
 	f.time = f.time.Add(2 * time.Second)
 	require.WithinDuration(t, f.time.Add(time.Hour), s.Expires(), time.Minute, "a reader of the metric sees the change too")
 	require.EqualValues(t, 1, f.serial(s))

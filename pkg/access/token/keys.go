@@ -60,7 +60,7 @@ func newKeys(ctx context.Context, cfg Config, log *zap.Logger) (k keys, err erro
 		RefreshUnknownKID: rate.NewLimiter(rate.Every(unknownKeyInterval), 1), RateLimitWaitMax: unknownKeyWait,
 		RefreshErrorHandlerFunc: func(string) func(context.Context, error) {
 			return func(_ context.Context, err error) {
-				log.Warn("The keys of auth.jwks_url could not be fetched. Known keys stay valid.", zap.Error(err))
+				log.Warn("the keys of auth.jwks_url could not be fetched; the known keys stay valid", zap.Error(err))
 			}
 		},
 	})

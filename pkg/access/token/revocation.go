@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -72,17 +73,17 @@ func readToken(row pgx.CollectableRow) (t Revoked, err error) {
 	return t, err
 }
 
-// Watcher knows the set. It is safe for concurrent use.
+// Watcher knows the revoked tokens. It is safe for concurrent use.
 type Watcher struct {
 	events.Nop
 	pool *postgres.Pool
 	log  *zap.Logger
-	// changed has an element if the set must be read.
+	// changed is set if the revoked tokens must be read.
 	changed events.Signal
 	revoked atomic.Pointer[revokedSet]
 }
 
-// revokedSet is what one read found.
+// revokedSet has the ids of the tokens that one read found.
 type revokedSet struct {
 	ids map[string]struct{}
 	// grown is closed when another read has found a token that is not in the set.
@@ -94,31 +95,31 @@ func (s *revokedSet) has(id string) bool {
 	return revoked
 }
 
-// NewWatcher returns a Watcher. Load the set, subscribe the Watcher to the events, and run it.
+// NewWatcher returns a Watcher. Call Load, subscribe the Watcher to the events, and run it.
 func NewWatcher(pool *postgres.Pool, log *zap.Logger) *Watcher {
 	return &Watcher{pool: pool, log: log, changed: events.NewSignal()}
 }
 
-// Revoked reports whether the token with an id is revoked. The set must have been loaded.
+// Revoked reports whether the token with an id is revoked. Call Load first.
 func (w *Watcher) Revoked(id string) bool {
 	return w.revoked.Load().has(id)
 }
 
 // NextRevocation returns a channel that is closed when another token is known to be revoked. A caller that must
-// not miss one calls it before Revoked. The set must have been loaded.
+// not miss one calls it before Revoked. Call Load first.
 func (w *Watcher) NextRevocation() <-chan struct{} { return w.revoked.Load().grown }
 
 // OnRevocation implements events.Handler.
 func (w *Watcher) OnRevocation() { w.changed.Set() }
 
-// Run reads the set when it may have changed, until ctx ends. It returns nil.
+// Run reads the revoked tokens when they may have changed, until ctx ends. It returns nil.
 func (w *Watcher) Run(ctx context.Context) error {
 	return w.changed.Reread(ctx, w.Load, func(err error) {
 		w.log.Warn("the revoked tokens could not be read; the ones that are known stay revoked", zap.Error(err))
 	})
 }
 
-// Load reads the set. Errors: CodeUnavailable.
+// Load reads the revoked tokens. Errors: CodeUnavailable.
 func (w *Watcher) Load(ctx context.Context) error {
 	found, err := postgres.Collect(ctx, w.pool, sqlListRevoked, readToken)
 	if err != nil {
@@ -138,4 +139,46 @@ func (w *Watcher) Load(ctx context.Context) error {
 		close(before.grown)
 	}
 	return nil
+}
+
+// Revocations knows the tokens that are refused before they end.
+type Revocations interface {
+	// Revoked reports whether the token with an id (jti) is revoked. It does not block.
+	Revoked(id string) bool
+	// NextRevocation returns a channel that is closed when another token is known to be revoked.
+	NextRevocation() <-chan struct{}
+}
+
+// NextRevocation returns a channel that is closed when another token is known to be revoked. The channel is nil if no
+// token can be revoked.
+func (v *Verifier) NextRevocation() <-chan struct{} {
+	if v.revocations == nil {
+		return nil
+	}
+	return v.revocations.NextRevocation()
+}
+
+// limit makes the rights of a principal end: when its token expires, with the tolerance for clocks, or is
+// revoked. A token without an id cannot be revoked.
+func (v *Verifier) limit(p *identity.Principal) {
+	if !p.ExpiresAt.IsZero() {
+		p.EndsAt = p.ExpiresAt.Add(v.cfg.ClockSkew)
+	}
+	p.Check = func() error {
+		switch {
+		case p.TokenID != "" && v.revocations != nil && v.revocations.Revoked(p.TokenID):
+			return refused("Token has been revoked", nil)
+		case !p.EndsAt.IsZero() && !time.Now().Before(p.EndsAt):
+			return refused("Token has expired", nil)
+		}
+		return nil
+	}
+}
+
+// unlessEnded returns a principal whose rights have not ended, or an error.
+func unlessEnded(p *identity.Principal) (*identity.Principal, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }

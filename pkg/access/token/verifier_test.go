@@ -107,7 +107,7 @@ func TestTokens(t *testing.T) {
 	k, now := keyring(), time.Now()
 	hs := func(pairs ...any) string { return sign(t, jwt.SigningMethodHS256, []byte(secret), claims(pairs...)) }
 	strict := func(c *token.Config) { c.Issuer, c.Audience = "https://idp", "belfry" }
-	of := func(algorithm string, key crypto.PublicKey) func(*token.Config) {
+	onlyKey := func(algorithm string, key crypto.PublicKey) func(*token.Config) {
 		return func(c *token.Config) { c.Algorithm, c.Secret, c.PublicKey = algorithm, "", publicPEM(t, key) }
 	}
 	auto := func(c *token.Config) { c.Algorithm, c.PublicKey = token.Auto, publicPEM(t, &k.rsa.PublicKey) }
@@ -140,15 +140,15 @@ func TestTokens(t *testing.T) {
 		"another issuer":          {strict, hs("iss", "https://other", "aud", "belfry"), "Invalid token issuer"},
 		"another audience":        {strict, hs("iss", "https://idp", "aud", "other"), "Invalid token audience"},
 		"no issuer":               {strict, hs("aud", "belfry"), "Invalid token claims"},
-		"RS256":                   {of(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS256, k.rsa, claims()), ""},
-		"another RSA key":         {of(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS256, k.otherRSA, claims()), "Invalid token signature"},
-		"RS384":                   {of(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS384, k.rsa, claims()), "Token uses RS384, expected RS256"},
-		"ES256":                   {of(token.ES256, &k.ecdsa.PublicKey), sign(t, jwt.SigningMethodES256, k.ecdsa, claims()), ""},
-		"EdDSA":                   {of(token.EdDSA, k.ed25519.Public()), sign(t, jwt.SigningMethodEdDSA, k.ed25519, claims()), ""},
+		"RS256":                   {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS256, k.rsa, claims()), ""},
+		"another RSA key":         {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS256, k.otherRSA, claims()), "Invalid token signature"},
+		"RS384":                   {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodRS384, k.rsa, claims()), "Token uses RS384, expected RS256"},
+		"ES256":                   {onlyKey(token.ES256, &k.ecdsa.PublicKey), sign(t, jwt.SigningMethodES256, k.ecdsa, claims()), ""},
+		"EdDSA":                   {onlyKey(token.EdDSA, k.ed25519.Public()), sign(t, jwt.SigningMethodEdDSA, k.ed25519, claims()), ""},
 		"auto HS256":              {auto, valid, ""},
 		"auto RS256":              {auto, sign(t, jwt.SigningMethodRS256, k.rsa, claims()), ""},
 		"auto ES256":              {auto, sign(t, jwt.SigningMethodES256, k.ecdsa, claims()), "Token uses ES256, expected HS256 or RS256"},
-		"a public key as secret":  {of(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodHS256, rsaPEM, claims()), "Token uses HS256, expected RS256"},
+		"a public key as secret":  {onlyKey(token.RS256, &k.rsa.PublicKey), sign(t, jwt.SigningMethodHS256, rsaPEM, claims()), "Token uses HS256, expected RS256"},
 		"the same with auto":      {auto, sign(t, jwt.SigningMethodHS256, rsaPEM, claims()), "Invalid token signature"},
 		"control characters":      {nil, hs("sub", "a\x00b"), "Invalid token subject"},
 		"a long subject":          {nil, hs("sub", strings.Repeat("a", 513)), "Invalid token subject"},

@@ -106,12 +106,12 @@ func baselineRows(s Settings, batch, worker, turn int) []any {
 
 // compare sets the ratio of a run to the baseline.
 func (b *Baseline) compare(r *Result, single bool) {
-	of, part, whole := "messages/s to rows/s", r.Rate, b.Rate
+	compared, part, whole := "messages/s to rows/s", r.Rate, b.Rate
 	if single {
-		of = "p50 of " + load.TimeFromStart + " to p50 of an INSERT"
+		compared = "p50 of " + load.TimeFromStart + " to p50 of an INSERT"
 		part, whole = r.latency(load.TimeFromStart).P50, b.Insert.P50
 	}
-	b.Of = of
+	b.Of = compared
 	if whole > 0 {
 		b.Ratio = part / whole
 	}

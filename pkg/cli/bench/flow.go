@@ -31,13 +31,13 @@ func (t *trial) produce(ctx context.Context, n, inFlight int) {
 		end = now
 		t.Meter.End(end)
 	}
-	missed := 0
-	pacer.Missed(end, func(start time.Time) {
-		missed++
+	unsent := 0
+	pacer.Unsent(end, func(start time.Time) {
+		unsent++
 		t.Meter.Time(load.TimePush, start, start, end)
 	})
-	if missed > 0 {
-		t.note("the rate was not reached: %d pushes were due and not sent by the end, their wait until then is in the times", missed)
+	if unsent > 0 {
+		t.note("the rate was not reached: %d pushes were due and not sent by the end, their wait until then is in the times", unsent)
 	}
 }
 

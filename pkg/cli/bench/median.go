@@ -19,10 +19,10 @@ func medianOf(runs []Result) *Result {
 	if len(runs) < 2 {
 		return nil
 	}
-	number := func(of func(r *Result) float64) float64 {
+	number := func(figure func(r *Result) float64) float64 {
 		var values []float64
 		for i := range runs {
-			values = append(values, of(&runs[i]))
+			values = append(values, figure(&runs[i]))
 		}
 		return median(values)
 	}
@@ -57,9 +57,9 @@ func medianOf(runs []Result) *Result {
 }
 
 // latency returns the times of a name, or zeros.
-func (r *Result) latency(of string) load.Latency {
+func (r *Result) latency(name string) load.Latency {
 	for _, l := range r.Latencies {
-		if l.Of == of {
+		if l.Of == name {
 			return l
 		}
 	}

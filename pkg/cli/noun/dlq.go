@@ -57,8 +57,9 @@ var deadLetterVerbs = []*verb.Verb{
 	{
 		Use: "redrive QUEUE", Short: "Deliver dead letters again", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Redrive the dead letters of {0}?",
-		Long: `Deliver dead letters of a queue again: those of one consumer group with --group, else those of all its groups. Name --all, or
-which dead letters. With --to-queue they are pushed to another queue instead, and are no dead letters any more.`,
+		Long: `Deliver dead letters of a queue again. Choose them with --partition, --transaction-id, --from or --to, or give --all. With
+--group, the command redrives only dead letters of that consumer group, and otherwise those of all groups. With --to-queue,
+it pushes the messages to another queue instead, and removes the dead letters.`,
 		Example: `  belfry dlq redrive orders --all --dry-run
   belfry dlq redrive orders --all --to-queue orders.parked
   belfry dlq redrive orders --group billing --from 2h`,
@@ -76,8 +77,8 @@ which dead letters. With --to-queue they are pushed to another queue instead, an
 	{
 		Use: "purge QUEUE", Short: "Delete dead letters", Complete: []session.Completion{session.Queues}, Change: true, ServerDryRun: true,
 		Ask: "Delete the dead letters of {0}?", Named: deadLetterOwner,
-		Long: `Delete dead letters of a queue: those of one consumer group with --group, else those of all its groups. Name --all, or which
-dead letters.`,
+		Long: `Delete dead letters of a queue. Choose them with --partition, --transaction-id, --from or --to, or give --all. With --group,
+the command deletes only dead letters of that consumer group, and otherwise those of all groups.`,
 		Example: `  belfry dlq purge orders --all --dry-run
   belfry dlq purge orders --group billing --all`,
 		Flags: func(f *pflag.FlagSet) {
@@ -105,7 +106,7 @@ func selectedDeadLetters(in *verb.Input) url.Values {
 		which--
 	}
 	if which == 0 && in.Flag("all") != "true" && in.Err == nil {
-		in.Err = session.UsageError("name --all, or which dead letters")
+		in.Err = session.UsageError("choose dead letters with --partition, --transaction-id, --from or --to, or give --all")
 	}
 	return query
 }

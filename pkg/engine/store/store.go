@@ -203,7 +203,7 @@ func (s *Store) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.log.Warn("Healing failed and will go on.", zap.Int("cursors", pass.Cursors), zap.Error(err))
+			s.log.Warn("a heal failed and will go on", zap.Int("cursors", pass.Cursors), zap.Error(err))
 			next.Reset(healInterval)
 			continue
 		}
@@ -212,12 +212,12 @@ func (s *Store) Run(ctx context.Context) error {
 			level = zap.InfoLevel
 		}
 		first = false
-		s.log.Log(level, "Searched for partitions whose wake did not run.", zap.Int("cursors", pass.Cursors),
+		s.log.Log(level, "searched for partitions whose wake did not run", zap.Int("cursors", pass.Cursors),
 			zap.Int("woken_partitions", pass.Partitions), zap.Duration("took", time.Since(pass.Began)))
 		pass = wake.Pass{}
 		s.claims.ReleaseOrphans(ctx)
 		if err := s.names.ResumeJoins(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("Joins that had not ended were not resumed.", zap.Error(err))
+			s.log.Warn("joins that had not ended were not resumed", zap.Error(err))
 		}
 		if broken {
 			s.waker.Resync("the last commits may not have been announced")

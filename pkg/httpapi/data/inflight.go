@@ -177,14 +177,14 @@ func (f *InFlight) settled(item *queue.AckItem, r *queue.AckResult) {
 	}
 }
 
-// Acknowledged implements Meter.
+// Acknowledged forgets the messages that these acknowledgments settled.
 func (f *InFlight) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	for i := range results {
 		f.settled(&items[i], &results[i])
 	}
 }
 
-// Transacted implements Meter.
+// Transacted forgets the messages that an applied transaction acknowledged.
 func (f *InFlight) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
 	for i := range result.Operations {
 		if done := result.Operations[i].Ack; done != nil {
@@ -192,12 +192,3 @@ func (f *InFlight) Transacted(tx *queue.Transaction, result *queue.TransactionRe
 		}
 	}
 }
-
-// Pushed implements Meter.
-func (f *InFlight) Pushed([]queue.PushItem, []queue.PushResult) {}
-
-// Delivered implements Meter.
-func (f *InFlight) Delivered(*queue.Delivery) {}
-
-// Empty implements Meter.
-func (f *InFlight) Empty(*queue.PopRequest) {}

@@ -17,6 +17,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -88,7 +89,7 @@ func (a tokens) NextRevocation() <-chan struct{} { return a.revoked }
 func open(t *testing.T, target string, who tokens) (*answer, *live.Hub, *httpapi.Server, chan struct{}) {
 	t.Helper()
 	hub := live.New(live.Deps{
-		Instance: apitest.IDTwo, Reader: database{}, Send: func(string) {}, Listener: func() string { return "proven" },
+		Instance: apitest.IDTwo, Reader: database{}, Counts: history.NewRecorder(1), Send: func(string) {}, Listener: func() string { return "proven" },
 		Waiting: func() int { return 0 }, WaitingByQueue: func() map[string]int { return nil }, Log: zap.NewNop(),
 	}, live.DefaultConfig())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -121,12 +121,12 @@ func checkRoles(ctx context.Context, e *exam) outcome {
 		return fine("The role %q has every right on the schema belfry, and the roles of members have theirs.", e.facts.role)
 	}
 	whats := make([]string, len(found))
-	for i, one := range found {
-		whats[i] = one.What
+	for i, role := range found {
+		whats[i] = role.What
 	}
 	o := wrong("A setting of the database closes what members need: %s.", strings.Join(whats, ", "))
-	for _, one := range found {
-		o = o.advise(one.Mend)
+	for _, role := range found {
+		o = o.advise(role.Mend)
 	}
 	return o
 }

@@ -47,8 +47,8 @@ func TestJudgedFigures(t *testing.T) {
 func TestBloat(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		of   table
-		want string
+		table table
+		want  string
 	}{
 		{table{name: "cursor", live: 10, dead: 499_999}, ""},
 		{table{name: "cursor", live: 10, dead: 500_000}, "belfry.cursor has 500000 dead and 10 live rows and was never vacuumed"},
@@ -56,19 +56,19 @@ func TestBloat(t *testing.T) {
 		{table{name: "inbox", dead: 500_000, vacuumed: 599}, ""},
 		{table{name: "inbox", dead: 500_000, vacuumed: 7200}, "belfry.inbox has 500000 dead and 0 live rows and was last vacuumed 2h0m0s ago"},
 	} {
-		require.Equal(t, c.want, bloat(&c.of))
+		require.Equal(t, c.want, bloat(&c.table))
 	}
 }
 
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	const gib = 1 << 30
-	for want, of := range map[Result][][2]uint64{
+	for want, rooms := range map[Result][][2]uint64{
 		OK:      {{3 * gib, 20 * gib}, {40 * gib, 1000 * gib}},
 		Warning: {{gib, 5 * gib}, {20 * gib, 1000 * gib}},
 		Wrong:   {{gib / 4, gib}},
 	} {
-		for _, room := range of {
+		for _, room := range rooms {
 			require.Equal(t, want, judgeRoom("/a", room[0], room[1]).result, room)
 		}
 	}

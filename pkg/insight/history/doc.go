@@ -11,8 +11,8 @@
 //  1. At the end of a minute in which something happened, one statement writes a row for each pair that
 //     counted something, and one row with the figures of the process. At most maxRows pairs have a row,
 //     those with the most messages. The others are summed as Other.
-//  2. Nothing is written for a minute in which nothing happened. Waiting requests that end without a
-//     message are nothing. Their count is kept for the next row.
+//  2. Nothing is written for a minute in which nothing happened. A waiting request that ends without a
+//     message does not make a row. It is counted in the next row.
 //  3. The number of waiting requests is written when it changes by more than a tenth, and once in
 //     parkedInterval while requests wait. A reader takes the last one that was written.
 //  4. If the statement fails, the same rows are written again with the next ones. The key of a row makes
@@ -32,8 +32,8 @@
 //  3. The statements get these rows as a parameter. They leave out the rows of an instance and a minute that the table
 //     has. The check and the sum have one snapshot, so nothing counts twice and nothing is missed.
 //
-// Only instances can send them (pkg/postgres/listen). They are checked all the same, so that rows of another version can only
-// make figures wrong, until they are two minutes old.
+// Only instances can send these rows (pkg/postgres/listen). The Reader checks them all the same: rows of another version
+// can make figures wrong, but no read fails. Rows older than two minutes are ignored.
 //
 // The job history of pkg/engine/sweep adds up old rows, so that one stands for more minutes, and deletes older ones. A row names
 // its queue, so the history of a queue stays after its deletion.

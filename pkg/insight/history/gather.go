@@ -4,7 +4,12 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
+
+// maxWatched is how many queues are counted between two calls of TakeWatched. The others are left out.
+const maxWatched = 10_000
 
 // gather moves the counts of the shards to pending and totals. The caller holds gathering.
 func (r *Recorder) gather() {
@@ -93,4 +98,52 @@ func limit(all map[Key]*tally, most int, keep map[Key]int64) {
 		delete(all, key)
 		addTo(all, Key{Queue: Other}, t)
 	}
+}
+
+// watched has the counts of each queue since the last TakeWatched.
+type watched struct {
+	// onCount is nil while nobody watches.
+	onCount atomic.Pointer[func()]
+
+	mu     sync.Mutex
+	queues map[string]*tally
+}
+
+func (w *watched) change(name string, change func(t *tally)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.queues[name]
+	if t == nil {
+		if len(w.queues) >= maxWatched {
+			return
+		}
+		if w.queues == nil {
+			w.queues = map[string]*tally{}
+		}
+		t = &tally{}
+		w.queues[name] = t
+	}
+	change(t)
+}
+
+// Watch begins to count each queue for TakeWatched. onCount is called after each count. It must not block.
+func (r *Recorder) Watch(onCount func()) {
+	r.TakeWatched()
+	r.watched.onCount.Store(&onCount)
+}
+
+// Unwatch ends what Watch began.
+func (r *Recorder) Unwatch() { r.watched.onCount.Store(nil) }
+
+// TakeWatched returns the counts of each queue since the last call, or since Watch. Counts whose queue is not known are
+// left out.
+func (r *Recorder) TakeWatched() map[string]Counts {
+	r.watched.mu.Lock()
+	defer r.watched.mu.Unlock()
+	taken := make(map[string]Counts, len(r.watched.queues))
+	for name, t := range r.watched.queues {
+		taken[name] = t.Counts
+	}
+	r.watched.queues = nil
+	return taken
 }

@@ -69,8 +69,8 @@ func TestNoCountIsLost(t *testing.T) {
 	taken := map[Key]*tally{}
 	take := func() {
 		now, _ := r.take()
-		for key, one := range now {
-			addTo(taken, key, one)
+		for key, count := range now {
+			addTo(taken, key, count)
 		}
 	}
 	for range 200 {

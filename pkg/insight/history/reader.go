@@ -148,12 +148,12 @@ func (r *Reader) Percentiles(ctx context.Context, span Range, f Filter, each boo
 		return nil, postgres.Wrapf(err, "reading the latencies of the history")
 	}
 	histograms := map[At][]Bucketed{}
-	for _, one := range rows {
-		at := At{Queue: one.Queue}
+	for _, bucket := range rows {
+		at := At{Queue: bucket.Queue}
 		if each {
-			at.Unix = one.At.Unix()
+			at.Unix = bucket.At.Unix()
 		}
-		histograms[at] = append(histograms[at], Bucketed{int(one.Bucket), one.Count})
+		histograms[at] = append(histograms[at], Bucketed{int(bucket.Bucket), bucket.Count})
 	}
 	found := make(map[At]Percentiles, len(histograms))
 	for at, histogram := range histograms {

@@ -143,8 +143,8 @@ func encode(all *unwritten) []byte {
 	return b.Bytes()
 }
 
-// decode returns the rows that encode wrote at another instance, without those that are too old. Every role of the
-// database can send some, so they may be garbage or forged. An error means that they are not used.
+// decode returns the rows that encode wrote at another instance, without those that are too old. The
+// instance may have another version. After an error no row of that instance is used.
 func decode(text []byte, now time.Time) (all unwritten, err error) {
 	// An array bounds the memory: the package json leaves out what has no room. The last elements stay empty.
 	var heard struct {

@@ -175,7 +175,7 @@ func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
 	w.mu.Unlock()
 	switch {
 	case err != nil:
-		w.log.Warn("The history could not be written. It will be written in a minute.", zap.Int("rows", rows), zap.Error(err))
+		w.log.Warn("the history could not be written; it will be written in a minute", zap.Int("rows", rows), zap.Error(err))
 	case instances != "" && w.sources.Written != nil:
 		w.sources.Written()
 	}
@@ -235,11 +235,11 @@ func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[K
 	}
 	limit(counts, most, m.changed)
 	for key, t := range counts {
-		one := row{At: w.minute, Minutes: 1, Instance: w.sources.Instance.ID, Queue: key.Queue, Group: key.Group, Counts: t.Counts, Latency: t.latency.elements()}
+		counted := row{At: w.minute, Minutes: 1, Instance: w.sources.Instance.ID, Queue: key.Queue, Group: key.Group, Counts: t.Counts, Latency: t.latency.elements()}
 		if n, known := m.changed[key]; known {
-			one.Parked = &n
+			counted.Parked = &n
 		}
-		m.rows = append(m.rows, one)
+		m.rows = append(m.rows, counted)
 	}
 	process := w.process // a copy: the sample is of the time since the begin of the minute
 	m.instance = instanceRow{At: w.minute, Minutes: 1, Instance: w.sources.Instance, Figures: process.sample(now, w.sources.Pool), DBErrors: errors}

@@ -5,7 +5,7 @@
 //
 // # What it costs the database
 //
-//  1. Ten watchers of an instance cost what one costs.
+//  1. The cost does not depend on the number of watchers of an instance.
 //  2. While nothing happens, watchers cost no statement.
 //  3. The lag and the dead letters of all groups are read by one statement, at most once in
 //     live.read_interval: at the first watcher, when something moved, and at the instant at which a group

@@ -50,5 +50,5 @@ func (f *Filter) snapshot(s Snapshot) Snapshot {
 
 // only returns the elements that keep accepts, in a list of its own.
 func only[T any](list []T, keep func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(list), func(one T) bool { return !keep(one) })
+	return slices.DeleteFunc(slices.Clone(list), func(element T) bool { return !keep(element) })
 }

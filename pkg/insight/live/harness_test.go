@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -98,7 +99,8 @@ func newNetwork() *network { return &network{sent: map[string]int{}, cut: map[st
 // instance is a running hub and its dependencies.
 type instance struct {
 	*live.Hub
-	db *database
+	counts *history.Recorder
+	db     *database
 
 	mu      sync.Mutex
 	waiting map[string]int
@@ -119,14 +121,14 @@ func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *
 	for _, edit := range edits {
 		edit(&cfg)
 	}
-	i := &instance{db: &database{}}
+	i := &instance{counts: history.NewRecorder(1), db: &database{}}
 	i.Hub = live.New(live.Deps{
-		Instance: queue.NewID(), Host: host, Reader: i.db, Send: n.send(host), Listener: func() string { return "proven" },
+		Instance: queue.NewID(), Host: host, Reader: i.db, Counts: i.counts, Send: n.send(host), Listener: func() string { return "proven" },
 		Waiting: func() (all int) {
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			for _, one := range i.waiting {
-				all += one
+			for _, waiting := range i.waiting {
+				all += waiting
 			}
 			return all
 		},
@@ -216,7 +218,7 @@ func (i *instance) push(name string, n int) {
 	for at := range items {
 		items[at].Queue = name
 	}
-	i.Pushed(items, results)
+	i.counts.Pushed(items, results)
 }
 
 var errDown = errors.New("the database is down")

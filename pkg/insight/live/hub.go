@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -31,6 +32,8 @@ type Deps struct {
 	Host     string
 	// Reader reads the database.
 	Reader Reader
+	// Counts counts what this instance does.
+	Counts *history.Recorder
 	// Send notifies the other instances. They call Heard.
 	Send func(payload string)
 	// Listener returns the state of the listener.
@@ -55,7 +58,7 @@ type Hub struct {
 	started time.Time
 	// active: somebody watches, here or at another instance. Without it nothing is counted.
 	active   atomic.Bool
-	counts   counts
+	activity activity
 	exchange *exchange
 	// wakeTick and wakeRead wake the two loops of Run.
 	wakeTick, wakeRead events.Signal
@@ -92,7 +95,7 @@ func New(deps Deps, cfg Config) *Hub {
 		wakeTick: events.NewSignal(), wakeRead: events.NewSignal(),
 		watchers: map[*Watcher]struct{}{}, peers: map[queue.ID]*peer{}, interests: map[queue.ID]time.Time{},
 	}
-	h.counts.onFirst = h.wakeTick.Set
+	h.activity.onFirst = h.wakeTick.Set
 	h.exchange = newExchange(h)
 	return h
 }
@@ -144,7 +147,8 @@ func (h *Hub) activateLocked(now time.Time) {
 		h.send(message{Watch: true, Info: h.infoLocked(now)})
 	}
 	if !h.active.Load() {
-		h.counts.take(now)
+		h.activity.take(now)
+		h.Counts.Watch(h.activity.note)
 		h.rates = ratesState{}
 		h.lastTick, h.lastSaid = now, now
 		h.active.Store(true)
@@ -165,6 +169,7 @@ func (h *Hub) settleLocked(now time.Time) {
 	}
 	if h.lastAnnounced.IsZero() && len(h.interests) == 0 {
 		h.active.Store(false)
+		h.Counts.Unwatch()
 		h.out = outbox{}
 	}
 }
@@ -206,7 +211,7 @@ func (h *Hub) happened(e Event) {
 func (h *Hub) addLocked(e Event) {
 	if len(h.interests) > 0 {
 		h.out.add(e)
-		h.counts.note()
+		h.activity.note()
 	}
 }
 
@@ -227,12 +232,12 @@ func (h *Hub) snapshotLocked() Snapshot {
 		s.Queues = append(s.Queues, QueueWaiting{name, n})
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueWaiting) int { return strings.Compare(a.Queue, b.Queue) })
-	for _, one := range h.reads.beyond {
-		if one.lag {
-			s.Lag = append(s.Lag, one.lagEvent(true, h.cfg.LagThreshold))
+	for _, group := range h.reads.beyond {
+		if group.lag {
+			s.Lag = append(s.Lag, group.lagEvent(true, h.cfg.LagThreshold))
 		}
-		if one.dead {
-			s.DeadLetters = append(s.DeadLetters, DeadLetters{Queue: one.Queue, Group: one.Group, Beyond: true, Threshold: h.cfg.DeadLettersThreshold})
+		if group.dead {
+			s.DeadLetters = append(s.DeadLetters, DeadLetters{Queue: group.Queue, Group: group.Group, Beyond: true, Threshold: h.cfg.DeadLettersThreshold})
 		}
 	}
 	slices.SortFunc(s.Lag, func(a, b Lag) int { return strings.Compare(a.Queue+"\x00"+a.Group, b.Queue+"\x00"+b.Group) })

@@ -24,12 +24,14 @@ func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
 		w := i.watch(t)
 		i.setWaiting(map[string]int{"q": 2})
 		i.push("q", 10)
-		i.Delivered(&queue.Delivery{LeaseID: queue.NewID(), Messages: []queue.Message{{Partition: &queue.Partition{Queue: "q"}}}})
-		i.Acknowledged(nil, []queue.AckResult{{Queue: "q", Resolved: true, Success: true}, {Queue: "q", Resolved: true}, {Queue: "q"}})
+		i.counts.Delivered(&queue.Delivery{LeaseID: queue.NewID(), Messages: []queue.Message{{Partition: &queue.Partition{Queue: "q"}}}})
+		i.counts.Acknowledged(make([]queue.AckItem, 4), []queue.AckResult{
+			{Queue: "q", Resolved: true, Success: true}, {Queue: "q", Resolved: true}, {Queue: "q", Resolved: true, Success: true, DeadLettered: true}, {Queue: "q"},
+		})
 		got := after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
 		rates := dataOf[live.Rates](t, got[0])
-		require.Equal(t, []live.QueueRates{{Queue: "q", Pushed: 10, Delivered: 1, Acked: 1, Failed: 1, Waiting: 2}}, rates.Queues)
+		require.Equal(t, []live.QueueRates{{Queue: "q", Pushed: 10, Delivered: 1, Acked: 1, Failed: 2, Waiting: 2}}, rates.Queues)
 		require.Equal(t, live.Instance{ID: i.Instance, Host: "a", Listener: "proven", Waiting: 2, UptimeSeconds: 1}, *rates.Instance)
 		got = after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
@@ -135,8 +137,8 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 
 		i.push("a.1", 1)
 		i.push("b.1", 1)
-		i.Removed("a.2", 1, 0, 0)
-		i.Removed("b.2", 1, 0, 0)
+		i.counts.Removed("a.2", 1, 0, 0)
+		i.counts.Removed("b.2", 1, 0, 0)
 		i.OnCreated("a.3", "", events.Here)
 		i.OnGroupCreated("b.3", "", "g")
 		i.ListenerChanged("deaf")
@@ -239,7 +241,7 @@ func TestThresholdsAreReadOnlyWhenSomethingMoved(t *testing.T) {
 		require.Equal(t, 3, reads())
 
 		i.db.set(func(d *database) { d.groups = live.Groups{} })
-		i.Acknowledged(nil, []queue.AckResult{{Queue: "q", Resolved: true, Success: true}})
+		i.counts.Acknowledged(make([]queue.AckItem, 1), []queue.AckResult{{Queue: "q", Resolved: true, Success: true}})
 		got = after(t, w, 10*time.Second)
 		require.Equal(t, []live.Type{live.TypeRates, live.TypeLag, live.TypeDeadLetters, live.TypeRates}, types(got))
 		require.Equal(t, live.Lag{Queue: "q", Group: "g", ThresholdSeconds: 60}, got[1].Data)

@@ -68,7 +68,7 @@ func TestEventsOfOtherInstancesArrive(t *testing.T) {
 		b.OnGroupCreated("new", "", "g")
 		b.ListenerChanged("deaf")
 		b.SequencerChanged(true)
-		b.Removed("old", 1, 2, 3)
+		b.counts.Removed("old", 1, 2, 3)
 		b.push("q", 10)
 		b.Audited()
 		got := after(t, w, 2*time.Second)

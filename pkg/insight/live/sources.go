@@ -1,6 +1,9 @@
 package live
 
 import (
+	"sync"
+	"time"
+
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -46,7 +49,7 @@ func (h *Hub) Audited() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.out.audit = len(h.interests) > 0; h.out.audit {
-		h.counts.note()
+		h.activity.note()
 	}
 	h.reads.audit = true
 	h.movedLocked()
@@ -73,4 +76,39 @@ func (h *Hub) MaintenanceChanged(push, pop bool) {
 	defer h.mu.Unlock()
 	h.maintenance = &Maintenance{Push: push, Pop: pop}
 	h.publishLocked(Event{Type: TypeMaintenance, Data: *h.maintenance})
+}
+
+// activity knows when something happened first since the last take, so that it is published soon.
+type activity struct {
+	mu    sync.Mutex
+	since time.Time
+	// first is zero if nothing happened. onFirst is called when something happens first. It must not block.
+	first   time.Time
+	onFirst func()
+}
+
+// note notes that something happens.
+func (a *activity) note() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first.IsZero() {
+		a.first = time.Now()
+		a.onFirst()
+	}
+}
+
+// begun returns when something happened first since the last take; zero: nothing did.
+func (a *activity) begun() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.first
+}
+
+// take returns the time since the last take, and begins again.
+func (a *activity) take(now time.Time) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	over := now.Sub(a.since)
+	a.since, a.first = now, time.Time{}
+	return over
 }

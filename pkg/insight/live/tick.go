@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
 const (
@@ -45,7 +47,7 @@ func (h *Hub) runTicks(ctx context.Context) error {
 
 // nextTick returns when the next tick is due. Two ticks that say something are at least tickInterval apart.
 func (h *Hub) nextTick() time.Time {
-	first := h.counts.begun()
+	first := h.activity.begun()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next := h.lastTick.Add(tickInterval)
@@ -65,7 +67,7 @@ func (h *Hub) nextTick() time.Time {
 // tick publishes what was counted since the last one, and sends one notification if another instance
 // must know something.
 func (h *Hub) tick(now time.Time) {
-	counted, over := h.counts.take(now)
+	over, counted := h.activity.take(now), h.Counts.TakeWatched()
 	waiting := h.WaitingByQueue()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,9 +82,10 @@ func (h *Hub) tick(now time.Time) {
 		h.publishLocked(Event{Type: TypeRates, Instance: h.Instance, Data: shown})
 		h.out.rates = &rates
 	}
-	for name, t := range counted {
-		if t.sweep != (Sweep{}) {
-			e := Event{Type: TypeSweep, Instance: h.Instance, At: now, Queue: name, Data: t.sweep}
+	for name, c := range counted {
+		deleted := Sweep{Retention: c.RemovedRetention, Completed: c.RemovedCompleted, Evicted: c.RemovedEvicted, Partitions: c.PartitionsDeleted}
+		if deleted != (Sweep{}) {
+			e := Event{Type: TypeSweep, Instance: h.Instance, At: now, Queue: name, Data: deleted}
 			h.publishLocked(e)
 			if len(h.interests) > 0 {
 				h.out.add(e)
@@ -101,16 +104,18 @@ func (h *Hub) tick(now time.Time) {
 
 // ratesLocked returns the rates of the queues that were busy, or whose waiting requests changed. ok is
 // false if there is nothing to say. After a busy second, the first idle one is said too.
-func (h *Hub) ratesLocked(counted map[string]*tally, over time.Duration, waiting map[string]int) (r Rates, ok bool) {
+func (h *Hub) ratesLocked(counted map[string]history.Counts, over time.Duration, waiting map[string]int) (r Rates, ok bool) {
 	seconds := max(over.Seconds(), 0.001)
 	perSecond := func(n int64) float64 { return math.Round(100*float64(n)/seconds) / 100 }
 	r = Rates{Seconds: math.Round(1000*seconds) / 1000, Queues: []QueueRates{}}
 	said := map[string]int{}
-	for name, t := range counted {
-		if t.busy() > 0 {
+	for name, c := range counted {
+		// An acknowledgment that made a dead letter counts as a success in the history.
+		acked, failed := c.AckSuccess-c.DeadLetters, c.AckFailed+c.DeadLetters
+		if c.PushMessages+c.PopMessages+acked+failed > 0 {
 			r.Queues = append(r.Queues, QueueRates{
-				Queue: name, Pushed: perSecond(t.pushed), Delivered: perSecond(t.delivered), Acked: perSecond(t.acked),
-				Failed: perSecond(t.failed), Waiting: waiting[name],
+				Queue: name, Pushed: perSecond(c.PushMessages), Delivered: perSecond(c.PopMessages), Acked: perSecond(acked),
+				Failed: perSecond(failed), Waiting: waiting[name],
 			})
 			said[name] = waiting[name]
 		}

@@ -141,7 +141,7 @@ type search struct {
 
 func (s *search) add(p Problem) { s.found.Problems = append(s.found.Problems, p) }
 
-// full says that there is no room for the problems of one more group.
+// full reports whether the problems of one more group could exceed MaxListed.
 func (s *search) full() bool { return len(s.found.Problems) > MaxListed-4 }
 
 func (s *search) run(ctx context.Context, from Position, snapshots bool) error {

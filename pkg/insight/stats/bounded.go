@@ -110,19 +110,19 @@ func (g *Groups) size(ctx context.Context, queueKey int64) (out Size, err error)
 // last name of these.
 func (g *Groups) figures(ctx context.Context, queueKey int64, from Start, limit, cursors int) (out []GroupFigures, examined int, last string, err error) {
 	_, err = postgres.Collect(ctx, g.pool, sqlQueueGroups, func(row pgx.CollectableRow) (none struct{}, err error) {
-		var one GroupFigures
+		var figures GroupFigures
 		var lives bool
-		err = row.Scan(&one.key, &one.Name, &one.Mode, (*zeronull.Timestamptz)(&one.StartAt), &one.CreatedAt, &one.Paused, &one.Joining,
-			&lives, &one.AtLeast, &one.Due, &one.Leased, &one.Resting, &one.Failing, &one.Held, &one.Lagging, &one.Lag,
-			(*postgres.Seconds)(&one.Oldest), &one.Dead)
-		one.AtLeast = one.AtLeast || one.Joining
-		if one.DeadAtLeast = one.Dead > maxDead; one.DeadAtLeast {
-			one.Dead = maxDead
+		err = row.Scan(&figures.key, &figures.Name, &figures.Mode, (*zeronull.Timestamptz)(&figures.StartAt), &figures.CreatedAt, &figures.Paused, &figures.Joining,
+			&lives, &figures.AtLeast, &figures.Due, &figures.Leased, &figures.Resting, &figures.Failing, &figures.Held, &figures.Lagging, &figures.Lag,
+			(*postgres.Seconds)(&figures.Oldest), &figures.Dead)
+		figures.AtLeast = figures.AtLeast || figures.Joining
+		if figures.DeadAtLeast = figures.Dead > maxDead; figures.DeadAtLeast {
+			figures.Dead = maxDead
 		}
 		if lives {
-			out = append(out, one)
+			out = append(out, figures)
 		}
-		examined, last = examined+1, one.Name
+		examined, last = examined+1, figures.Name
 		return none, err
 	}, queueKey, from.Name, from.After, int64(limit), int64(cursors), int64(maxDead+1))
 	return out, examined, last, err
@@ -176,13 +176,13 @@ func (g *Groups) Heat(ctx context.Context, queueName string, f HeatFilter) (foun
 	return found, next, postgres.Wrapf(err, "reading the partitions of queue %q", queueName)
 }
 
-func scanHeat(row pgx.CollectableRow) (one Heat, err error) {
-	err = row.Scan(&one.Name, &one.ID, &one.Paused, (*zeronull.Timestamptz)(&one.PushedAt), &one.Stored, &one.Lag, (*postgres.Seconds)(&one.Age),
-		&one.Failures, &one.Leased, &one.Resting, (*zeronull.Text)(&one.Group), &one.Dead)
-	if one.DeadAtLeast = one.Dead > maxPartitionDead; one.DeadAtLeast {
-		one.Dead = maxPartitionDead
+func scanHeat(row pgx.CollectableRow) (heat Heat, err error) {
+	err = row.Scan(&heat.Name, &heat.ID, &heat.Paused, (*zeronull.Timestamptz)(&heat.PushedAt), &heat.Stored, &heat.Lag, (*postgres.Seconds)(&heat.Age),
+		&heat.Failures, &heat.Leased, &heat.Resting, (*zeronull.Text)(&heat.Group), &heat.Dead)
+	if heat.DeadAtLeast = heat.Dead > maxPartitionDead; heat.DeadAtLeast {
+		heat.Dead = maxPartitionDead
 	}
-	return one, err
+	return heat, err
 }
 
 // instantOrNull is NULL for the zero time.

@@ -274,9 +274,9 @@ func TestPreviewSeekCountsWhatTheSeekDoes(t *testing.T) {
 		r.exec(`DROP TABLE before`)
 	}
 	partition := "p0"
-	one, err := r.groups().PreviewSeek(t.Context(), "q", "g", stats.SeekTarget{Partition: &partition})
+	preview, err := r.groups().PreviewSeek(t.Context(), "q", "g", stats.SeekTarget{Partition: &partition})
 	require.NoError(t, err)
-	require.Equal(t, stats.SeekPreview{Cursors: 1, Again: 4}, one)
+	require.Equal(t, stats.SeekPreview{Cursors: 1, Again: 4}, preview)
 
 	// More partitions than are examined.
 	r = newFixture(t)

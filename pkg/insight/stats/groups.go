@@ -63,8 +63,8 @@ func (g *Groups) List(ctx context.Context, allowed []string) ([]Group, error) {
 		var page Group
 		err = row.Scan(&lastID, (*zeronull.Int8)(&key), &page.Partitions, &page.Lagging, &page.Lag, (*postgres.Seconds)(&page.Oldest),
 			(*zeronull.Timestamptz)(&page.ConsumedAt))
-		if one := byKey[key]; one != nil && err == nil {
-			one.add(&page)
+		if group := byKey[key]; group != nil && err == nil {
+			group.add(&page)
 		}
 		return lastID, err
 	})
@@ -73,7 +73,7 @@ func (g *Groups) List(ctx context.Context, allowed []string) ([]Group, error) {
 	}
 	// A row without cursors and without whole_queue is the kept subscription of a deleted
 	// group.
-	return slices.DeleteFunc(groups, func(one Group) bool { return !one.whole && one.Partitions == 0 }), nil
+	return slices.DeleteFunc(groups, func(group Group) bool { return !group.whole && group.Partitions == 0 }), nil
 }
 
 // add adds the figures of a page of partitions.
@@ -90,10 +90,10 @@ func (g *Group) add(page *Group) {
 // named returns the groups with a name, without their figures. A nil name means every
 // group. allowed is as in List.
 func (g *Groups) named(ctx context.Context, name *string, allowed []string) ([]Group, error) {
-	groups, err := postgres.Collect(ctx, g.pool, sqlGroups, func(row pgx.CollectableRow) (one Group, err error) {
-		err = row.Scan(&one.key, &one.Name, &one.Queue, &one.queueKey, &one.Mode, (*zeronull.Timestamptz)(&one.StartAt),
-			&one.CreatedAt, &one.whole, &one.Paused)
-		return one, err
+	groups, err := postgres.Collect(ctx, g.pool, sqlGroups, func(row pgx.CollectableRow) (group Group, err error) {
+		err = row.Scan(&group.key, &group.Name, &group.Queue, &group.queueKey, &group.Mode, (*zeronull.Timestamptz)(&group.StartAt),
+			&group.CreatedAt, &group.whole, &group.Paused)
+		return group, err
 	}, name, postgres.LikePatterns(allowed))
 	return groups, postgres.Wrapf(err, "listing consumer groups")
 }

@@ -179,14 +179,14 @@ func (m *merger) read(ctx context.Context, chunk []*partitionScan) error {
 	block = max(minBlock, min(block, maxRows/len(chunk)))
 	read := make([]int, len(chunk))
 	rows, err := postgres.Collect(ctx, m.reader.pool, sqlMessageBlock, func(row pgx.CollectableRow) (Message, error) {
-		one, number, err := scanMessage(row)
+		message, number, err := scanMessage(row)
 		if err == nil {
 			s := chunk[number-1]
-			one.position.partition = s.key
-			s.last = one.position
+			message.position.partition = s.key
+			s.last = message.position
 			read[number-1]++
 		}
-		return one, err
+		return message, err
 	}, keys, maxSeqs, maxTimes, int64(block), string(m.filter.Status))
 	if err != nil {
 		return err
@@ -204,8 +204,8 @@ func (m *merger) read(ctx context.Context, chunk []*partitionScan) error {
 func (m *merger) add(rows []Message) {
 	m.messagesRead += len(rows)
 	for i := range rows {
-		if one := &rows[i]; !one.CreatedAt.Before(m.filter.From) && (m.filter.Status == "" || one.Status == m.filter.Status) {
-			m.found = append(m.found, *one)
+		if message := &rows[i]; !message.CreatedAt.Before(m.filter.From) && (m.filter.Status == "" || message.Status == m.filter.Status) {
+			m.found = append(m.found, *message)
 		}
 	}
 	slices.SortFunc(m.found, func(a, b Message) int { return newestFirst(a.position, b.position) })

@@ -51,9 +51,9 @@ func (r *fixture) scatter(partitions, messages int) []storedMessage {
 		FROM belfry.message m LEFT JOIN belfry.dead_letter d USING (partition_id, seq)
 		ORDER BY m.created_at DESC, m.partition_id DESC, m.seq DESC`)
 	require.NoError(r.t, err)
-	all, err := pgx.CollectRows(rows, func(one pgx.CollectableRow) (storedMessage, error) {
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (storedMessage, error) {
 		var m storedMessage
-		err := one.Scan(&m.transaction, &m.at, &m.dead)
+		err := row.Scan(&m.transaction, &m.at, &m.dead)
 		return m, err
 	})
 	require.NoError(r.t, err)

@@ -120,16 +120,16 @@ type GroupState struct {
 // with the partitions or the messages. Errors: CodeNotFound for an unknown queue or group, CodeUnavailable.
 func (g *Groups) Show(ctx context.Context, queueName, group string, limit int) (GroupState, error) {
 	var out GroupState
-	q, one, err := g.find(ctx, queueName, group, examinedAlone)
+	q, found, err := g.find(ctx, queueName, group, examinedAlone)
 	if err == nil {
-		out.GroupFigures, out.QueuePaused = one, q.Paused
-		out.Due, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesDue, Limit: limit})
+		out.GroupFigures, out.QueuePaused = found, q.Paused
+		out.Due, err = g.byInstant(ctx, found.key, PlaceQuery{List: PlacesDue, Limit: limit})
 	}
 	if err == nil {
-		out.Leased, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesLeased, Limit: limit})
+		out.Leased, err = g.byInstant(ctx, found.key, PlaceQuery{List: PlacesLeased, Limit: limit})
 	}
 	if err == nil {
-		out.Resting, err = g.byInstant(ctx, one.key, PlaceQuery{List: PlacesResting, Limit: limit})
+		out.Resting, err = g.byInstant(ctx, found.key, PlaceQuery{List: PlacesResting, Limit: limit})
 	}
 	return out, postgres.Wrapf(err, "reading group %q of queue %q", group, queueName)
 }
@@ -153,13 +153,13 @@ func (g *Groups) find(ctx context.Context, queueName, group string, cursors int)
 // Places returns a part of the places of a group. PlacesLeased and PlacesResting examine at most 1,000
 // cursors, so a part can have fewer places and go on. Errors: CodeNotFound, CodeUnavailable.
 func (g *Groups) Places(ctx context.Context, queueName, group string, ask PlaceQuery) (out Places, err error) {
-	q, one, err := g.find(ctx, queueName, group, 1)
+	q, found, err := g.find(ctx, queueName, group, 1)
 	switch {
 	case err != nil:
 	case ask.List == PlacesNamed:
-		out, err = g.byName(ctx, q.key, one.key, ask.From.Start, ask.Limit)
+		out, err = g.byName(ctx, q.key, found.key, ask.From.Start, ask.Limit)
 	default:
-		out, err = g.byInstant(ctx, one.key, ask)
+		out, err = g.byInstant(ctx, found.key, ask)
 	}
 	return out, postgres.Wrapf(err, "listing the places of group %q in queue %q", group, queueName)
 }
@@ -257,7 +257,7 @@ type SeekPreview struct {
 // PreviewSeek says what a seek of a group would do. It examines at most 1,000 partitions by name and the 1,000
 // that have been due the longest, or 250 each for an instant. It changes nothing. Errors: CodeNotFound, CodeUnavailable.
 func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to SeekTarget) (out SeekPreview, err error) {
-	q, one, err := g.find(ctx, queueName, group, 1)
+	q, found, err := g.find(ctx, queueName, group, 1)
 	if err == nil {
 		at, most := pgtype.Timestamptz{Valid: true, Time: to.At}, maxSought
 		switch {
@@ -270,8 +270,8 @@ func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to Se
 		}
 		var capped, more bool
 		err = g.pool.ScanRow(ctx, []any{&out.Cursors, &out.Again, &out.Skipped, &out.Leases, &capped, &more},
-			sqlSeekPreview, q.key, one.key, at, to.Partition, int64(most), int64(maxGaps))
-		out.AtLeast = capped || more || one.Joining
+			sqlSeekPreview, q.key, found.key, at, to.Partition, int64(most), int64(maxGaps))
+		out.AtLeast = capped || more || found.Joining
 	}
 	return out, postgres.Wrapf(err, "previewing a seek of group %q in queue %q", group, queueName)
 }

@@ -65,8 +65,8 @@ func (g *Groups) Group(ctx context.Context, name string, limit int, allowed []st
 }
 
 // inQueue reads the progress of a group in its queue, limit partitions at most.
-func (g *Groups) inQueue(ctx context.Context, of *Group, limit int) (QueueProgress, error) {
-	in := QueueProgress{Queue: of.Queue}
+func (g *Groups) inQueue(ctx context.Context, group *Group, limit int) (QueueProgress, error) {
+	in := QueueProgress{Queue: group.Queue}
 	for after := int64(0); !in.Truncated; {
 		room := limit - len(in.Partitions)
 		want := min(room, groupPage) + 1 // the extra row shows whether there are more
@@ -74,7 +74,7 @@ func (g *Groups) inQueue(ctx context.Context, of *Group, limit int) (QueueProgre
 			err = row.Scan(&after, &p.Partition, &p.Consumed, (*zeronull.Timestamptz)(&p.ConsumedAt), (*zeronull.UUID)(&p.Lease),
 				&p.Lag, (*postgres.Seconds)(&p.Age), &p.Expired)
 			return p, err
-		}, of.key, of.queueKey, after, int64(want))
+		}, group.key, group.queueKey, after, int64(want))
 		if err != nil {
 			return in, err
 		}

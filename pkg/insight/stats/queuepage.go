@@ -73,10 +73,10 @@ type QueuePage struct {
 func (r *Reader) QueuePage(ctx context.Context, f QueuePageFilter) (page QueuePage, err error) {
 	var matches, last bool
 	var name string
-	rows, err := postgres.Collect(ctx, r.pool, sqlQueuePage, func(row pgx.CollectableRow) (one PagedQueue, err error) {
-		err = row.Scan(&one.key, &one.ID, &one.Name, &one.Namespace, &one.Task, &one.CreatedAt, &one.Paused, &matches, &last)
-		name = one.Name
-		return one, err
+	rows, err := postgres.Collect(ctx, r.pool, sqlQueuePage, func(row pgx.CollectableRow) (paged PagedQueue, err error) {
+		err = row.Scan(&paged.key, &paged.ID, &paged.Name, &paged.Namespace, &paged.Task, &paged.CreatedAt, &paged.Paused, &matches, &last)
+		name = paged.Name
+		return paged, err
 	}, f.After, int64(f.Limit), f.Name, f.Namespace, f.Task, postgres.LikePatterns(f.Allowed), int64(ExaminedQueues))
 	if err != nil {
 		return page, postgres.Wrapf(err, "listing queues by name")
@@ -102,13 +102,13 @@ func (r *Reader) figures(ctx context.Context, queues []PagedQueue) error {
 	}
 	_, err := postgres.Collect(ctx, r.pool, sqlQueueFigures, func(row pgx.CollectableRow) (none struct{}, err error) {
 		var ord int64
-		var one PagedQueue
-		c := &one.Counts
-		if err = row.Scan(&ord, &one.Groups, &one.Partitions, &one.Complete, &c.Total, &c.Pending, &c.Processing, &c.DeadLetter, (*postgres.Seconds)(&one.Oldest)); err != nil {
+		var figures PagedQueue
+		c := &figures.Counts
+		if err = row.Scan(&ord, &figures.Groups, &figures.Partitions, &figures.Complete, &c.Total, &c.Pending, &c.Processing, &c.DeadLetter, (*postgres.Seconds)(&figures.Oldest)); err != nil {
 			return none, err
 		}
 		q := &queues[ord-1]
-		q.Groups, q.Partitions, q.Complete, q.Counts, q.Oldest = one.Groups, one.Partitions, one.Complete, one.Counts, max(0, one.Oldest)
+		q.Groups, q.Partitions, q.Complete, q.Counts, q.Oldest = figures.Groups, figures.Partitions, figures.Complete, figures.Counts, max(0, figures.Oldest)
 		return none, nil
 	}, keys, int64(CountedPartitions), int64(countedCursors), int64(MaxDeadLetters))
 	return err

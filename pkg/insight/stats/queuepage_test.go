@@ -93,7 +93,7 @@ func TestTagPairsAreListedOnce(t *testing.T) {
 func TestFiguresOfAPage(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t)
-	one := func() stats.PagedQueue {
+	listed := func() stats.PagedQueue {
 		t.Helper()
 		page, err := r.QueuePage(t.Context(), stats.QueuePageFilter{Limit: 10})
 		require.NoError(t, err)
@@ -104,7 +104,7 @@ func TestFiguresOfAPage(t *testing.T) {
 		t.Helper()
 		detail, err := r.Queue(t.Context(), "q", nil, 100)
 		require.NoError(t, err)
-		q := one()
+		q := listed()
 		counts := detail.Counts
 		counts.Completed = 0 // a page has none
 		require.Equal(t, counts, q.Counts)
@@ -116,23 +116,23 @@ func TestFiguresOfAPage(t *testing.T) {
 	r.push("q", "b", "1")
 	same(0)
 	r.exec(`UPDATE belfry.message SET created_at = now() - interval '1 hour' WHERE transaction_id = '1'`)
-	require.InDelta(t, time.Hour.Seconds(), one().Oldest.Seconds(), 60)
+	require.InDelta(t, time.Hour.Seconds(), listed().Oldest.Seconds(), 60)
 	first := r.pop("q", "a", "g", 2)
 	same(1)
 	r.ack(first, queue.AckCompleted, 0)
 	r.ack(first, queue.AckDead, 1)
 	same(1)
-	require.InDelta(t, time.Hour.Seconds(), one().Oldest.Seconds(), 60, "partition b, without a group there")
+	require.InDelta(t, time.Hour.Seconds(), listed().Oldest.Seconds(), 60, "partition b, without a group there")
 	r.ack(r.pop("q", "b", "g", 9), queue.AckCompleted)
 	same(1)
-	require.Less(t, one().Oldest, time.Minute)
+	require.Less(t, listed().Oldest, time.Minute)
 	r.ack(r.pop("q", "a", "g", 9), queue.AckCompleted)
 	same(1)
-	require.Zero(t, one().Oldest)
+	require.Zero(t, listed().Oldest)
 	r.pop("q", "a", "h", 9)
 	r.exec(`UPDATE belfry.queue SET paused = true`)
-	require.True(t, one().Paused)
-	require.EqualValues(t, 2, one().Groups)
+	require.True(t, listed().Paused)
+	require.EqualValues(t, 2, listed().Groups)
 }
 
 // The figures say when they are lower bounds, and reading them costs the same for any size.

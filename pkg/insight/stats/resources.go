@@ -184,18 +184,18 @@ func (r *Reader) Tasks(ctx context.Context, allowed []string) ([]Tag, error) {
 	return r.tags(ctx, allowed, func(q *Queue) string { return q.Task })
 }
 
-func (r *Reader) tags(ctx context.Context, allowed []string, of func(*Queue) string) ([]Tag, error) {
+func (r *Reader) tags(ctx context.Context, allowed []string, tagOf func(*Queue) string) ([]Tag, error) {
 	queues, err := r.Queues(ctx, QueueFilter{Allowed: allowed})
 	if err != nil {
 		return nil, err
 	}
-	return sumTags(queues, of), nil
+	return sumTags(queues, tagOf), nil
 }
 
-func sumTags(queues []Queue, of func(*Queue) string) []Tag {
+func sumTags(queues []Queue, tagOf func(*Queue) string) []Tag {
 	byName := map[string]*Tag{}
 	for i := range queues {
-		name := of(&queues[i])
+		name := tagOf(&queues[i])
 		tag := byName[name]
 		if tag == nil {
 			tag = &Tag{Name: name}

@@ -97,13 +97,13 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 		}
 		return detail, nil
 	}
-	one := []Queue{q}
+	single := []Queue{q}
 	if counted != nil {
-		detail.Partial, err = r.countSome(ctx, &one[0], *counted)
+		detail.Partial, err = r.countSome(ctx, &single[0], *counted)
 	} else {
-		err = r.count(ctx, one, nil)
+		err = r.count(ctx, single, nil)
 	}
-	detail.Queue = one[0]
+	detail.Queue = single[0]
 	return detail, err
 }
 

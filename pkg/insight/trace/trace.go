@@ -111,7 +111,7 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
 	id := queue.NewID()
-	names := []string{} // two that become one are stored once
+	names := []string{} // two names that become equal are stored once
 	for _, name := range e.Names {
 		if name = t.pool.Storable(ctx, name); !slices.Contains(names, name) {
 			names = append(names, name)
@@ -130,7 +130,7 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 }
 
 // OfMessage returns up to limit traces of a message after a position, oldest first. A message that
-// does not exist has none. cut: there are fewer than limit because they are large. Errors: CodeUnavailable, and
+// does not exist has none. cut: the page ends before limit because the traces are large. Errors: CodeUnavailable, and
 // CodeOverloaded if the request has no memory for them.
 func (t *Traces) OfMessage(ctx context.Context, partition queue.ID, transactionID string, after Position, limit int64) (found []Trace, cut bool, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
@@ -141,9 +141,9 @@ func (t *Traces) OfMessage(ctx context.Context, partition queue.ID, transactionI
 		}
 		rows, _ := t.pool.Query(ctx, sqlOfMessage, [16]byte(partition), transactionID, n, zeronull.Timestamptz(after.CreatedAt), [16]byte(after.ID))
 		return rows
-	}, func(row pgx.CollectableRow) (one Trace, err error) {
-		err = row.Scan(one.columns()...)
-		return one, err
+	}, func(row pgx.CollectableRow) (trace Trace, err error) {
+		err = row.Scan(trace.columns()...)
+		return trace, err
 	})
 	return found, cut, postgres.Wrapf(err, "listing the traces of message %q", transactionID)
 }
@@ -153,7 +153,7 @@ func (t *Trace) columns() []any {
 }
 
 // ByName returns a page of the traces with a name, oldest first, after a position. total counts all traces with the name.
-// cut: there are fewer than the limit because they are large. Errors: CodeUnavailable, and CodeOverloaded if the request
+// cut: the page ends before its limit because the traces are large. Errors: CodeUnavailable, and CodeOverloaded if the request
 // has no memory for them.
 func (t *Traces) ByName(ctx context.Context, name string, after Position, page Page) (found []NamedTrace, total int64, cut bool, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
@@ -176,18 +176,18 @@ func (t *Traces) ByName(ctx context.Context, name string, after Position, page P
 	return found, total, cut, nil
 }
 
-func (t *Traces) readNamed(row pgx.CollectableRow) (one NamedTrace, err error) {
+func (t *Traces) readNamed(row pgx.CollectableRow) (named NamedTrace, err error) {
 	var transaction pgtype.Text
 	var encrypted bool
 	var message zeronull.UUID
-	err = row.Scan(append(one.columns(), &message, &transaction, &one.Payload, &encrypted, (*[16]byte)(&one.PartitionID),
-		&one.Partition, &one.Queue)...)
-	one.TransactionID = transaction.String
+	err = row.Scan(append(named.columns(), &message, &transaction, &named.Payload, &encrypted, (*[16]byte)(&named.PartitionID),
+		&named.Partition, &named.Queue)...)
+	named.TransactionID = transaction.String
 	if err == nil && encrypted {
-		of := seal.Message{Queue: one.Queue, Partition: one.Partition, ID: message}
-		one.Payload, _ = t.sealer.Open(one.Payload, of) // nil on failure, so that the trace is listed without its payload
+		bound := seal.Message{Queue: named.Queue, Partition: named.Partition, ID: message}
+		named.Payload, _ = t.sealer.Open(named.Payload, bound) // nil on failure, so that the trace is listed without its payload
 	}
-	return one, err
+	return named, err
 }
 
 // Names returns a page of the names, the most recently used first.
@@ -198,16 +198,16 @@ func (t *Traces) Names(ctx context.Context, page Page) (names []NameCount, total
 	defer cancel()
 	var name pgtype.Text
 	var seen pgtype.Timestamptz
-	var one NameCount
+	var count NameCount
 	query, args := sqlNames, []any{page.Limit, page.Offset, postgres.LikePatterns(page.Allowed)}
 	if page.Bound > 0 {
 		query, args = sqlNewestNames, append(args, page.Bound)
 	}
 	rows, _ := t.pool.Query(ctx, query, args...) // ForEachRow returns its error
-	_, err = pgx.ForEachRow(rows, []any{&total, &name, &seen, &one.Traces, &one.Messages}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&total, &name, &seen, &count.Traces, &count.Messages}, func() error {
 		if name.Valid {
-			one.Name, one.LastSeen = name.String, seen.Time
-			names = append(names, one)
+			count.Name, count.LastSeen = name.String, seen.Time
+			names = append(names, count)
 		}
 		return nil
 	})

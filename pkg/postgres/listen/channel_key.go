@@ -48,7 +48,7 @@ func (k *channelKey) load(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// setHex is set for a key in hex, as Postgres encodes it.
+// setHex sets a key in hex, as Postgres encodes it, and reports whether another one was set before.
 func (k *channelKey) setHex(text string) (changed bool) {
 	key, _ := hex.DecodeString(text)
 	return k.set(key)

@@ -34,7 +34,7 @@ func TestForgedNotificationsDoNotHideADeath(t *testing.T) {
 		require.Equal(t, []queue.ID{peer}, r.PeerIDs())
 	}
 	require.Empty(t, left)
-	for range maxNumbers {
+	for range maxLastNumbers {
 		r.hear(Notification{Instance: queue.NewID(), Goodbye: true}) // instances of the past
 	}
 	left = nil
@@ -45,7 +45,7 @@ func TestForgedNotificationsDoNotHideADeath(t *testing.T) {
 	w.expirePeers(began)
 	require.Equal(t, []queue.ID{peer}, left)
 	require.Len(t, *resyncs, 1)
-	require.LessOrEqual(t, len(r.numbers), maxNumbers)
+	require.LessOrEqual(t, len(r.lastNumber), maxLastNumbers)
 }
 
 // A payload of SendLive is read once, and only by who has the key.
@@ -63,7 +63,7 @@ func TestLivePayloadsAreEncrypted(t *testing.T) {
 		r.handleLive(payload)
 	}
 	require.Equal(t, []string{long}, heard)
-	require.EqualValues(t, 7, r.Garbage())
+	require.EqualValues(t, 7, r.Unreadable())
 }
 
 // A sender that is connected takes on a new key of the database, so that other instances hear it.

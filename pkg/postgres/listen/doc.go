@@ -11,10 +11,10 @@
 //   - It calls OnResync whenever a hint may be missing: each time LISTEN takes effect, before the
 //     first message; when the proof is lost; and when another instance falls silent without a goodbye.
 //     That instance may have died between a commit and its hint.
-//   - Every role of the database can send notifications, garbage and forged ones. What is not proven counts as
-//     garbage (see below). Garbage is counted.
-//     OnCreated and OnLook have a pace, and silent peers cause at most one OnResync a second. OnReady
-//     has none: package readiness knows whether it was fruitful. At most 1,024 peers are known.
+//   - Every role of the database can send notifications, also unreadable and forged ones. A notification of
+//     an instance without a proof (see below) counts as unreadable. OnCreated and OnLook have a pace, and
+//     silent peers cause at most one OnResync a second. OnReady has no pace here: package readiness has one,
+//     because it knows whether a wake found a message. At most 1,024 peers are known.
 //   - The Sender never blocks its callers. It coalesces entries into at most one notifying commit
 //     per notify_interval, because Postgres runs such commits one at a time in the whole cluster.
 //     Each entry is sent by a statement that starts after the call that queued it. If the statement

@@ -1,9 +1,12 @@
 package listen
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,9 +38,9 @@ const (
 const (
 	minReconnectDelay = 100 * time.Millisecond
 	maxReconnectDelay = time.Second
-	// maxDeafIntervals is the longest delay between the attempts of a deaf listener, in
-	// canary intervals. The first delay is one canary interval.
-	maxDeafIntervals = 6
+	// maxUnheardIntervals is the longest delay between the attempts in StateDeaf, in canary intervals. The
+	// first delay is one canary interval.
+	maxUnheardIntervals = 6
 )
 
 // Listener receives the notifications of other instances. It is safe for concurrent use.
@@ -49,13 +52,13 @@ type Listener struct {
 	callbacks Callbacks
 	peers     *peers
 
-	reconnect, deafRetry backoff.Policy
-	reader               reader
-	listening            chan *session // read loop to watch loop: LISTEN has taken effect
-	heard                chan uint64   // read loop to watch loop: the latest own canary
-	created, look        *pacedCall    // OnCreated and OnLook
-	lastCanary           atomic.Uint64 // number of the latest canary; only the watch loop writes it
-	decided              chan struct{} // see Decided
+	reconnect, unheardRetry backoff.Policy
+	reader                  reader
+	listening               chan *session // read loop to watch loop: LISTEN has taken effect
+	heard                   chan uint64   // read loop to watch loop: the latest own canary
+	created, look           *pacedCall    // OnCreated and OnLook
+	lastCanary              atomic.Uint64 // number of the latest canary; only the watch loop writes it
+	decided                 chan struct{} // see Decided
 
 	mu         sync.Mutex
 	state      State
@@ -63,7 +66,7 @@ type Listener struct {
 	lastProof  time.Time
 	proven     atomic.Bool // state is StateProven; written under mu
 	reconnects atomic.Int64
-	garbage    atomic.Int64
+	unreadable atomic.Int64
 }
 
 // NewListener returns a Listener for the database at url. url must lead directly to
@@ -78,15 +81,15 @@ func NewListener(url string, sender *Sender, cfg Config, callbacks Callbacks, lo
 	l := &Listener{
 		cfg: cfg, log: log, config: config, sender: sender, callbacks: callbacks, peers: newPeers(cfg.PeerTimeout),
 		reconnect: backoff.Policy{Initial: minReconnectDelay, Max: maxReconnectDelay, Threshold: 1, Multiplier: 2},
-		deafRetry: backoff.Policy{
-			Initial: cfg.CanaryInterval, Max: maxDeafIntervals * cfg.CanaryInterval, Threshold: 1, Multiplier: 2,
+		unheardRetry: backoff.Policy{
+			Initial: cfg.CanaryInterval, Max: maxUnheardIntervals * cfg.CanaryInterval, Threshold: 1, Multiplier: 2,
 		},
 		listening: make(chan *session), heard: make(chan uint64, 1),
 		created: newPacedCall(createdInterval, createdBurst, func(string) { callbacks.OnCreated() }),
 		look:    newPacedCall(lookInterval, lookBurst, func(reason string) { callbacks.OnLook(reason) }),
 		state:   StateStarting, decided: make(chan struct{}),
 	}
-	l.reader = reader{Listener: l, numbers: map[queue.ID]uint64{}}
+	l.reader = reader{Listener: l, lastNumber: map[queue.ID]uint64{}}
 	sender.alone, sender.newKey = l.peers.alone, callbacks.OnListening
 	return l, nil
 }
@@ -113,8 +116,9 @@ func (l *Listener) Proven() bool { return l.proven.Load() }
 // Reconnects returns how often LISTEN has taken effect after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
 
-// Garbage returns how many notifications could not be read. Every role that can connect can send them.
-func (l *Listener) Garbage() int64 { return l.garbage.Load() }
+// Unreadable returns how many notifications could not be read or are forged. Every role that can connect can send
+// them.
+func (l *Listener) Unreadable() int64 { return l.unreadable.Load() }
 
 // Peers returns the number of other live instances.
 func (l *Listener) Peers() int { return l.peers.count() }
@@ -176,4 +180,114 @@ func (l *Listener) prove() (before State, gap time.Duration) {
 	l.mu.Unlock()
 	l.change(func(State) State { return StateProven })
 	return before, gap
+}
+
+// maxPeers is the most instances whose silence is noticed. Messages of further instances
+// are received, but their silence is not noticed. Only an instance can be a peer: it knows belfry.channel_key.
+const maxPeers = 1024
+
+// peers are the other live instances. It is safe for concurrent use.
+type peers struct {
+	timeout time.Duration
+
+	mu  sync.Mutex
+	due map[queue.ID]time.Time // when each instance counts as silent
+	// quietSince is when an instance was heard last, or when the listener was proven if that is later. Zero:
+	// the listener is not proven, so an instance may be there unheard.
+	quietSince time.Time
+}
+
+func newPeers(timeout time.Duration) *peers {
+	return &peers{timeout: timeout, due: make(map[queue.ID]time.Time)}
+}
+
+// heard records a message of an instance. Only a heartbeat adds a new instance, because
+// only instances with heartbeats are expected to send again.
+func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noteLocked(now)
+	_, known := p.due[id]
+	if known || heartbeat && len(p.due) < maxPeers {
+		p.due[id] = now.Add(p.timeout)
+	}
+}
+
+// noteLocked records that an instance was heard.
+func (p *peers) noteLocked(now time.Time) {
+	if !p.quietSince.IsZero() {
+		p.quietSince = now
+	}
+}
+
+// trust records whether the listener is proven from this instant on.
+func (p *peers) trust(proven bool, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quietSince = time.Time{}
+	if proven {
+		p.quietSince = now
+	}
+}
+
+// alone reports whether no other instance can be listening: the listener is proven, and heard none for the
+// timeout. After a goodbye another instance may just be starting.
+func (p *peers) alone(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.due) == 0 && !p.quietSince.IsZero() && now.Sub(p.quietSince) >= p.timeout
+}
+
+// remove removes an instance that sent a goodbye.
+func (p *peers) remove(id queue.ID, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.noteLocked(now)
+	delete(p.due, id)
+}
+
+// extendAll gives each instance a full timeout from now. Call it after a time without a connection.
+func (p *peers) extendAll(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id := range p.due {
+		p.due[id] = now.Add(p.timeout)
+	}
+}
+
+// expire removes and returns the instances that have been silent for the timeout. next
+// is when the next instance expires. It is zero if no instance is left.
+func (p *peers) expire(now time.Time) (silent []queue.ID, next time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, due := range p.due {
+		switch {
+		case !due.After(now):
+			silent = append(silent, id)
+			delete(p.due, id)
+		case next.IsZero() || due.Before(next):
+			next = due
+		}
+	}
+	return silent, next
+}
+
+// knows reports whether an instance is known to live.
+func (p *peers) knows(id queue.ID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, known := p.due[id]
+	return known
+}
+
+func (p *peers) ids() []queue.ID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(p.due), func(a, b queue.ID) int { return bytes.Compare(a[:], b[:]) })
+}
+
+func (p *peers) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.due)
 }

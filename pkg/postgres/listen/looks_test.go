@@ -18,10 +18,10 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 	t.Parallel()
 	const many, bursts = 2_000, 10
 	for name, c := range map[string]struct {
-		payload  string
-		interval time.Duration
-		burst    int
-		garbage  int
+		payload    string
+		interval   time.Duration
+		burst      int
+		unreadable int
 	}{
 		"unreadable": {`'garbage ' || i`, listen.LookInterval, listen.LookBurst, many},
 		"forged":     {`'1;i=00000000-0000-0000-0000-000000000001;c=' || i || ';all'`, listen.LookInterval, listen.LookBurst, many},
@@ -52,9 +52,9 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 			require.Less(t, calls[0].Sub(began), watch.Allowed(time.Second), "the first call does not wait")
 			most := c.burst + 1 + int(calls[len(calls)-1].Sub(began)/c.interval)
 			require.LessOrEqual(t, len(calls), most)
-			require.EqualValues(t, c.garbage, a.listener.Garbage())
+			require.EqualValues(t, c.unreadable, a.listener.Unreadable())
 			require.True(t, a.listener.Proven())
-			require.Equal(t, min(c.garbage, 1), a.logged(zapcore.WarnLevel), "one line a minute")
+			require.Equal(t, min(c.unreadable, 1), a.logged(zapcore.WarnLevel), "one line a minute")
 		})
 	}
 }
@@ -64,5 +64,5 @@ func TestAnUnreadableSQLWaiterIsCounted(t *testing.T) {
 	dsn := pgtest.Database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	exec(t, connect(t, dsn), `SELECT pg_notify($1, 'orders')`, listen.AwaitChannel)
-	require.Eventually(t, func() bool { return a.listener.Garbage() == 1 }, patience, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return a.listener.Unreadable() == 1 }, patience, 10*time.Millisecond)
 }

@@ -171,8 +171,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add("1;i=" + someone + ";c=7;bye;born;all;r=12/345@1724000000000001,1/0@0")
 	f.Add("1;i=" + someone + ";r=12/345@0;p=7/345@1724000000000001,8/1@0")
 	f.Add("2;i=" + someone + ";all")
-	for _, garbage := range []string{"", ";", "1;", "1;i=", "garbage 7", `{"group":1}`, "1;r=" + strings.Repeat("9/9@9,", 2000), "1;i=" + someone + ";r=1/2@\xff"} {
-		f.Add(garbage)
+	for _, payload := range []string{"", ";", "1;", "1;i=", "garbage 7", `{"group":1}`, "1;r=" + strings.Repeat("9/9@9,", 2000), "1;i=" + someone + ";r=1/2@\xff"} {
+		f.Add(payload)
 	}
 	f.Fuzz(func(t *testing.T, payload string) {
 		message, err := listen.Decode(payload)

@@ -163,19 +163,19 @@ func TestADeafListenerIsLoggedOnce(t *testing.T) {
 	a := start(t, through, dsn, cfg)
 	connected := a.waitResync(t)
 	watch := stopwatch.Start(t)
-	deaf := a.waitState(t, listen.StateDeaf)
+	unheard := a.waitState(t, listen.StateDeaf)
 	watch.Within(t, cfg.CanaryTimeout+500*time.Millisecond, "the listener notices that it is deaf")
-	require.GreaterOrEqual(t, deaf.at.Sub(connected.at), cfg.CanaryTimeout)
+	require.GreaterOrEqual(t, unheard.at.Sub(connected.at), cfg.CanaryTimeout)
 	require.False(t, a.listener.Proven())
 
 	// The listener tries again, slowly and without another log line.
 	require.Equal(t, "the listener reconnected", a.next(t).resync)
 	again := a.next(t)
 	require.Equal(t, "the listener reconnected", again.resync, "the state stayed deaf")
-	require.Greater(t, again.at.Sub(deaf.at), cfg.CanaryInterval+cfg.CanaryTimeout)
+	require.Greater(t, again.at.Sub(unheard.at), cfg.CanaryInterval+cfg.CanaryTimeout)
 	loud := a.logs.FilterLevelExact(zapcore.ErrorLevel).All()
 	require.Len(t, loud, 1)
-	require.Contains(t, loud[0].Message, "Set database.listen_url")
+	require.Contains(t, loud[0].Message, "set database.listen_url")
 	require.Zero(t, a.logs.FilterMessageSnippet("lost its connection").Len())
 
 	pooler.Swallow.Store(false)

@@ -109,10 +109,10 @@ func TestMergeEqualsAdd(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		first, second := rapid.SliceOf(entry).Draw(t, "first"), rapid.SliceOf(entry).Draw(t, "second")
-		var one, a, b, c, d pendingNotifications
-		fill(&one, first)
-		fill(&one, second)
-		one.canary, one.goodbye = 9, true
+		var want, a, b, c, d pendingNotifications
+		fill(&want, first)
+		fill(&want, second)
+		want.canary, want.goodbye = 9, true
 		fill(&a, first)
 		fill(&b, second)
 		a.canary, b.canary, b.goodbye = 4, 9, true
@@ -122,14 +122,14 @@ func TestMergeEqualsAdd(t *testing.T) {
 		a.merge(&b)
 		d.merge(&c)
 		for _, merged := range []pendingNotifications{a, d} {
-			if !maps.Equal(one.ready, merged.ready) || !maps.Equal(one.partitions, merged.partitions) {
-				t.Fatalf("want %v %v, got %v %v", one.ready, one.partitions, merged.ready, merged.partitions)
+			if !maps.Equal(want.ready, merged.ready) || !maps.Equal(want.partitions, merged.partitions) {
+				t.Fatalf("want %v %v, got %v %v", want.ready, want.partitions, merged.ready, merged.partitions)
 			}
-			one, merged := one, merged
-			one.ready, merged.ready, one.partitions, merged.partitions = nil, nil, nil, nil
-			require.Equal(t, one, merged)
+			want, merged := want, merged
+			want.ready, merged.ready, want.partitions, merged.partitions = nil, nil, nil, nil
+			require.Equal(t, want, merged)
 		}
-		if one.empty() {
+		if want.empty() {
 			t.Fatal("a set with a canary is not empty")
 		}
 	})

@@ -9,19 +9,22 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgxlisten"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/process/backoff"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxNumbers is how many instances of the past are remembered, so that nobody sends their payloads again.
-const maxNumbers = 2 * maxPeers
+// maxLastNumbers is how many instances have a number in reader.lastNumber. Instances that have ended are among them,
+// so that nobody sends their payloads again.
+const maxLastNumbers = 2 * maxPeers
 
 var (
 	errNoListen = errors.New("LISTEN did not answer in time")
 	errSilent   = errors.New("the canary was not heard in time, so the connection is frozen")
-	errDeaf     = errors.New("LISTEN succeeded, but the canary was not heard")
+	errUnheard  = errors.New("LISTEN succeeded, but the canary was not heard")
 )
 
 // session is one connection of the listener.
@@ -37,12 +40,12 @@ type reader struct {
 	*Listener
 	current      *session // nil before the first connection and after a failed attempt
 	failed       int      // consecutive connections that failed or were lost before a proof
-	deaf         int      // consecutive sessions without a notification
+	unheard      int      // consecutive sessions in which LISTEN succeeded and no notification arrived
 	outageLogged bool     // the current outage was logged
-	// numbers are the latest numbers of the payloads of each instance.
-	numbers map[queue.ID]uint64
-	// garbageLogged is when garbage was logged last.
-	garbageLogged time.Time
+	// lastNumber is the latest number of a payload, by instance.
+	lastNumber map[queue.ID]uint64
+	// unreadableLogged is when an unreadable notification was logged last.
+	unreadableLogged time.Time
 }
 
 // connect waits for the delay that the previous attempts require, and connects.
@@ -50,8 +53,8 @@ func (r *reader) connect(ctx context.Context) (*pgx.Conn, error) {
 	r.discard(ctx)
 	var delay time.Duration
 	switch {
-	case r.deaf > 0:
-		delay = r.deafRetry.Delay(r.deaf, rand.Float64())
+	case r.unheard > 0:
+		delay = r.unheardRetry.Delay(r.unheard, rand.Float64())
 	case r.failed > 0:
 		delay = r.reconnect.Delay(r.failed, rand.Float64())
 	}
@@ -92,12 +95,12 @@ func (r *reader) ended(ctx context.Context, err error) {
 		err = s.cause() // the read failed because the session was cut
 	}
 	switch {
-	case errors.Is(err, errDeaf):
-		state, r.deaf, r.failed = StateDeaf, r.deaf+1, 0
+	case errors.Is(err, errUnheard):
+		state, r.unheard, r.failed = StateDeaf, r.unheard+1, 0
 	case s != nil && s.proven.Load():
-		r.deaf, r.failed = 0, 1
+		r.unheard, r.failed = 0, 1
 	default:
-		r.deaf, r.failed = 0, r.failed+1
+		r.unheard, r.failed = 0, r.failed+1
 	}
 	if s != nil {
 		s.cut(err) // for the watch loop
@@ -107,13 +110,13 @@ func (r *reader) ended(ctx context.Context, err error) {
 	r.change(func(State) State { return state })
 }
 
-// report logs an outage once when it begins and once when the listener becomes deaf.
+// report logs an outage once when it begins and once when the state becomes StateDeaf.
 // Everything else is logged at debug level.
 func (r *reader) report(before, state State, err error) {
 	switch {
 	case state == StateDeaf && before != StateDeaf:
-		r.log.Error("LISTEN succeeded but no notification arrived, as behind a pooler in transaction mode. "+
-			"Set database.listen_url to a URL that leads directly to Postgres. Until then waiting requests poll the database",
+		r.log.Error("LISTEN succeeded but no notification arrived, as behind a pooler in transaction mode; "+
+			"set database.listen_url to a URL that leads directly to Postgres; until then waiting requests poll the database",
 			zap.String("host", r.config.Host), zap.Uint16("port", r.config.Port))
 	case state != StateDeaf && !r.outageLogged:
 		r.log.Warn("the listener lost its connection and reconnects; until then waiting requests poll the database", zap.Error(err))
@@ -147,7 +150,7 @@ func (r *reader) handle(signed string) {
 	}
 	switch {
 	case err != nil:
-		r.handleGarbage(err)
+		r.handleUnreadable(err)
 	case m.Instance != r.sender.instance:
 		r.handleOther(m)
 	case m.Canary > 0:
@@ -181,7 +184,7 @@ func (r *reader) handleOther(m Notification) {
 func (r *reader) handleLive(sealed string) {
 	payload, instance, number, err := r.sender.key.open(sealed)
 	if err != nil || !r.isNew(instance, number) {
-		r.garbage.Add(1)
+		r.unreadable.Add(1)
 		return
 	}
 	r.callbacks.OnLive(payload)
@@ -190,13 +193,13 @@ func (r *reader) handleLive(sealed string) {
 // isNew reports whether no payload with this number or a later one of the instance was heard. Every role can
 // send again what it has heard. 0 is never new.
 func (r *reader) isNew(instance queue.ID, number uint64) bool {
-	if number <= r.numbers[instance] {
+	if number <= r.lastNumber[instance] {
 		return false
 	}
-	if len(r.numbers) >= maxNumbers {
-		maps.DeleteFunc(r.numbers, func(id queue.ID, _ uint64) bool { return id != r.sender.instance && !r.peers.knows(id) })
+	if len(r.lastNumber) >= maxLastNumbers {
+		maps.DeleteFunc(r.lastNumber, func(id queue.ID, _ uint64) bool { return id != r.sender.instance && !r.peers.knows(id) })
 	}
-	r.numbers[instance] = number
+	r.lastNumber[instance] = number
 	return true
 }
 
@@ -206,10 +209,105 @@ func (r *reader) handleOwnCanary(number uint64) {
 		return // the session was cut, and its next read fails
 	}
 	r.current.proven.Store(true)
-	r.failed, r.deaf, r.outageLogged = 0, 0, false
+	r.failed, r.unheard, r.outageLogged = 0, 0, false
 	before, gap := r.prove()
 	if before != StateProven {
 		r.log.Info("the listener is proven", zap.String("was", string(before)), zap.Duration("after", gap.Round(time.Millisecond)))
 	}
 	replace(r.heard, number)
+}
+
+// Callbacks receive what the listener hears. The goroutine that reads the connection calls
+// them. The goroutine that watches the connection also calls OnResync, OnState, OnCreated and OnLook. So a
+// callback must be quick: decode, announce, return. It may call the methods of the Listener.
+type Callbacks struct {
+	// OnReady receives a notification of another instance or of a SQL session that has Ready or
+	// Partitions.
+	OnReady func(Notification)
+	// OnCreated is called when another instance changed the catalog. The notification names nothing. The
+	// calls have a pace: createdBurst at once, then one each createdInterval, and always one after the last
+	// notification.
+	OnCreated func()
+	// OnResync is called when hints may be missing. Earlier hints do not cover the gap,
+	// so look at the tables. reason is for the log.
+	OnResync func(reason string)
+	// OnLook is called when another instance asked for a resync, or when a notification could not be read:
+	// it may have been a hint of a later version. So look at the tables. Its sender lives, so no wake is
+	// missing. lookBurst and lookInterval are the pace of the calls. reason is for the log.
+	OnLook func(reason string)
+	// OnState is called after every change of the state.
+	OnState func(State)
+	// OnInbox is called when rows may have been committed to belfry.inbox: at each
+	// notification of its trigger, and each time LISTEN takes effect.
+	OnInbox func()
+	// OnRevocation is called when a token may have been revoked: at each notification, and each time
+	// LISTEN takes effect.
+	OnRevocation func()
+	// OnSetting is called when belfry.setting may have changed: at each notification, and each time
+	// LISTEN takes effect.
+	OnSetting func()
+	// OnLive receives the payloads of Sender.SendLive, those of this instance included. Payloads that another role
+	// sent are dropped.
+	OnLive func(payload string)
+	// OnPeerLeft is called when another instance said goodbye or fell silent.
+	OnPeerLeft func(instance queue.ID)
+	// OnSQLWaiter receives one SQL waiter.
+	OnSQLWaiter func(queue.SQLWaiter)
+	// OnListening is called each time LISTEN takes effect, and when the database has another key. SQL waiters that
+	// registered before may have been missed and must register again. It is also called by the goroutine of the Sender.
+	OnListening func()
+}
+
+// handler handles a channel for pgxlisten. listening is called once LISTEN has taken
+// effect, and heard with the payload of each notification and the session that sent it.
+type handler struct {
+	listening func(ctx context.Context)
+	heard     func(payload string, pid uint32)
+}
+
+var _ pgxlisten.BacklogHandler = handler{}
+
+// HandleBacklog implements pgxlisten.BacklogHandler.
+func (h handler) HandleBacklog(ctx context.Context, _ string, _ *pgx.Conn) error {
+	h.listening(ctx)
+	return nil
+}
+
+// HandleNotification implements pgxlisten.Handler.
+func (h handler) HandleNotification(_ context.Context, n *pgconn.Notification, _ *pgx.Conn) error {
+	h.heard(n.Payload, n.PID)
+	return nil
+}
+
+// library returns the listener of pgxlisten with the handlers of all channels.
+func (l *Listener) library() *pgxlisten.Listener {
+	library := &pgxlisten.Listener{
+		Connect:  l.reader.connect,
+		LogError: l.reader.ended,
+		// connect waits instead, because the library always waits equally long.
+		ReconnectDelay: -1,
+	}
+	library.Handle(Channel, handler{l.reader.listenStarted, func(payload string, _ uint32) { l.reader.handle(payload) }})
+	library.Handle(InboxChannel, signal(l.callbacks.OnInbox))
+	library.Handle(TokensChannel, signal(l.callbacks.OnRevocation))
+	library.Handle(SettingsChannel, signal(l.callbacks.OnSetting))
+	library.Handle(LiveChannel, handler{calls(func() {}), func(payload string, _ uint32) { l.reader.handleLive(payload) }})
+	library.Handle(AwaitChannel, handler{calls(l.callbacks.OnListening), l.handleSQLWaiter})
+	return library
+}
+
+// signal handles a channel whose payloads have no meaning.
+func signal(call func()) handler { return handler{calls(call), func(string, uint32) { call() }} }
+
+// calls returns a handler.listening that calls call.
+func calls(call func()) func(context.Context) { return func(context.Context) { call() } }
+
+func (l *Listener) handleSQLWaiter(payload string, pid uint32) {
+	w, err := l.sender.key.readSQLWaiter(payload, pid)
+	if err != nil {
+		l.unreadable.Add(1)
+		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send one
+		return
+	}
+	l.callbacks.OnSQLWaiter(w)
 }

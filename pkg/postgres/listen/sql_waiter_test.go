@@ -102,6 +102,6 @@ func TestOnlyAwaitMakesASQLWaiter(t *testing.T) {
 	}
 	exec(t, waiter, `SELECT belfry.await('second')`)
 	require.Equal(t, "second", i.nextWaiter(t).Queue)
-	require.EqualValues(t, len(forged), i.listener.Garbage())
+	require.EqualValues(t, len(forged), i.listener.Unreadable())
 	require.Equal(t, len(forged), i.logs.FilterMessageSnippet("ignored an unreadable SQL waiter").Len())
 }

@@ -42,7 +42,7 @@ func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 
 // hear handles a notification that an instance has sent.
 func (r *reader) hear(m Notification) {
-	r.handle(r.sender.key.sign(Encode(m)[0], r.numbers[m.Instance]+1))
+	r.handle(r.sender.key.sign(Encode(m)[0], r.lastNumber[m.Instance]+1))
 }
 
 func TestOnResyncIsCalledBeforeTheFirstCanary(t *testing.T) {
@@ -105,7 +105,7 @@ func TestAForgedCanaryProvesNothing(t *testing.T) {
 	}
 	require.False(t, r.Proven())
 	require.Empty(t, r.heard)
-	require.EqualValues(t, 5, r.Garbage())
+	require.EqualValues(t, 5, r.Unreadable())
 	r.hear(Notification{Instance: r.sender.instance, Canary: 1})
 	require.EqualValues(t, 1, <-r.heard)
 	r.change(func(State) State { return StateReconnecting })
@@ -165,7 +165,7 @@ func TestACanaryOnACutSessionIsNoProof(t *testing.T) {
 	r, w, _ := newParts(t)
 	w.startSession(r.current)
 	w.onSilence()
-	require.ErrorIs(t, r.current.cause(), errDeaf)
+	require.ErrorIs(t, r.current.cause(), errUnheard)
 	r.handleOwnCanary(1)
 	require.False(t, r.Proven())
 }
@@ -202,7 +202,7 @@ func looped(t *testing.T) (r *reader, states func() []State, freeze, thaw func()
 			return ctx.Err()
 		}
 		for _, payload := range payloads {
-			r.handle(r.sender.key.sign(payload, r.numbers[r.sender.instance]+1))
+			r.handle(r.sender.key.sign(payload, r.lastNumber[r.sender.instance]+1))
 		}
 		return nil
 	}

@@ -10,7 +10,12 @@
 // not block and must not call the database.
 package events
 
-import "github.com/belfry-mq/belfry/pkg/queue"
+import (
+	"context"
+	"time"
+
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
 
 // Origin says where an event happened.
 type Origin uint8
@@ -22,8 +27,8 @@ const (
 	SQL                // a consumer or producer in a SQL session; every instance hears it
 )
 
-// Handler reacts to events. Its methods are called by any goroutine, also at the same time, and
-// must not block. Embed Nop to implement only some of them.
+// Handler reacts to events. Several goroutines may call its methods at once, and no method may
+// block. Embed Nop to implement only some of them.
 type Handler interface {
 	// OnReady is called when partitions became poppable for groups, or will be in a while.
 	OnReady(ready []queue.Ready, from Origin)
@@ -161,4 +166,48 @@ func (b *Bus) Revocation() {
 // Setting publishes that belfry.setting may have changed.
 func (b *Bus) Setting() {
 	b.each(func(h Handler) { h.OnSetting() })
+}
+
+const (
+	// rereadInterval is the least time between two reads.
+	rereadInterval = 100 * time.Millisecond
+	// retryInterval is the time until a read that failed is tried again.
+	retryInterval = time.Second
+)
+
+// Signal wakes one goroutine: it has an element after Set, until the goroutine receives. Several calls of Set before that
+// wake it once. It is safe for concurrent use.
+type Signal chan struct{}
+
+// NewSignal returns a Signal that is not set.
+func NewSignal() Signal { return make(Signal, 1) }
+
+// Set sets the signal. It does not block.
+func (s Signal) Set() {
+	select {
+	case s <- struct{}{}:
+	default: // the receiver has not seen the last one yet, which covers this one
+	}
+}
+
+// Reread calls read each time the signal is set, until ctx ends. It waits 100 ms between two reads, because every role of the
+// database can notify. If a read fails, Reread calls failed, and reads again after a second. It returns nil.
+func (s Signal) Reread(ctx context.Context, read func(context.Context) error, failed func(error)) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s:
+		}
+		pause := rereadInterval
+		if err := read(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+			pause = retryInterval
+			s.Set()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
 }

@@ -18,8 +18,8 @@ const (
 
 // bodies divides the memory of bodies among callers.
 //
-// While there is room, a body may take memory. A caller with several bodies leaves an eighth of the memory to
-// others, also if it is alone. If there is no room, a body that still arrives loses its place:
+// A body may take memory while some is left. A caller with several bodies leaves an eighth of the memory to other
+// callers, even if there are none. If no memory is left, a body that still arrives loses its place:
 //
 //  1. A slow one, of any caller: it has been behind bodyRate for longer than bodyGrace. What it sent faster before
 //     does not count.
@@ -57,11 +57,11 @@ func newBodies(limit int64) bodies {
 
 // Body is the memory of a body that arrives. One goroutine reads the body and calls the methods.
 type Body struct {
-	of     *bodies
+	bodies *bodies
 	caller string
 	lose   func()
 
-	// of.mu guards these. memory is in both pools.
+	// bodies.mu guards these. memory is in both pools.
 	memory int64
 	pools  [pools]*pool
 	// place is the place in pool.arriving.
@@ -84,7 +84,7 @@ const (
 // goroutine. It must end a Read that waits for bytes, and it must not block. The memory of a body that has lost its
 // place is counted no more: the caller lets go of its bytes at once.
 func (r *Reservation) Body(caller string, lose func()) *Body {
-	b := &Body{of: &r.budget.bodies, caller: caller, lose: lose, slow: time.Now().Add(bodyGrace)}
+	b := &Body{bodies: &r.budget.bodies, caller: caller, lose: lose, slow: time.Now().Add(bodyGrace)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
@@ -97,7 +97,7 @@ func (r *Reservation) Body(caller string, lose func()) *Body {
 // Take reserves the memory for n bytes that have arrived. It returns false if it is not left, or if the body has lost
 // its place. The body then has no memory, and takes nothing more.
 func (b *Body) Take(n int) bool {
-	all := b.of
+	all := b.bodies
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if b.state != isArriving {
@@ -143,7 +143,8 @@ func (b *Body) Take(n int) bool {
 	return true
 }
 
-// aboveShare returns a body that loses its place to another one, whose caller has the pool own and takes more memory.
+// aboveShare returns the body that loses its place so that the caller with the pool own can take more memory. It
+// returns nil if that caller would exceed its share, or if no caller has more than its share.
 func (all *bodies) aboveShare(own *pool, memory int64) *Body {
 	callers := len(all.callers)
 	if own.used == 0 {
@@ -168,8 +169,8 @@ func (all *bodies) rank(p *pool) {
 // Arrived keeps the memory until the end of the reservation: the body cannot lose its place any more. It returns false
 // if the body has lost it.
 func (b *Body) Arrived() bool {
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
+	b.bodies.mu.Lock()
+	defer b.bodies.mu.Unlock()
 	if b.state == isArriving {
 		b.keep()
 		b.state = hasArrived
@@ -179,8 +180,8 @@ func (b *Body) Arrived() bool {
 
 // Lost reports whether the body has lost its place.
 func (b *Body) Lost() bool {
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
+	b.bodies.mu.Lock()
+	defer b.bodies.mu.Unlock()
 	return b.state == hasLost
 }
 
@@ -192,7 +193,7 @@ func (b *Body) keep() {
 		}
 	}
 	if own := b.pools[ofCaller]; own != nil {
-		b.of.rank(own)
+		b.bodies.rank(own)
 	}
 }
 
@@ -205,14 +206,14 @@ func (b *Body) leave() {
 	}
 	b.memory = 0
 	b.keep()
-	if own := b.pools[ofCaller]; own != nil && own.used == 0 && b.of.callers[b.caller] == own {
-		delete(b.of.callers, b.caller)
+	if own := b.pools[ofCaller]; own != nil && own.used == 0 && b.bodies.callers[b.caller] == own {
+		delete(b.bodies.callers, b.caller)
 	}
 }
 
 func (b *Body) end() {
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
+	b.bodies.mu.Lock()
+	defer b.bodies.mu.Unlock()
 	b.leave()
 	b.state = hasEnded
 }

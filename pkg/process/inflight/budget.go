@@ -1,8 +1,8 @@
 // Package inflight bounds the memory of the requests and answers that a server has in hand.
 //
 // A body takes from the budget as its bytes arrive, and an answer as its messages or rows arrive from
-// the database. What finds no room is refused: it holds nothing while it waits, so requests cannot block
-// each other. A refused body is discarded, and the messages of a refused answer are given back. A body that
+// the database. A body or an answer for which no memory is left is refused at once, so no request waits
+// for the memory of another one. A refused body is discarded, and the messages of a refused answer are given back. A body that
 // is slow, or of a caller with more than its share, loses its place to other bodies: see bodies.
 // Claims and pages of lists are told how much is left, so that few are refused. Bodies and answers have
 // half of the budget each, so that clients that do not read cannot stop pushes.
@@ -11,6 +11,7 @@
 package inflight
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 )
@@ -22,7 +23,7 @@ const (
 	AnswerCopies = 3
 )
 
-// answersAtOnce is how many answers of AnswerBytes fit into the memory that is left.
+// answersAtOnce is how many answers of AnswerBytesLeft fit into the memory that is left.
 const answersAtOnce = 2
 
 const (
@@ -174,4 +175,27 @@ func (r *Reservation) End() {
 	}
 	r.budget.answers.Add(-r.answer)
 	r.body, r.answer, r.ended = nil, 0, true
+}
+
+type contextKey struct{}
+
+// With returns a context for reads whose rows count as the answer of a request. Nil: they do not count.
+func With(ctx context.Context, r *Reservation) context.Context {
+	return context.WithValue(ctx, contextKey{}, r)
+}
+
+// Fork returns a context with another reservation of the same budget, if ctx has one, and what ends that reservation.
+func Fork(ctx context.Context) (forked context.Context, end func()) {
+	r := From(ctx)
+	if r == nil {
+		return ctx, func() {}
+	}
+	another := r.Another()
+	return With(ctx, another), another.End
+}
+
+// From returns the reservation of a context, or nil. Its reads are then not bounded.
+func From(ctx context.Context) *Reservation {
+	r, _ := ctx.Value(contextKey{}).(*Reservation)
+	return r
 }

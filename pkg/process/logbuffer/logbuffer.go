@@ -69,12 +69,12 @@ func (b *Buffer) write() {
 			b.writing = false
 			close(b.written)
 			b.written = make(chan struct{})
-			missed := b.dropped - b.reported
+			unreported := b.dropped - b.reported
 			b.reported = b.dropped
-			tell := b.onDropped != nil && missed > 0 && !b.failed
+			tell := b.onDropped != nil && unreported > 0 && !b.failed
 			b.mu.Unlock()
 			if tell {
-				b.onDropped(missed)
+				b.onDropped(unreported)
 			}
 			return
 		}

@@ -93,8 +93,8 @@ func (p *Pacer) Next(ctx context.Context) (start time.Time, ok bool) {
 	return start, true
 }
 
-// Missed calls f with the planned starts before end of requests that were not sent.
-func (p *Pacer) Missed(end time.Time, f func(start time.Time)) {
+// Unsent calls f with the planned starts before end of requests that were not sent.
+func (p *Pacer) Unsent(end time.Time, f func(start time.Time)) {
 	if !p.open() {
 		return
 	}

@@ -35,7 +35,7 @@ func TestOpenLoopStartsAtFixedTimes(t *testing.T) {
 			require.Equal(t, time.Duration(k)*100*time.Millisecond, at, "a delay does not move the planned starts")
 		}
 		require.Equal(t, time.Second, time.Since(start).Round(100*time.Millisecond)+100*time.Millisecond)
-		p.Missed(p.end, func(time.Time) { t.Error("no push was missed") })
+		p.Unsent(p.end, func(time.Time) { t.Error("each push was sent") })
 	})
 }
 
@@ -51,11 +51,11 @@ func TestOpenLoopReportsUnsentPushes(t *testing.T) {
 		}
 		_, ok := p.Next(t.Context())
 		require.False(t, ok)
-		var missed []time.Duration
-		p.Missed(p.end, func(due time.Time) { missed = append(missed, due.Sub(start)) })
-		require.Len(t, missed, 7)
-		require.Equal(t, 300*time.Millisecond, missed[0])
-		require.Equal(t, 900*time.Millisecond, missed[6])
+		var unsent []time.Duration
+		p.Unsent(p.end, func(due time.Time) { unsent = append(unsent, due.Sub(start)) })
+		require.Len(t, unsent, 7)
+		require.Equal(t, 300*time.Millisecond, unsent[0])
+		require.Equal(t, 900*time.Millisecond, unsent[6])
 	})
 }
 
@@ -69,7 +69,7 @@ func TestClosedLoopStartsAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		_, ok = p.Next(t.Context())
 		require.False(t, ok)
-		p.Missed(p.end, func(time.Time) { t.Error("a closed loop misses no push") })
+		p.Unsent(p.end, func(time.Time) { t.Error("a closed loop misses no push") })
 	})
 }
 
@@ -101,9 +101,9 @@ func TestQuantiles(t *testing.T) {
 		require.Equal(t, want*time.Microsecond, times.Quantile(q), "%g", q)
 	}
 	require.Zero(t, times.Latency("x").P50, "a latency is not negative")
-	one := NewTimes()
-	one.Add(7 * time.Microsecond)
-	require.Equal(t, 7*time.Microsecond, one.Quantile(0.01))
+	single := NewTimes()
+	single.Add(7 * time.Microsecond)
+	require.Equal(t, 7*time.Microsecond, single.Quantile(0.01))
 }
 
 func TestMeterReportsFailures(t *testing.T) {

@@ -137,7 +137,7 @@ func (c *Claimer) giveBackUnsafe(ctx context.Context, one *call) {
 		return
 	}
 	if err := c.giveBack(ctx, one); err != nil {
-		c.Log.Warn("Messages whose delivery the synchronous standbys did not confirm were not given back.", zap.String("queue", one.req.Queue), zap.Error(err))
+		c.Log.Warn("messages whose delivery the synchronous standbys did not confirm were not given back", zap.String("queue", one.req.Queue), zap.Error(err))
 	}
 }
 

@@ -306,7 +306,7 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 // giveBackUndelivered gives back a claim for whose messages no memory was left, or whose sender has no right any more.
 func (c *Claimer) giveBackUndelivered(ctx context.Context, one *call) {
 	if err := c.giveBack(ctx, one); err != nil {
-		c.Log.Warn("Messages that could not be delivered were not given back.",
+		c.Log.Warn("messages that could not be delivered were not given back",
 			zap.String("queue", one.req.Queue), zap.NamedError("reason", one.refusal()), zap.Error(err))
 	}
 	one.delivery.Messages, one.delivery.Contested = nil, true

@@ -69,7 +69,7 @@ func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 		}
 	}
 	if err != nil {
-		h.c.Log.Warn("A push could not hand its messages over. It announces them instead.", zap.Error(err))
+		h.c.Log.Warn("a push could not hand its messages over; it announces them instead", zap.Error(err))
 		h.undone = err
 		return nil
 	}
@@ -161,7 +161,7 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 		}
 	}
 	if err != nil {
-		h.c.Log.Warn("Handing over the messages of a push failed.", zap.Error(err))
+		h.c.Log.Warn("handing over the messages of a push failed", zap.Error(err))
 	}
 	h.c.Waker.Wake(ctx, needWake) // after the delivery, which need not wait for it
 	if h.undone != nil {

@@ -154,7 +154,7 @@ func (c *Claimer) ReleaseOrphans(ctx context.Context) {
 		select {
 		case id := <-c.orphans:
 			if err := c.Release(ctx, id); err != nil {
-				c.Log.Warn("The lease of a lost claim could not be released. It will expire.", zap.Stringer("lease_id", id), zap.Error(err))
+				c.Log.Warn("the lease of a lost claim could not be released; it will expire", zap.Stringer("lease_id", id), zap.Error(err))
 			}
 		default:
 			return

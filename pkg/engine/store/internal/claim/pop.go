@@ -91,7 +91,7 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 func (c *Claimer) logPassedOver(sealed error) {
 	now, last := time.Now(), c.passedOverLogged.Load()
 	if sealed != nil && now.Sub(time.Unix(last, 0)) >= passedOverInterval && c.passedOverLogged.CompareAndSwap(last, now.Unix()) {
-		c.Log.Warn("Pops by tags passed over a queue.", zap.Error(sealed))
+		c.Log.Warn("pops by tags passed over a queue", zap.Error(sealed))
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *Claimer) open(one *call, named map[int64]*queue.Partition) {
 			one.openedBefore, one.unopenedPartition = before, one.partitionOf[i]
 			return // the partition is claimed again for the messages before it
 		}
-		c.Log.Error("A message cannot be opened. The group does not receive its partition until the retry.",
+		c.Log.Error("a message cannot be decrypted; the group does not receive its partition until the retry",
 			zap.String("queue", p.Queue), zap.String("group", one.req.Group), zap.String("partition", p.Name),
 			zap.Stringer("message_id", m.ID), zap.String("transaction_id", m.TransactionID),
 			zap.Duration("retry_in", undeliverableRetry), zap.Error(err))
@@ -74,7 +74,7 @@ func (c *Claimer) giveBackUnopened(ctx context.Context, one *call) {
 	}
 	c.Metrics.unopened.Inc()
 	if err := c.giveBack(ctx, one); err != nil {
-		c.Log.Warn("Messages that could not be opened were not given back.", zap.String("queue", d.Queue), zap.Error(err))
+		c.Log.Warn("messages that could not be decrypted were not given back", zap.String("queue", d.Queue), zap.Error(err))
 	}
 	d.Messages, d.Contested = nil, true
 }

@@ -46,10 +46,10 @@ func (c *Claimer) postpone(ctx context.Context, one *call, reason error) error {
 		zap.String("queue", one.req.Queue), zap.String("group", one.req.Group), zap.Int64("partition", partition),
 		zap.String("partition_name", name), zap.Duration("retry_in", undeliverableRetry),
 	}
-	c.Log.Error("Postgres cannot read a message. The group does not receive its partition until the retry.", append(fields, zap.Error(reason))...)
+	c.Log.Error("Postgres cannot read a message; the group does not receive its partition until the retry", append(fields, zap.Error(reason))...)
 	ready, _, err := wake.ReadReady(c.Pool.Query(ctx, sqlPostpone, group, partition, int64(undeliverableRetry/time.Second)))
 	if err != nil {
-		c.Log.Warn("A partition with an unreadable message was not postponed.", append(fields, zap.Error(err))...)
+		c.Log.Warn("a partition with an unreadable message was not postponed", append(fields, zap.Error(err))...)
 	}
 	c.Waker.Announce(ready)
 	return &queue.Error{

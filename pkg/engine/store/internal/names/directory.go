@@ -233,7 +233,7 @@ func (d *Directory) EpochEnded(ctx context.Context, epoch queue.Epoch) bool {
 // for something else.
 func (d *Directory) resyncIf(epochChanged bool) {
 	if epochChanged {
-		d.log.Info("Postgres was restarted, or the tables were restored or recreated. All remembered ids were dropped.")
+		d.log.Info("Postgres was restarted, or the tables were restored or recreated; all remembered ids were dropped")
 		d.waker.Resync("the epoch of the database changed")
 	}
 }

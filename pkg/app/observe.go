@@ -1,0 +1,207 @@
+package app
+
+import (
+	"context"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/dashboard"
+	"github.com/belfry-mq/belfry/pkg/dashboard/source"
+	"github.com/belfry-mq/belfry/pkg/engine/inbox"
+	"github.com/belfry-mq/belfry/pkg/engine/seal"
+	"github.com/belfry-mq/belfry/pkg/engine/spool"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/insight/doctor"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
+	"github.com/belfry-mq/belfry/pkg/insight/live"
+	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+)
+
+// buildDashboard constructs the dashboard. It calls the API as a client does. auth may be nil.
+func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
+	if !b.cfg.Dashboard.Enabled {
+		return nil
+	}
+	b.bus.Subscribe(dashboardEvents{changes: b.changes})
+	b.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
+		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: (&eventWatch{hub: b.hub}).run, Version: Version(), Log: b.log, Memory: b.server.Inflight(),
+	})
+	b.api.Dashboard = b.dashboard
+	return err
+}
+
+// eventWatch watches the events of all instances for the dashboard.
+type eventWatch struct {
+	hub *live.Hub
+	mu  sync.Mutex
+	// last is the id of the latest event. Under mu.
+	last string
+}
+
+// run calls changed for each event that changes a figure, until ctx ends or the server stops. It goes on
+// after the latest event of the run before.
+func (e *eventWatch) run(ctx context.Context, changed func()) error {
+	e.mu.Lock() // until the run before has ended
+	defer e.mu.Unlock()
+	w, err := e.hub.Watch(live.Filter{Audit: true}, e.last)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	for event := range w.Events(ctx) {
+		if event.ID != "" {
+			e.last = event.ID
+		}
+		if changesFigures(&event) {
+			changed()
+		}
+	}
+	return nil
+}
+
+// changesFigures reports whether a page may show something else after an event.
+func changesFigures(e *live.Event) bool {
+	switch data := e.Data.(type) {
+	case live.Snapshot: // what other instances did before they knew of the watch is in no event
+		return len(data.Instances) > 1
+	case live.Rates: // an idle second
+		return len(data.Queues) > 0
+	}
+	return true
+}
+
+// dashboardEvents passes on to the dashboard that figures may have changed.
+type dashboardEvents struct {
+	events.Nop
+	changes *source.Changes
+}
+
+// OnReady implements events.Handler.
+func (d dashboardEvents) OnReady([]queue.Ready, events.Origin) { d.changes.Changed() }
+
+// OnCreated implements events.Handler.
+func (d dashboardEvents) OnCreated(_, _ string, _ events.Origin) { d.changes.Changed() }
+
+// OnResync implements events.Handler.
+func (d dashboardEvents) OnResync(string, events.Origin) { d.changes.Changed() }
+
+// OnLeaseChanged implements events.Handler.
+func (d dashboardEvents) OnLeaseChanged(queue.ID) { d.changes.Changed() }
+
+// OnListening implements events.Handler.
+func (d dashboardEvents) OnListening() { d.changes.Changed() }
+
+// OnInbox implements events.Handler.
+func (d dashboardEvents) OnInbox() { d.changes.Changed() }
+
+// OnSetting implements events.Handler.
+func (d dashboardEvents) OnSetting() { d.changes.Changed() }
+
+// buildHistory constructs what writes the counts of this instance.
+func (b builder) buildHistory() {
+	b.bus.Subscribe(b.counts)
+	if !b.cfg.History.Enabled {
+		return
+	}
+	b.writer = history.NewWriter(b.pool, b.counts, history.Sources{
+		Instance: history.Instance{ID: queue.NewID().String(), Hostname: hostname(), Port: portOf(b.addr), PID: os.Getpid()},
+		Parked:   b.parked, Pool: b.connections, Written: b.changes.Changed,
+	}, b.log)
+	b.runs = append(b.runs, b.writer.Run)
+}
+
+// connections counts the connections of the pool.
+func (b builder) connections() (size, idle, active int64) {
+	now := b.pool.Stat()
+	return int64(now.TotalConns()), int64(now.IdleConns()), int64(now.AcquiredConns())
+}
+
+// parked returns how many requests wait for a queue by name.
+func (p *parts) parked() map[history.Key]int64 {
+	waiting := map[history.Key]int64{}
+	for _, g := range p.dispatcher.WaitingGroups() {
+		if g.Namespace == "" && g.Task == "" {
+			waiting[history.Key{Queue: g.Queue, Group: g.Group}] += int64(g.Waiting)
+		}
+	}
+	return waiting
+}
+
+// portOf returns the port of a listener; 0: it has none.
+func portOf(addr net.Addr) int {
+	_, text, _ := net.SplitHostPort(addr.String())
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		return 0
+	}
+	return port
+}
+
+// buildHub constructs what collects the events for watchers.
+func (b builder) buildHub() {
+	b.hub = live.New(live.Deps{
+		Instance: b.instance, Host: hostname(), Reader: live.NewDatabase(b.pool, audit.NewLog(b.pool, b.log)), Counts: b.counts, Send: b.sender.SendLive,
+		Listener: func() string {
+			state, _ := b.listener.State()
+			return string(state)
+		},
+		Waiting: func() int { return b.dispatcher.Waiting() }, WaitingByQueue: b.waitingByQueue,
+		Peers: func() []queue.ID { return b.listener.PeerIDs() }, OwnUnwritten: func(size int) []byte { return b.writer.Unwritten(size) }, Log: b.log,
+	}, b.cfg.Live)
+	b.bus.Subscribe(b.hub)
+	b.runs = append(b.runs, b.hub.Run)
+	b.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "belfry_live_watchers", Help: "Clients that watch the events.",
+	}, func() float64 { return float64(b.hub.Watching()) }))
+}
+
+// waitingByQueue counts the waiting requests by queue, without the pops by tags.
+func (p *parts) waitingByQueue() map[string]int {
+	byQueue := map[string]int{}
+	for _, g := range p.dispatcher.WaitingGroups() {
+		if g.Queue != "" {
+			byQueue[g.Queue] += g.Waiting
+		}
+	}
+	return byQueue
+}
+
+// spareConnections are the connections of an instance beyond its pools: the listener, the sender, the
+// health check, the sleeping sequencer, and a short one of migrations and checks.
+const spareConnections = 5
+
+// DoctorConfig returns what a doctor examines with these settings, without a server.
+func DoctorConfig(cfg config.Config, sealer *seal.Sealer) doctor.Config {
+	perInstance := int64(cfg.Database.PoolSize) + inbox.Connections + spareConnections
+	if cfg.Dispatch.UsePriorityDispatch {
+		perInstance += int64(min(cfg.Dispatch.PollWorkers+1, maxUrgentConnections))
+	}
+	return doctor.Config{
+		URL: cfg.Database.DirectURL(), PoolURL: cfg.Database.URL, PerInstance: perInstance, Sealer: sealer,
+		Retention: cfg.Retention.Completed, Version: Version(), Now: time.Now, Limits: doctor.DefaultLimits(),
+	}
+}
+
+// doctor returns what examines the database and this server.
+func (b builder) doctor(sealer *seal.Sealer, pushes *spool.Spool) *doctor.Doctor {
+	examined := DoctorConfig(b.cfg, sealer)
+	listener := b.listener
+	examined.Process = &doctor.Process{
+		Listener: func() (string, time.Duration) {
+			state, proof := listener.State()
+			return string(state), proof
+		},
+		SpoolDir: b.cfg.Spool.Dir, SpoolHealthy: pushes.Healthy,
+		Authenticated: authenticated(b.cfg),
+		Addr:          b.addr,
+	}
+	return doctor.New(examined)
+}

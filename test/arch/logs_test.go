@@ -1,0 +1,83 @@
+package arch_test
+
+import (
+	"go/ast"
+	"go/token"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+// logBreaches reports messages of log lines that are not in the style of CONTRIBUTING.md.
+func logBreaches(files []source) []string {
+	var complaints []string
+	for _, file := range files {
+		if file.test || !slices.Contains(file.imports, "go.uber.org/zap") {
+			continue
+		}
+		ast.Inspect(file.syntax, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			message := call.Args[0]
+			if ok && method.Sel.Name == "Log" && len(call.Args) > 1 {
+				message = call.Args[1]
+			}
+			if ok && slices.Contains([]string{"Debug", "Info", "Warn", "Error", "Log"}, method.Sel.Name) && !isLogStyle(literals(message)) {
+				complaints = append(complaints, file.at(n)+": a log line begins in lower case, has no period, and joins two sentences with a semicolon")
+			}
+			return true
+		})
+	}
+	return complaints
+}
+
+// literals returns the string literals of an expression one after the other.
+func literals(e ast.Expr) (text string) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			value, _ := strconv.Unquote(literal.Value) // the parser accepted it
+			text += value
+		}
+		return true
+	})
+	return text
+}
+
+// isLogStyle reports whether a message is in the style of CONTRIBUTING.md. An empty one is made elsewhere.
+func isLogStyle(message string) bool {
+	first, _, _ := strings.Cut(message, " ")
+	initial, _ := utf8.DecodeRuneInString(first)
+	isName := first == "Postgres" || len(first) > 1 && first == strings.ToUpper(first)
+	return (isName || !unicode.IsUpper(initial)) && !strings.HasSuffix(message, ".") && !strings.Contains(message, ". ")
+}
+
+func TestLogLinesHaveOneStyle(t *testing.T) {
+	t.Parallel()
+	holds(t, logBreaches(repository(t)))
+}
+
+func TestLogBreachesAreFound(t *testing.T) {
+	t.Parallel()
+	for message, fine := range map[string]bool{
+		`"a wake failed; a heal will repeat it"`:              true,
+		`"LISTEN succeeded"`:                                  true,
+		`"Postgres is running"`:                               true,
+		`"http.max_connections is reached"`:                   true,
+		`text`:                                                true,
+		`"A wake failed"`:                                     false,
+		`"a wake failed."`:                                    false,
+		`"a wake failed. " + "It will be repeated"`:           false,
+		`"Messages that could not be delivered were dropped"`: false,
+	} {
+		file := sample(t, "pkg/a/a.go", "package a\n\nimport \"go.uber.org/zap\"\n\nfunc f(log *zap.Logger, text string) { log.Warn("+message+") }\n")
+		require.Equal(t, fine, len(logBreaches([]source{file})) == 0, message)
+	}
+}
