@@ -45,7 +45,7 @@ var wings = []wing{
 		store/internal/ack store/internal/claim >
 		store/internal/names >
 		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal spool >
-		store/internal/contention store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
+		store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
 		attach batch maintenance portable seal stream sweep`},
 	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "token > audit > certificate identity"},
 	{"pkg/postgres", "pkg/process pkg/queue config/setting sql", "listen migrate > . devdb"},

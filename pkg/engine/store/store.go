@@ -16,7 +16,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/ack"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/claim"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/delivered"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
@@ -126,7 +125,7 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 		Metrics: metrics.pushes,
 	}, cfg.Batch, metrics.flushes)
 	s.acks = ack.New(ack.Deps{
-		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Contended: contention.New(),
+		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered,
 	}, cfg.Batch, metrics.flushes)
 	s.transactions = transaction.New(transaction.Deps{
 		Pool: pool, Names: s.names, Quotas: s.quotas, Waker: s.waker, Pushes: s.pushes, Acks: s.acks,
@@ -203,7 +202,7 @@ func (s *Store) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.log.Warn("Healing failed and will go on.", zap.Int("cursors", pass.Cursors), zap.Error(err))
+			s.log.Warn("a heal failed; it will go on where it failed", zap.Int("cursors", pass.Cursors), zap.Error(err))
 			next.Reset(healInterval)
 			continue
 		}
@@ -212,12 +211,12 @@ func (s *Store) Run(ctx context.Context) error {
 			level = zap.InfoLevel
 		}
 		first = false
-		s.log.Log(level, "Searched for partitions whose wake did not run.", zap.Int("cursors", pass.Cursors),
+		s.log.Log(level, "searched for partitions whose wake did not run", zap.Int("cursors", pass.Cursors),
 			zap.Int("woken_partitions", pass.Partitions), zap.Duration("took", time.Since(pass.Began)))
 		pass = wake.Pass{}
 		s.claims.ReleaseOrphans(ctx)
 		if err := s.names.ResumeJoins(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("Joins that had not ended were not resumed.", zap.Error(err))
+			s.log.Warn("joins that had not ended were not resumed", zap.Error(err))
 		}
 		if broken {
 			s.waker.Resync("the last commits may not have been announced")

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
@@ -66,7 +65,7 @@ type unknownSeq struct {
 // cursorKey identifies a cursor. The wire id tells partitions apart that got the same database id in
 // different epochs.
 type cursorKey struct {
-	contention.Cursor
+	Cursor
 	partitionID queue.ID
 }
 
@@ -147,8 +146,8 @@ func (f *Flush) buildEntries() {
 			byCursor[at] = append(items, item)
 		}
 		for at, items := range byCursor {
-			one := entry{cursor: at, callNumber: int32(number + 1), call: call}
-			f.addEntries(one, items, together[at])
+			single := entry{cursor: at, callNumber: int32(number + 1), call: call}
+			f.addEntries(single, items, together[at])
 		}
 	}
 	slices.SortStableFunc(f.entries, func(a, b *entry) int {
@@ -167,9 +166,9 @@ func (f *Flush) addEntries(like entry, items []int, together bool) {
 		return
 	}
 	for _, item := range items {
-		one := like
-		one.items, one.seq = []int{item}, like.call.Seqs[item]
-		f.entries = append(f.entries, &one)
+		single := like
+		single.items, single.seq = []int{item}, like.call.Seqs[item]
+		f.entries = append(f.entries, &single)
 	}
 }
 
