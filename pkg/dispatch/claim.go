@@ -24,7 +24,7 @@ func (w *worker) claimDirectly(r *roundRequest) {
 		w.d.conclude(r.target, observation, &deliveries[0])
 		r.answer(roundReply{delivery: deliveries[0]})
 	case deliveries[0].Contested:
-		w.popAfterLostRace(r, deliveries[0].Unopened)
+		w.popAfterLostRace(r, deliveries[0].Undeliverable)
 	default:
 		w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
 		w.d.conclude(r.target, observation, &deliveries[0])
@@ -65,7 +65,7 @@ func (w *worker) claim(ctx context.Context, requests []*roundRequest, targets []
 		case errs[i] != nil:
 			g.request.answer(roundReply{err: errs[i]})
 		case foundNothing(&deliveries[i]):
-			w.popAfterLostRace(g.request, deliveries[i].Unopened)
+			w.popAfterLostRace(g.request, deliveries[i].Undeliverable)
 		}
 	}
 }

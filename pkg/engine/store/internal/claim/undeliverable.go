@@ -17,19 +17,19 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// undeliverableRetry is when a partition is claimed again that holds a message which cannot be opened
-// or read.
+// undeliverableRetry is the pause after which a partition is claimed again whose next message cannot be
+// decrypted or read.
 const undeliverableRetry = time.Minute
 
-// maxUnopenedClaims is how many claims that cannot be opened a pop passes over.
-const maxUnopenedClaims = 32
+// maxUndecryptedClaims is how many claims with payloads that cannot be decrypted a pop passes over.
+const maxUndecryptedClaims = 32
 
-// open opens the encrypted payloads of a claim. If some cannot be opened, it sets unopened and
-// delivery.Unopened.
-func (c *Claimer) open(one *call, named map[int64]*queue.Partition) {
-	for _, i := range one.encrypted {
-		m, p := &one.delivery.Messages[i], named[one.partitionOf[i]]
-		if p == nil || slices.Contains(one.unopened, p) {
+// decrypt decrypts the encrypted payloads of a claim. If some cannot be decrypted, it sets undecrypted and
+// delivery.Undeliverable.
+func (c *Claimer) decrypt(call *claimCall, named map[int64]*queue.Partition) {
+	for _, i := range call.encrypted {
+		m, p := &call.delivery.Messages[i], named[call.partitionOf[i]]
+		if p == nil || slices.Contains(call.undecrypted, p) {
 			continue
 		}
 		var err error
@@ -37,59 +37,59 @@ func (c *Claimer) open(one *call, named map[int64]*queue.Partition) {
 		if err == nil {
 			continue
 		}
-		one.unopened = append(one.unopened, p)
-		if one.delivery.Unopened == nil {
-			one.delivery.Unopened = unopenedError(m, p, err)
+		call.undecrypted = append(call.undecrypted, p)
+		if call.delivery.Undeliverable == nil {
+			call.delivery.Undeliverable = undecryptedError(m, p, err)
 		}
-		if before := i - slices.Index(one.partitionOf, one.partitionOf[i]); before > 0 {
-			one.openedBefore, one.unopenedPartition = before, one.partitionOf[i]
+		if before := i - slices.Index(call.partitionOf, call.partitionOf[i]); before > 0 {
+			call.decryptedBefore, call.undecryptedPartition = before, call.partitionOf[i]
 			return // the partition is claimed again for the messages before it
 		}
-		c.Log.Error("A message cannot be opened. The group does not receive its partition until the retry.",
-			zap.String("queue", p.Queue), zap.String("group", one.req.Group), zap.String("partition", p.Name),
+		c.Log.Error("a message cannot be decrypted; the group does not receive its partition until the retry",
+			zap.String("queue", p.Queue), zap.String("group", call.req.Group), zap.String("partition", p.Name),
 			zap.Stringer("message_id", m.ID), zap.String("transaction_id", m.TransactionID),
 			zap.Duration("retry_in", undeliverableRetry), zap.Error(err))
 	}
 }
 
-// unopenedError says which message cannot be opened, and what to do.
-func unopenedError(m *queue.Message, p *queue.Partition, reason error) error {
+// undecryptedError says which message cannot be decrypted, and what to do.
+func undecryptedError(m *queue.Message, p *queue.Partition, reason error) error {
 	return &queue.Error{
-		Code: queue.CodeUndeliverable, Err: unopened{reason},
+		Code: queue.CodeUndeliverable, Err: decryptError{reason},
 		Message: fmt.Sprintf("message %s (queue %q, partition %q, transaction id %q) cannot be opened: %v; "+
 			"add its key to encryption.keys, or move it to the dead letters: POST /api/v1/messages/%s/%s/dlq",
 			m.ID, p.Queue, p.Name, m.TransactionID, reason, p.ID, url.PathEscape(m.TransactionID)),
 	}
 }
 
-// unopened is the cause of an unopenedError.
-type unopened struct{ error }
+// decryptError is the cause of an undecryptedError.
+type decryptError struct{ error }
 
-func (e unopened) Unwrap() error { return e.error }
+func (e decryptError) Unwrap() error { return e.error }
 
-// giveBackUnopened gives back a claim with payloads that cannot be opened. Their partitions are due
+// giveBackUndecrypted gives back a claim with payloads that cannot be decrypted. Their partitions are due
 // again after undeliverableRetry, so that pops of the group deliver the other partitions. If messages
 // before such a payload can be delivered, the partitions are due at once.
-func (c *Claimer) giveBackUnopened(ctx context.Context, one *call) {
-	d := &one.delivery
-	if one.openedBefore > 0 {
-		one.unopened = nil
+func (c *Claimer) giveBackUndecrypted(ctx context.Context, call *claimCall) {
+	d := &call.delivery
+	if call.decryptedBefore > 0 {
+		call.undecrypted = nil
 	}
-	c.Metrics.unopened.Inc()
-	if err := c.giveBack(ctx, one); err != nil {
-		c.Log.Warn("Messages that could not be opened were not given back.", zap.String("queue", d.Queue), zap.Error(err))
+	c.Metrics.undecrypted.Inc()
+	if err := c.giveBack(ctx, call); err != nil {
+		c.Log.Warn("messages that could not be decrypted were not given back", zap.String("queue", d.Queue), zap.Error(err))
 	}
 	d.Messages, d.Contested = nil, true
 }
 
-// pop pops once. It passes over claims with payloads that cannot be opened. The error of the first one
+// pop pops once. It passes over claims with payloads that cannot be decrypted. The error of the first such claim
 // is the answer if nothing else is found.
 func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	var first error
-	for range maxUnopenedClaims {
+	for range maxUndecryptedClaims {
 		delivery, err := c.popOnce(ctx, req)
 		switch {
-		case errors.As(err, new(unopened)):
+		case errors.As(err, new(decryptError)):
 			if first == nil {
 				first = err
 			}
@@ -105,7 +105,7 @@ func (c *Claimer) pop(ctx context.Context, req *queue.PopRequest) (queue.Deliver
 var sqlPostpone = sql.Query("engine/store/postpone")
 
 const (
-	// maxSeparateClaims is how many due partitions of a group a pop claims one by one.
+	// maxSeparateClaims is how many due partitions of a group a pop claims one at a time.
 	maxSeparateClaims = 32
 	// separateLimit bounds the query that finds these partitions.
 	separateLimit = 2 * time.Second
@@ -124,34 +124,34 @@ func explainUnreadable(err error) error {
 // postpone makes the partition of a claim that failed due later, so that pops of its group deliver the
 // other partitions. It returns reason with the names of the partition. A failure is logged: the next
 // claim fails and postpones again.
-func (c *Claimer) postpone(ctx context.Context, one *call, reason error) error {
+func (c *Claimer) postpone(ctx context.Context, call *claimCall, reason error) error {
 	c.Metrics.unreadable.Inc()
-	group, partition := one.target.Group, one.target.Partition
+	group, partition := call.target.Group, call.target.Partition
 	name := fmt.Sprint("with the number ", partition)
-	if named, err := c.Names.ByKeys(ctx, one.target.Epoch, []int64{partition}); err == nil && named[partition] != nil {
+	if named, err := c.Names.ByKeys(ctx, call.target.Epoch, []int64{partition}); err == nil && named[partition] != nil {
 		name = fmt.Sprintf("%q", named[partition].Name)
 	}
 	fields := []zap.Field{
-		zap.String("queue", one.req.Queue), zap.String("group", one.req.Group), zap.Int64("partition", partition),
+		zap.String("queue", call.req.Queue), zap.String("group", call.req.Group), zap.Int64("partition", partition),
 		zap.String("partition_name", name), zap.Duration("retry_in", undeliverableRetry),
 	}
-	c.Log.Error("Postgres cannot read a message. The group does not receive its partition until the retry.", append(fields, zap.Error(reason))...)
+	c.Log.Error("Postgres cannot read a message; the group does not receive its partition until the retry", append(fields, zap.Error(reason))...)
 	ready, _, err := wake.ReadReady(c.Pool.Query(ctx, sqlPostpone, group, partition, int64(undeliverableRetry/time.Second)))
 	if err != nil {
-		c.Log.Warn("A partition with an unreadable message was not postponed.", append(fields, zap.Error(err))...)
+		c.Log.Warn("a partition with an unreadable message was not postponed", append(fields, zap.Error(err))...)
 	}
 	c.Waker.Announce(ready)
 	return &queue.Error{
 		Code: queue.CodeUndeliverable, Err: reason,
 		Message: fmt.Sprintf("Postgres cannot read a message of queue %q, partition %s (SQLSTATE %s): restore the row or delete the message",
-			one.req.Queue, name, postgres.SQLState(reason)),
+			call.req.Queue, name, postgres.SQLState(reason)),
 	}
 }
 
-// separately claims the due partitions of a group one by one, after a claim of several failed with
-// reason. It returns the first claim that has messages, and reason if no claim has any. A partition
-// that cannot be read is postponed.
-func (c *Claimer) separately(ctx context.Context, req *queue.PopRequest, target queue.Target, reason error) (*call, error) {
+// separately claims the due partitions of a group one at a time, after a claim of several partitions failed
+// with reason. It returns the first claim that has messages, and reason if no claim has any. It postpones
+// the partitions that cannot be read.
+func (c *Claimer) separately(ctx context.Context, req *queue.PopRequest, target queue.Target, reason error) (*claimCall, error) {
 	found, err := c.Preflight(ctx, []queue.Probe{{Target: target, Want: maxSeparateClaims}}, separateLimit)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the unreadable partition: %w", err)
@@ -162,14 +162,14 @@ func (c *Claimer) separately(ctx context.Context, req *queue.PopRequest, target 
 		}
 		single := target
 		single.Partition = candidate.Partition
-		one, err := c.together(ctx, req, single)
+		call, err := c.together(ctx, req, single)
 		switch {
 		case postgres.Unreadable(err):
 			reason = err // names the partition
 		case err != nil:
 			return nil, err
-		case len(one.delivery.Messages) > 0:
-			return one, nil
+		case len(call.delivery.Messages) > 0:
+			return call, nil
 		}
 	}
 	return nil, reason
