@@ -33,9 +33,9 @@ func (o *Owners) Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]Own
 	found := make(map[queue.ID][]Owner, len(ids))
 	_, err := postgres.Collect(ctx, o.pool, sqlLeases, func(row pgx.CollectableRow) (none struct{}, err error) {
 		var id queue.ID
-		var of Owner
-		err = row.Scan((*[16]byte)(&id), &of.Queue, &of.Group)
-		found[id] = append(found[id], of)
+		var owner Owner
+		err = row.Scan((*[16]byte)(&id), &owner.Queue, &owner.Group)
+		found[id] = append(found[id], owner)
 		return none, err
 	}, bytesOf(ids))
 	return found, postgres.Wrapf(err, "looking up the queues of leases")

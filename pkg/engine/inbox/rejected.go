@@ -86,13 +86,13 @@ type RejectedList struct {
 // Next says where to go on. Errors: CodeUnavailable.
 func (r *Rejections) List(ctx context.Context, f RejectedFilter, before, limit int64) (list RejectedList, err error) {
 	var last zeronull.Int8
-	list.Rows, err = postgres.Collect(ctx, r.pool, sqlRejectedList, func(row pgx.CollectableRow) (one Rejection, err error) {
+	list.Rows, err = postgres.Collect(ctx, r.pool, sqlRejectedList, func(row pgx.CollectableRow) (rejection Rejection, err error) {
 		var id, bytes zeronull.Int8
-		err = row.Scan(&list.Examined, &last, &id, &one.Queue, &one.Partition, &one.TransactionID, (*zeronull.UUID)(&one.TraceID),
-			(*zeronull.Timestamptz)(&one.VisibleAt), (*zeronull.Timestamptz)(&one.InsertedAt), (*zeronull.Timestamptz)(&one.RejectedAt),
-			(*zeronull.Text)(&one.Code), (*zeronull.Text)(&one.Reason), &bytes, &one.Excerpt)
-		one.ID, one.StoredBytes = int64(id), int64(bytes)
-		return one, err
+		err = row.Scan(&list.Examined, &last, &id, &rejection.Queue, &rejection.Partition, &rejection.TransactionID, (*zeronull.UUID)(&rejection.TraceID),
+			(*zeronull.Timestamptz)(&rejection.VisibleAt), (*zeronull.Timestamptz)(&rejection.InsertedAt), (*zeronull.Timestamptz)(&rejection.RejectedAt),
+			(*zeronull.Text)(&rejection.Code), (*zeronull.Text)(&rejection.Reason), &bytes, &rejection.Excerpt)
+		rejection.ID, rejection.StoredBytes = int64(id), int64(bytes)
+		return rejection, err
 	}, zeronull.Int8(before), f.Queue, f.Code, postgres.LikePatterns(f.Allowed), r.examined, limit)
 	if err != nil {
 		return RejectedList{}, postgres.Wrapf(err, "listing the rejected rows of the inbox")
@@ -193,8 +193,8 @@ func (s *Sequencer) reject(ctx context.Context, rows []row) error {
 	ctx, cancel := s.SequencerPool.Bounded(ctx)
 	defer cancel()
 	ids, codes, reasons := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
-	for i, one := range rows {
-		ids[i], codes[i], reasons[i] = one.id, string(one.problem.Code), s.SequencerPool.Storable(ctx, one.problem.Message)
+	for i, r := range rows {
+		ids[i], codes[i], reasons[i] = r.id, string(r.problem.Code), s.SequencerPool.Storable(ctx, r.problem.Message)
 	}
 	if _, err := s.conn.Exec(ctx, sqlReject, ids, codes, reasons); err != nil {
 		return fmt.Errorf("rejecting %d rows: %w", len(rows), err)
@@ -239,18 +239,18 @@ func (s *Sequencer) findUnreadable(ctx context.Context) (found []row, err error)
 		}
 		left -= len(checked)
 		after = checked[len(checked)-1].id
-		found = slices.DeleteFunc(checked, func(one row) bool { return one.problem == nil })
+		found = slices.DeleteFunc(checked, func(r row) bool { return r.problem == nil })
 	}
 	return found, nil
 }
 
 // checkReadable returns up to n rows with an id above after. Rows that are not UTF-8 have a problem.
 func (s *Sequencer) checkReadable(ctx context.Context, after int64, n int) ([]row, error) {
-	return postgres.Collect(ctx, s.SequencerPool, sqlReadable, func(line pgx.CollectableRow) (one row, err error) {
+	return postgres.Collect(ctx, s.SequencerPool, sqlReadable, func(found pgx.CollectableRow) (r row, err error) {
 		var readable bool
-		if err = line.Scan(&one.id, &readable); !readable {
-			one.problem = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
+		if err = found.Scan(&r.id, &readable); !readable {
+			r.problem = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
 		}
-		return one, err
+		return r, err
 	}, after, int64(n), s.cfg.MaxPayload)
 }

@@ -6,7 +6,7 @@
 // It promises that the five clients (JavaScript, Python, Go, PHP and C++) can read an answer with JSON that has no
 // flaw. It says nothing about the syntax: JSON that is malformed may have no flaw.
 //
-// Find reads the bytes once and makes no garbage. Only JSON that may have a flaw is read again, for the path.
+// Find reads the bytes once and allocates no memory. It reads only JSON that may have a flaw again, to find the path.
 package portable
 
 import (
@@ -160,7 +160,7 @@ func (w *walker) find(paths []string) (level int, whole bool) {
 		default:
 			path = append(path, w.names[level]...)
 		}
-		if slices.ContainsFunc(paths, func(one string) bool { return one == string(path) }) {
+		if slices.ContainsFunc(paths, func(p string) bool { return p == string(path) }) {
 			return level, level == depth
 		}
 	}
@@ -220,11 +220,11 @@ func clip(text string) string {
 }
 
 // isNumeric reports for each byte whether a number may have it before and after its exponent.
-var isNumeric = func() (of [256]bool) {
+var isNumeric = func() (numeric [256]bool) {
 	for _, c := range "-+.0123456789" {
-		of[c] = true
+		numeric[c] = true
 	}
-	return of
+	return numeric
 }()
 
 // mayHaveFlaw returns false only if raw has no flaw or is malformed.

@@ -130,8 +130,8 @@ func (s *Spool) failed(err error) error {
 // write adds the records of many pushes.
 func (s *Spool) write(_ context.Context, pushes [][]*record) ([]error, error) {
 	var records []*record
-	for _, of := range pushes {
-		records = append(records, of...)
+	for _, push := range pushes {
+		records = append(records, push...)
 	}
 	return nil, s.file.add(records)
 }
@@ -191,13 +191,13 @@ func (s *Spool) Rejections(ctx context.Context, limit int) ([]Rejection, error) 
 		return nil, queue.MemoryFull()
 	}
 	for _, r := range records {
-		of := &r.Items[0]
-		opened, err := of.unpack(r.Queue, s.Sealer)
+		rejected := &r.Items[0]
+		opened, err := rejected.unpack(r.Queue, s.Sealer)
 		if err != nil {
 			opened.Payload = nil
 		}
 		out = append(out, Rejection{
-			Queue: r.Queue, Partition: of.Partition, TransactionID: of.TransactionID, ProducerSub: of.ProducerSub,
+			Queue: r.Queue, Partition: rejected.Partition, TransactionID: rejected.TransactionID, ProducerSub: rejected.ProducerSub,
 			Payload: opened.Payload, Reason: r.Reason, At: r.At,
 		})
 	}

@@ -215,17 +215,17 @@ func (s *Sweeper) trim(ctx context.Context, j job, now []step) (again []step, er
 	ctx, cancel := s.pool.Bounded(ctx)
 	defer cancel()
 	b := &pgx.Batch{}
-	for _, one := range now {
-		done := &stepResult{queue: one.queue.Name, partition: one.partition}
+	for _, next := range now {
+		done := &stepResult{queue: next.queue.Name, partition: next.partition}
 		queueTransaction(b, done.read, func() {
 			s.record(done)
 			if !done.more {
-				one.above = done.continueAbove
+				next.above = done.continueAbove
 			}
 			if done.more || done.continueAbove.Valid {
-				again = append(again, one)
+				again = append(again, next)
 			}
-		}, sqlTrim, one.queue.ID, one.partition, j.evict, j.batch, one.above, s.completedSeconds())
+		}, sqlTrim, next.queue.ID, next.partition, j.evict, j.batch, next.above, s.completedSeconds())
 	}
 	if err := s.pool.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("trimming %d partitions: %w", len(now), err)

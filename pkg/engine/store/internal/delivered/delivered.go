@@ -72,7 +72,7 @@ func (c *Cache) Forget(id queue.ID) {
 }
 
 // of returns what a lease delivered, or nil.
-func (c *Cache) of(id queue.ID) *lease {
+func (c *Cache) lease(id queue.ID) *lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leases[id]
@@ -103,7 +103,7 @@ func (f *Finder) Seq(leaseID string, partition int64, transactionID string) int6
 	if leaseID != f.leaseText {
 		*f = Finder{cache: f.cache, leaseText: leaseID}
 		if id, err := queue.ParseID(leaseID); err == nil {
-			f.lease = f.cache.of(id)
+			f.lease = f.cache.lease(id)
 		}
 	}
 	l := f.lease

@@ -150,8 +150,8 @@ type observer struct {
 	calls, size, seconds prometheus.Observer
 	failed               map[batch.Verdict]prometheus.Counter
 
-	// mu protects sums, the same as numbers.
-	mu   sync.Mutex
+	mu sync.Mutex
+	// sums are what the metrics count, for Figures.
 	sums Figures
 }
 

@@ -178,16 +178,16 @@ func (d *Directory) ByIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*qu
 // QueuesOf returns the queues of the given wire ids; see Store.QueuesOf.
 func (d *Directory) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
 	known, queues := map[queue.ID]*queue.Partition{}, make(map[queue.ID]string, len(ids))
-	var unsure []queue.ID
+	var unknown []queue.ID
 	remembered(d.cache, ids, known, func(c *cache) map[queue.ID]*queue.Partition { return c.byID })
 	for at, id := range ids {
 		if p := known[id]; p != nil && may(at, p.Queue) {
 			queues[id] = p.Queue
 		} else {
-			unsure = append(unsure, id)
+			unknown = append(unknown, id)
 		}
 	}
-	fresh, err := d.find(ctx, nil, unsure)
+	fresh, err := d.find(ctx, nil, unknown)
 	for _, p := range fresh {
 		queues[p.ID] = p.Queue
 	}
@@ -233,7 +233,7 @@ func (d *Directory) EpochEnded(ctx context.Context, epoch queue.Epoch) bool {
 // for something else.
 func (d *Directory) resyncIf(epochChanged bool) {
 	if epochChanged {
-		d.log.Info("Postgres was restarted, or the tables were restored or recreated. All remembered ids were dropped.")
+		d.log.Info("Postgres was restarted, or the tables were restored or recreated; all remembered ids were dropped")
 		d.waker.Resync("the epoch of the database changed")
 	}
 }

@@ -123,7 +123,7 @@ func (d *Directory) runJoin(target queue.Target) {
 		pause := time.Since(began)
 		if err != nil {
 			pause = joinRetry
-			d.log.Warn("A page of a join failed and will be repeated.", zap.Int64("group", target.Group), zap.Error(err))
+			d.log.Warn("a page of a join failed; it will be tried again", zap.Int64("group", target.Group), zap.Error(err))
 		}
 		if err != nil || !d.runs.awaited(target) {
 			_ = backoff.Sleep(d.runs.ctx, pause) // the next page notices the end of ctx
@@ -131,7 +131,7 @@ func (d *Directory) runJoin(target queue.Target) {
 	}
 }
 
-// end ends the page of target and tells the pops that wait for it. last: there is no further page.
+// end ends the page of target and answers the pops that wait for it. last: there is no further page.
 func (r *joinRuns) end(target queue.Target, last bool, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

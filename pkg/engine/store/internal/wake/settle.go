@@ -104,7 +104,7 @@ func (w *Waker) settleMany(ctx context.Context, partitions, groups []int64) {
 	var settled int64
 	err := w.pool.QueryRow(ctx, sqlSettleDrained, partitions, groups).Scan(&settled)
 	if err != nil {
-		w.log.Warn("Cursors that SQL consumers left could not be settled. The next pop settles them.",
+		w.log.Warn("cursors that SQL consumers left could not be settled; the next pop settles them",
 			zap.Int("cursors", len(partitions)), zap.Error(err))
 	}
 	if err != nil || settled > 0 {

@@ -81,7 +81,7 @@ func (w *Waker) Read(results pgx.BatchResults, partitions int) []queue.Ready {
 }
 
 func (w *Waker) failed(partitions int, err error) {
-	w.log.Warn("A wake failed and will be healed.", zap.Int("partitions", partitions), zap.Error(err))
+	w.log.Warn("a wake failed; a heal will repeat it", zap.Int("partitions", partitions), zap.Error(err))
 	w.pool.SignalLoss()
 }
 
