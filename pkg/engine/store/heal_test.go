@@ -141,5 +141,5 @@ func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
 	b.pool.SignalLoss()
 	enginetest.Await(t, "the log of the heal that wakes", func() bool { return logs.FilterField(zap.Int("woken_partitions", 1)).Len() > 0 })
-	require.Equal(t, 2, logs.FilterMessageSnippet("Searched for partitions").Len(), logs.All())
+	require.Equal(t, 2, logs.FilterMessageSnippet("searched for partitions").Len(), logs.All())
 }

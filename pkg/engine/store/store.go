@@ -202,7 +202,7 @@ func (s *Store) Run(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			s.log.Warn("a heal failed; it will go on where it failed", zap.Int("cursors", pass.Cursors), zap.Error(err))
+			s.log.Warn("a heal failed and will go on", zap.Int("cursors", pass.Cursors), zap.Error(err))
 			next.Reset(healInterval)
 			continue
 		}

@@ -123,7 +123,7 @@ func (d *Directory) runJoin(target queue.Target) {
 		pause := time.Since(began)
 		if err != nil {
 			pause = joinRetry
-			d.log.Warn("a page of a join failed; it will be tried again", zap.Int64("group", target.Group), zap.Error(err))
+			d.log.Warn("a page of a join failed and will be repeated", zap.Int64("group", target.Group), zap.Error(err))
 		}
 		if err != nil || !d.runs.awaited(target) {
 			_ = backoff.Sleep(d.runs.ctx, pause) // the next page notices the end of ctx
