@@ -134,13 +134,6 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 	return s
 }
 
-func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
-	if s.handoffs == nil {
-		return nil
-	}
-	return s.handoffs.Handoffs(queueName, partition)
-}
-
 // Close answers the calls that were accepted and refuses new ones, until ctx ends.
 func (s *Store) Close(ctx context.Context) error {
 	defer s.names.Close()
@@ -240,35 +233,5 @@ func (s *Store) heal(ctx context.Context, pass *wake.Pass) error {
 	return err
 }
 
-// QueuesOf returns the queue of each partition that exists, for the check of grants. may reports whether the sender may
-// use the partition ids[at], which is in that queue. A remembered queue counts only if he may. All other partitions are
-// looked up, so the time does not tell a refused partition from one that does not exist. Errors: CodeUnavailable.
-func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
-	queues, err := s.names.QueuesOf(ctx, ids, may)
-	return queues, postgres.Wrap(err)
-}
-
 // Heals returns how often Run has healed, and how many partitions that woke.
 func (s *Store) Heals() (passes, partitions int64) { return s.heals.Load(), s.healed.Load() }
-
-// OnReady lowers the scan floors of the groups. Cursors that SQL consumers left are queued for
-// settling. A SQL consumer whose transaction may have been long announces a cursor without the
-// instant since when it is ready: then the floor of the group is dropped.
-func (s *Store) OnReady(ready []queue.Ready, from events.Origin) {
-	s.floors.Ready(ready...)
-	if from != events.SQL {
-		return
-	}
-	for _, r := range ready {
-		if r.At.IsZero() {
-			s.floors.Forget(r.Group)
-		}
-	}
-	s.waker.SettleLater(ready)
-}
-
-// OnResync drops all scan floors.
-func (s *Store) OnResync(string, events.Origin) { s.floors.ForgetAll() }
-
-// OnLeaseChanged forgets the delivery of a lease.
-func (s *Store) OnLeaseChanged(lease queue.ID) { s.delivered.Forget(lease) }

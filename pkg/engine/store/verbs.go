@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/push"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/quota"
 	"github.com/belfry-mq/belfry/pkg/postgres"
+	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -182,3 +183,40 @@ func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 func (s *Store) Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
 	return s.transactions.Transact(ctx, tx)
 }
+
+func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
+	if s.handoffs == nil {
+		return nil
+	}
+	return s.handoffs.Handoffs(queueName, partition)
+}
+
+// QueuesOf returns the queue of each partition that exists, for the check of grants. may reports whether the sender may
+// use the partition ids[at], which is in that queue. A remembered queue counts only if he may. All other partitions are
+// looked up, so the time does not tell a refused partition from one that does not exist. Errors: CodeUnavailable.
+func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
+	queues, err := s.names.QueuesOf(ctx, ids, may)
+	return queues, postgres.Wrap(err)
+}
+
+// OnReady lowers the scan floors of the groups. Cursors that SQL consumers left are queued for
+// settling. A SQL consumer whose transaction may have been long announces a cursor without the
+// instant since when it is ready: then the floor of the group is dropped.
+func (s *Store) OnReady(ready []queue.Ready, from events.Origin) {
+	s.floors.Ready(ready...)
+	if from != events.SQL {
+		return
+	}
+	for _, r := range ready {
+		if r.At.IsZero() {
+			s.floors.Forget(r.Group)
+		}
+	}
+	s.waker.SettleLater(ready)
+}
+
+// OnResync drops all scan floors.
+func (s *Store) OnResync(string, events.Origin) { s.floors.ForgetAll() }
+
+// OnLeaseChanged forgets the delivery of a lease.
+func (s *Store) OnLeaseChanged(lease queue.ID) { s.delivered.Forget(lease) }
