@@ -86,7 +86,7 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 		return false
 	}
 	pc.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
-		_ = Confirmed(conn) // what its last user did is answered
+		_ = Confirmed(conn) // a commit of its last user is no concern of the next one
 		return !p.isRetired(conn), nil
 	}
 	p.Pool, err = pgxpool.NewWithConfig(ctx, pc)
@@ -96,15 +96,16 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	return p, nil
 }
 
-// Close closes all connections. It blocks until those in use are released, and not for a database that never answered.
+// Close closes all connections. It blocks until the connections in use are released. It does not wait for a database
+// that never answered.
 func (p *Pool) Close() {
 	p.close()
 	p.Pool.Close()
 }
 
-// test pings a connection that was idle, or is older than a doubt. If it does not answer, all connections are retired
-// before test returns: the cause may have left others silent, and each ping of a silent connection takes half of the
-// time of a request.
+// test pings a connection that was idle for pingAfter, or that was not pinged since DoubtConnections. If it does not
+// answer, all connections are retired before test returns: the cause may have left others silent, and each ping of a
+// silent connection takes half of the time of a request.
 func (p *Pool) test(ctx context.Context, conn *pgx.Conn, idle time.Duration) {
 	if p.isRetired(conn) || idle <= pingAfter && !p.isDoubted(conn) {
 		return
@@ -209,7 +210,7 @@ func (l *losses) SignalLoss() { l.signal.Set() }
 func (l *losses) RetireConnections() { l.allRetired.Store(int64(l.now())) }
 
 // DoubtConnections makes the related pools ping each connection that exists now before it is used again. The caller
-// knows of a loss, as of the connection that listens, which may have had the same cause.
+// has lost another connection, such as the one that listens, and the cause may concern these as well.
 func (l *losses) DoubtConnections() { l.allDoubted.Store(int64(l.now())) }
 
 const (
@@ -286,7 +287,8 @@ func Confirmed(conn *pgx.Conn) error {
 // IsUnconfirmed reports whether err is the error of Confirmed.
 func IsUnconfirmed(err error) bool { return errors.Is(err, errUnconfirmed) }
 
-// Confirm is Confirm on a connection of the pool, within the request timeout. Errors: CodeUnavailable.
+// Confirm calls the function Confirm on a connection of the pool, within the request timeout. Errors:
+// CodeUnavailable.
 func (p *Pool) Confirm(ctx context.Context) error {
 	ctx, cancel := p.Bounded(ctx)
 	defer cancel()

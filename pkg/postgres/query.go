@@ -97,7 +97,7 @@ const (
 	firstRows = 16
 )
 
-// Query is pgxpool's. If ctx has a reservation (see pkg/process/inflight), each row counts as the answer of its request
+// Query is that of pgxpool. If ctx has a reservation (see pkg/process/inflight), each row counts as the answer of its request
 // when it arrives. Without room the rows end with CodeOverloaded.
 func (p *Pool) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	rows, err := p.Pool.Query(ctx, query, args...)
@@ -107,7 +107,7 @@ func (p *Pool) Query(ctx context.Context, query string, args ...any) (pgx.Rows, 
 	return rows, err
 }
 
-// QueryRow is pgxpool's, and counts the row as Query does.
+// QueryRow is that of pgxpool, and counts the row as Query does.
 func (p *Pool) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
 	memory := inflight.From(ctx)
 	if memory == nil {
@@ -124,7 +124,7 @@ type meteredRows struct {
 	full   bool
 }
 
-// Next returns false if the memory for the row is not left. It then reads the other rows without keeping them.
+// Next returns false if the memory for the row is not available. Then it discards the other rows.
 func (r *meteredRows) Next() bool {
 	if r.full || !r.Rows.Next() {
 		return false

@@ -61,3 +61,12 @@ func (id ID) IsZero() bool { return id == ID{} }
 
 // String returns the 36-character text form in lower case.
 func (id ID) String() string { return uuid.UUID(id).String() }
+
+// RawIDs gives ids the type that the driver encodes in binary.
+func RawIDs(ids []ID) [][16]byte {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = id
+	}
+	return raw
+}

@@ -22,10 +22,11 @@ import (
 //  2. A request that does not fit is refused as a whole, with 429. While the queue
 //     is full, this includes the repetition of a push that was stored.
 //  3. One instance never exceeds maxSize.
-//  4. Each instance reads the size again every 5 to 100 ms. Several instances
-//     together can exceed maxSize by the messages that the others stored since
-//     that reading. With n instances that is at most n-1 times the room that the
-//     reading found.
+//  4. While messages are pushed, each instance counts the messages again: every
+//     5 ms at most, and every second at least, or every minute while no group
+//     reads the whole queue. Several instances together can exceed maxSize by
+//     the messages that the others stored since that count. With n instances
+//     that is at most n-1 times the room that the count found.
 type Options struct {
 	LeaseTime                 int64 `json:"leaseTime"`
 	RetryLimit                int64 `json:"retryLimit"`

@@ -30,6 +30,19 @@ type Settings struct {
 	Extensions queue.Extensions
 }
 
+// columns returns pointers to the tags and all options, in the order of queue_settings.sql and
+// queue_configure.sql.
+func (set *Settings) columns() []any {
+	o, x := &set.Options, &set.Extensions
+	return []any{
+		&set.Namespace, &set.Task,
+		&o.LeaseTime, &o.RetryLimit, &o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled,
+		&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority,
+		&o.RetryDelay, &o.TTL, &o.DeadLetterQueue, &o.DLQAfterMaxRetries,
+		&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries,
+	}
+}
+
 // Configured names the queue that Configure created or found.
 type Configured struct {
 	// QueueID and PartitionID (of the partition "Default") are wire ids.
@@ -66,12 +79,7 @@ func (c *Catalog) Change(ctx context.Context, queueName string, change func(set 
 	set, stored := Settings{Queue: queueName}, storedQueue{}
 	bounded, cancel := c.pool.Bounded(ctx)
 	err := pgx.BeginFunc(bounded, c.pool, func(tx pgx.Tx) error {
-		o, x := &set.Options, &set.Extensions
-		err := tx.QueryRow(bounded, sqlQueueSettings, queueName).Scan(&set.Namespace, &set.Task,
-			&o.LeaseTime, &o.RetryLimit, &o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled,
-			&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority,
-			&o.RetryDelay, &o.TTL, &o.DeadLetterQueue, &o.DLQAfterMaxRetries,
-			&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries)
+		err := tx.QueryRow(bounded, sqlQueueSettings, queueName).Scan(set.columns()...)
 		if postgres.IsNoRows(err) {
 			return &queue.Error{Code: queue.CodeNotFound, Message: "Queue not found"}
 		}
@@ -170,12 +178,7 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 
 // write writes all settings of a queue, and the row of the audit.
 func write(ctx context.Context, tx pgx.Tx, set *Settings, out *storedQueue) error {
-	o, x := &set.Options, &set.Extensions
-	err := tx.QueryRow(ctx, sqlQueueConfigure, set.Queue, set.Namespace, set.Task,
-		o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
-		o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
-		o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
-		x.RetryBackoff, x.RetryDelayMax, x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries).
+	err := tx.QueryRow(ctx, sqlQueueConfigure, append([]any{set.Queue}, set.columns()...)...).
 		Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
 	if err != nil {
 		return err

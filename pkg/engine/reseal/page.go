@@ -81,8 +81,8 @@ func (r *run) read(ctx context.Context, page []message) (found []message, err er
 	return found, nil
 }
 
-// reseal opens those messages of a page whose payloads were read, seals them with the current key and
-// stores them. A check only opens them. The counts are of the state afterwards.
+// reseal decrypts the messages of a page whose payloads were read, encrypts them with the current key and
+// stores them. A check only decrypts them. It returns the counts after the changes.
 func (r *run) reseal(ctx context.Context, page []message) (Counts, error) {
 	c := newCounts()
 	found, err := r.read(ctx, page)

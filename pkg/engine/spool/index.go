@@ -66,8 +66,8 @@ func (x *index) add(refs []ref) {
 	x.signal()
 }
 
-// reserve makes room for bytes that a push adds to the file, until release. It returns false if there is none within
-// most.
+// reserve counts the bytes that a push is adding to the file, until release. It returns false if the spool would then
+// hold more than most bytes.
 func (x *index) reserve(bytes, most int64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -67,7 +67,7 @@ func (i *item) message(queueName string) seal.Message {
 	return seal.Message{Queue: queueName, Partition: i.Partition, ID: i.Seal}
 }
 
-// unpack returns the item as it was pushed. It fails if the payload cannot be opened.
+// unpack returns the item as it was pushed. It fails if the payload cannot be decrypted.
 func (i *item) unpack(queueName string, sealer *seal.Sealer) (queue.PushItem, error) {
 	out := queue.PushItem{
 		Queue: queueName, Partition: i.Partition, TransactionID: i.TransactionID, ProducerSub: i.ProducerSub, TraceID: i.TraceID,

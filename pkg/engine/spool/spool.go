@@ -52,9 +52,8 @@ type Spool struct {
 	appends *batch.Manager[[]*record]
 }
 
-// New returns a Spool. If its directory has a file, it opens it. If that fails, it logs the error, Healthy
-// reports it, and Run tries again.
-// Run it, and close it after the last push.
+// New returns a Spool, and opens the file in its directory if there is one. If that fails, it logs the error,
+// Healthy reports it, and Run tries again. Run the Spool, and close it after the last push.
 func New(cfg Config, deps Deps) *Spool {
 	s := &Spool{Deps: deps, cfg: cfg, index: newIndex()}
 	s.file = &file{dir: cfg.Dir, index: s.index}
@@ -108,7 +107,7 @@ func (s *Spool) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 			Message: "push maintenance is on, and the spool holds spool.max_bytes: send the request again when it has ended",
 		}
 	}
-	defer s.index.release(size) // the file has the messages then, or nobody has
+	defer s.index.release(size) // from then on the file counts the messages, if they were written
 	if err := s.appends.Do(ctx, records, nil, int(size)); err != nil {
 		if errors.Is(err, batch.ErrWithdrawn) {
 			return nil, err // the sender is gone
@@ -161,7 +160,7 @@ func (s *Spool) Healthy() error {
 // Rejection is a message that the database refused.
 type Rejection struct {
 	Queue, Partition, TransactionID, ProducerSub string
-	// Payload is nil if it cannot be opened.
+	// Payload is nil if it cannot be decrypted.
 	Payload []byte
 	Reason  string
 	At      time.Time

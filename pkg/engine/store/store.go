@@ -162,14 +162,6 @@ func (s *Store) Warm(ctx context.Context) error {
 // healInterval is the least time between two heals, however often connections break.
 const healInterval = time.Second
 
-// Heal wakes every partition whose wake did not run after a commit, because of a crash, and returns how
-// many that were. Errors: CodeUnavailable.
-func (s *Store) Heal(ctx context.Context) (healed int, err error) {
-	var pass wake.Pass
-	err = s.waker.Heal(ctx, &pass)
-	return pass.Partitions, err
-}
-
 // Run heals at the start and after every lost connection, and settles the cursors that SQL consumers
 // leave, until ctx ends. A failed heal goes on where it failed.
 //

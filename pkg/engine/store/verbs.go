@@ -22,20 +22,21 @@ var sqlNotify = sql.Query("engine/store/notify")
 // looked at. Pop ignores req.Wait.
 //
 // Errors: queue.ErrJoining when nothing was found and the group still joins the queue after a second;
-// CodeUnavailable; a lease that was taken all the same is released by Run, or expires.
+// CodeUnavailable: if a lease was taken nevertheless, Run releases it, or it expires.
 func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	return s.claims.Pop(ctx, req)
 }
 
 // Claim makes the claims of one round of the dispatcher in one round trip, each with its own lease.
 // The deliveries are in the order of the assignments. A delivery without messages lost its partition
-// to another consumer, or its group does not exist any more. A delivery with a payload that cannot be
-// opened is given back. It is marked contested and has the reason, and its partition is due later. The
-// delivery of a single claim from any partition is also contested if Postgres cannot read a message; a
-// Pop passes over its partition.
+// to another consumer, or its group does not exist any more.
 //
-// Errors: CodeUnavailable; leases that were taken all the same are released by Run, or expire. If
-// Postgres cannot read a message, all claims fail; the partition of a single claim is then due later.
+// A claim with a payload that cannot be decrypted is given back, and its partition is due later. Its
+// delivery has Undeliverable. If Postgres cannot read a message, all claims fail, and the partition of a
+// single claim is due later. If that claim was for any partition, it does not fail: its delivery is
+// Contested, and a Pop passes over the partition.
+//
+// Errors: CodeUnavailable: if leases were taken nevertheless, Run releases them, or they expire.
 func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	return s.claims.Round(ctx, assignments)
 }
@@ -74,7 +75,7 @@ func (s *Store) GroupsOf(queueKey int64) []int64 { return s.names.GroupsOf(queue
 // ack.
 func (s *Store) QueueOf(partition int64) (queueKey int64, ok bool) { return s.names.QueueOf(partition) }
 
-// Forget drops what Resolve remembers of a pop, if that is still the target that does not exist any
+// Forget drops the target that Resolve remembers for req, if it is still gone, which does not exist any
 // more.
 func (s *Store) Forget(req *queue.PopRequest, gone queue.Target) { s.names.ForgetGroup(req, gone) }
 
@@ -91,9 +92,9 @@ func (s *Store) Release(ctx context.Context, lease queue.ID) error {
 	return s.claims.Release(ctx, lease)
 }
 
-// Settle settles those cursors of a group that nobody holds: cursors that are due although possibly
-// empty. It blocks for one or two statements, each bounded by the database timeout. A failure is
-// logged.
+// Settle corrects the cursors of a group in these partitions that are marked ready although nothing is left.
+// It skips cursors that another session has locked. It blocks for one or two statements, each bounded by
+// the database timeout. A failure is logged.
 func (s *Store) Settle(ctx context.Context, group int64, partitions []int64) {
 	s.waker.SettleNow(ctx, group, partitions)
 }
@@ -192,8 +193,9 @@ func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
 }
 
 // QueuesOf returns the queue of each partition that exists, for the check of grants. may reports whether the sender may
-// use the partition ids[at], which is in that queue. A remembered queue counts only if he may. All other partitions are
-// looked up, so the time does not tell a refused partition from one that does not exist. Errors: CodeUnavailable.
+// use the partition ids[at], which is in the given queue. A remembered queue is used only if the sender may use it. All
+// other partitions are looked up, so the duration does not reveal whether a refused partition exists. Errors:
+// CodeUnavailable.
 func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
 	queues, err := s.names.QueuesOf(ctx, ids, may)
 	return queues, postgres.Wrap(err)

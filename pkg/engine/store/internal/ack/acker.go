@@ -39,7 +39,7 @@ type Acker struct {
 	Deps
 	flushes   *batch.Manager[*Call]
 	contended *contentionCache
-	// waiting are the calls that wait for contended cursors; see newWaiting.
+	// waiting has the calls that wait for contended cursors; see newWaiting.
 	waiting *batch.Manager[*contendedCall]
 }
 
@@ -113,8 +113,8 @@ func (call *Call) Clone() *Call {
 	}
 }
 
-// Add adds an ack of the message at seq, which need not exist, for the cursor and under the lease of the
-// ack like, which is found.
+// Add adds an ack of the message at seq, with the cursor and the lease of the ack at index like. The partition
+// of that ack must exist. The message need not exist.
 func (call *Call) Add(like int, seq int64, status queue.AckStatus) {
 	item := call.Items[like]
 	item.Status, item.TransactionID = status, ""

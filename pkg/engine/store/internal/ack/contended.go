@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -203,7 +202,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 		b.Queue(sqlAckWait, how.waitForCursor.Partition, how.waitForCursor.Group)
 		steps = append(steps, "waiting for a cursor")
 	}
-	b.Queue(sqlAckContended, f.Partitions, f.groups, names.RawIDs(nil))
+	b.Queue(sqlAckContended, f.Partitions, f.groups, queue.RawIDs(nil))
 	err = pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
 		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
@@ -217,7 +216,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 // FindContended looks for a cursor of f that another session holds. The zero Cursor means that none
 // does.
 func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush) (Cursor, error) {
-	found, err := readContended(conn.Query(ctx, sqlAckContended, f.Partitions, f.groups, names.RawIDs(f.Leases)))
+	found, err := readContended(conn.Query(ctx, sqlAckContended, f.Partitions, f.groups, queue.RawIDs(f.Leases)))
 	if err != nil || len(found) == 0 {
 		return Cursor{}, err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -249,7 +248,7 @@ func (f *Flush) Queue(b *pgx.Batch) {
 		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, pauses, lockTimeout(f.Patience),
 	}
 	if len(f.Leases) > 0 {
-		b.Queue(sqlAckApplyLeases, append(args, names.RawIDs(f.Leases))...)
+		b.Queue(sqlAckApplyLeases, append(args, queue.RawIDs(f.Leases))...)
 	} else {
 		b.Queue(sqlAckApply, append(args, f.Alone && n > 0 && len(f.Partitions) == 1)...)
 	}

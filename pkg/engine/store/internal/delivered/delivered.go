@@ -3,8 +3,7 @@
 //
 // The seq of a message never changes, so an entry stays true until it is forgotten. Only messages of
 // the log are remembered, not redriven ones. A message that is not remembered is looked up in the
-// database. The package is in memory and is imported by the
-// other packages below pkg/engine/store.
+// database. The package is in memory and is imported by the other packages below pkg/engine/store.
 package delivered
 
 import (
@@ -71,7 +70,7 @@ func (c *Cache) Forget(id queue.ID) {
 	}
 }
 
-// of returns what a lease delivered, or nil.
+// lease returns what a lease delivered, or nil.
 func (c *Cache) lease(id queue.ID) *lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -200,7 +200,7 @@ func (d *Directory) find(ctx context.Context, keys []int64, ids []queue.ID) ([]*
 	if n == 0 {
 		return nil, nil
 	}
-	return d.read(ctx, sqlFindPartitions, n, pipeline.Array(keys), RawIDs(ids))
+	return d.read(ctx, sqlFindPartitions, n, pipeline.Array(keys), queue.RawIDs(ids))
 }
 
 // read reads partitions by a query for n of them, and remembers them.
@@ -236,13 +236,4 @@ func (d *Directory) resyncIf(epochChanged bool) {
 		d.log.Info("Postgres was restarted, or the tables were restored or recreated; all remembered ids were dropped")
 		d.waker.Resync("the epoch of the database changed")
 	}
-}
-
-// RawIDs gives ids the type that the driver encodes in binary.
-func RawIDs(ids []queue.ID) [][16]byte {
-	raw := make([][16]byte, len(ids))
-	for i, id := range ids {
-		raw[i] = id
-	}
-	return raw
 }

@@ -69,9 +69,8 @@ func (d *Directory) Close() {
 	d.runs.done.Wait()
 }
 
-// GoOn goes on with the join of a group and waits for the next page, at most so long. The join then
-// goes on by itself. done: every partition has its cursor. Errors: that of the page, and the end of
-// ctx.
+// GoOn starts the join of a group in the background, unless it is running, and waits for its next page, for
+// atMost at most. done: every partition has its cursor. Errors: that of the page, and the end of ctx.
 func (d *Directory) GoOn(ctx context.Context, target queue.Target, atMost time.Duration) (done bool, err error) {
 	step := d.stepOf(queue.Target{Group: target.Group, Epoch: target.Epoch})
 	timer := time.NewTimer(atMost)
@@ -86,8 +85,8 @@ func (d *Directory) GoOn(ctx context.Context, target queue.Target, atMost time.D
 	}
 }
 
-// stepOf returns the next page of a join, which somebody waits for, and starts the join if it does not
-// go on.
+// stepOf returns the next page of a join, counts the caller as waiting for it, and starts the join unless it
+// is running.
 func (d *Directory) stepOf(target queue.Target) *joinStep {
 	r := &d.runs
 	r.mu.Lock()
@@ -119,7 +118,7 @@ func (d *Directory) runJoin(target queue.Target) {
 		if d.runs.end(target, done || stopped, err) {
 			return
 		}
-		// Without a pop that waits, the join leaves half of the time to others.
+		// If no pop waits for it, the join uses half of the time, and leaves the rest to other statements.
 		pause := time.Since(began)
 		if err != nil {
 			pause = joinRetry

@@ -211,7 +211,8 @@ func (p *Pusher) Open(ctx context.Context, call *Call) ([]batch.LockStripe, erro
 // Partitions returns the names of the partitions.
 func (call *Call) Partitions() []names.PartitionName { return call.partitions }
 
-// Only returns a call with the items, and their ids, whose partitions keep accepts. at are their indexes.
+// Only returns a call with the items whose partitions keep accepts, and with their ids. at has the indexes of
+// these items in the original call.
 func (call *Call) Only(keep func(names.PartitionName) bool) (some *Call, at []int) {
 	var items []queue.PushItem
 	for i := range call.Items {
@@ -285,7 +286,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // CheckKey refuses a call with a message that must be sealed while there is no key. The partitions
 // of the call must be open. The check comes before the flush, so that the call does not split a flush
-// with calls of other clients. Columns fails too, if it gets such a message.
+// with calls of other clients. QueueAppend fails too, if it gets such a message.
 //
 // The option may have changed since the partitions were opened. So the next call reads it again.
 func (p *Pusher) CheckKey(call *Call) error {

@@ -44,8 +44,7 @@ func (r ItemRef) Partition() *queue.Partition {
 type Flush struct {
 	calls []*Call
 	// Partitions are the distinct partitions, in id order. sealed are the partitions with sealed
-	// payloads, and bounded the partitions of queues
-	// with a maxSize.
+	// payloads, and bounded the partitions of queues with a maxSize.
 	Partitions, sealed, bounded []int64
 	// epoch is the epoch of the partition ids; zero, which matches no epoch, when the calls disagree.
 	epoch queue.Epoch

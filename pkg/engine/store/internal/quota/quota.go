@@ -56,9 +56,10 @@ type Quotas struct {
 	depth  DepthFunc
 	mu     sync.Mutex
 	queues map[int64]*state
-	// beside are the measurements that no push waits for.
+	// background counts the measurements that no push waits for.
 	background sync.WaitGroup
-	// life ends with Close, and with it all measurements. The end of a push ends none, because other pushes wait for it.
+	// closing ends with Close, and with it all measurements. The end of a push does not end a measurement,
+	// because other pushes wait for it.
 	closing context.Context
 	close   context.CancelFunc
 }
@@ -195,7 +196,7 @@ func (q *Quotas) take(ctx context.Context, s *state, d Demand) error {
 	}
 }
 
-// takeSome continues after take ended with err: it admits as many messages as there is room for.
+// takeSome continues after take has ended with err. If the queue is full, it admits as many messages as fit.
 func (q *Quotas) takeSome(ctx context.Context, s *state, d Demand, err error) (granted int64, _ error) {
 	for queue.CodeOf(err) == queue.CodeQueueFull {
 		if d.Messages = min(d.Messages-1, s.room()); d.Messages == 0 {
@@ -244,7 +245,7 @@ type state struct {
 	// stored since the last measurement began. A message in flight when the measurement begins may be
 	// counted in depth and later in stored too: the sum may be too high, never too low.
 	inFlight, stored int64
-	// unsure: some of stored are perhaps not stored.
+	// uncertain: some of the messages in stored may not be stored.
 	uncertain bool
 	// measuring is closed at the end of the running measurement; nil: none is running.
 	measuring chan struct{}
