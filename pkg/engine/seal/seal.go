@@ -4,8 +4,8 @@
 //	{"encrypted": base64, "iv": base64 of 16 bytes, "authTag": base64 of 16 bytes, "keyId": text}
 //
 // keyId is the id of the key in encryption.keys, or "" for encryption.key. An envelope with a
-// keyId is bound to its message: it cannot be opened as another message. An envelope without
-// one is older and not bound.
+// keyId is bound to its message: it cannot be decrypted as another message. An older envelope has no
+// keyId and is not bound.
 //
 // Open returns exactly the bytes that were passed to Seal, or an error. The package
 // has no I/O.
