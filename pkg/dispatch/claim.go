@@ -28,7 +28,7 @@ func (w *worker) claimDirectly(r *roundIntent) {
 		w.d.conclude(r.target, observation, &deliveries[0])
 		r.answer(roundReply{delivery: deliveries[0]})
 	case deliveries[0].Contested:
-		w.popAfterLostRace(r, deliveries[0].Unopened)
+		w.popAfterLostRace(r, deliveries[0].Undeliverable)
 	default:
 		w.d.Metrics.skipped.WithLabelValues(string(plan.SkipNoPartitions)).Inc()
 		w.d.conclude(r.target, observation, &deliveries[0])
@@ -69,7 +69,7 @@ func (w *worker) claim(ctx context.Context, intents []*roundIntent, targets []ro
 		case errs[i] != nil:
 			g.intent.answer(roundReply{err: errs[i]})
 		case foundNothing(&deliveries[i]):
-			w.popAfterLostRace(g.intent, deliveries[i].Unopened)
+			w.popAfterLostRace(g.intent, deliveries[i].Undeliverable)
 		}
 	}
 }

@@ -237,7 +237,7 @@ func (f *fakeStore) Claim(_ context.Context, assignments []queue.Assignment) ([]
 	for i, a := range assignments {
 		deliveries[i] = f.takeLocked(a.Request, a.Target)
 		if deliveries[i].Contested = due[i] && len(deliveries[i].Messages) == 0; deliveries[i].Contested {
-			deliveries[i].Unopened = f.unopened
+			deliveries[i].Undeliverable = f.unopened
 		}
 	}
 	f.mu.Unlock()

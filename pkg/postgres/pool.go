@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
 )
 
 const (
@@ -83,7 +86,7 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 		return false
 	}
 	pc.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
-		_ = Confirmed(conn) // what its last user did is answered
+		_ = Confirmed(conn) // a commit of its last user is no concern of the next one
 		return !p.isRetired(conn), nil
 	}
 	p.Pool, err = pgxpool.NewWithConfig(ctx, pc)
@@ -93,15 +96,16 @@ func open(ctx context.Context, cfg Config, applicationName string, warm int32, s
 	return p, nil
 }
 
-// Close closes all connections. It blocks until those in use are released, and not for a database that never answered.
+// Close closes all connections. It blocks until the connections in use are released. It does not wait for a database
+// that never answered.
 func (p *Pool) Close() {
 	p.close()
 	p.Pool.Close()
 }
 
-// test pings a connection that was idle, or is older than a doubt. If it does not answer, all connections are retired
-// before test returns: the cause may have left others silent, and each ping of a silent connection takes half of the
-// time of a request.
+// test pings a connection that was idle for pingAfter, or that was not pinged since DoubtConnections. If it does not
+// answer, all connections are retired before test returns: the cause may have left others silent, and each ping of a
+// silent connection takes half of the time of a request.
 func (p *Pool) test(ctx context.Context, conn *pgx.Conn, idle time.Duration) {
 	if p.isRetired(conn) || idle <= pingAfter && !p.isDoubted(conn) {
 		return
@@ -167,4 +171,142 @@ func (p *Pool) RequestTimeout() time.Duration { return p.requestTimeout }
 // statement costs its connection and leaves its outcome unknown.
 func (p *Pool) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), p.requestTimeout)
+}
+
+// losses is what related pools share.
+type losses struct {
+	opened     time.Time
+	signal     events.Signal
+	broken     atomic.Bool
+	allRetired atomic.Int64 // the time of the latest call of RetireConnections
+	allDoubted atomic.Int64 // the time of the latest call of DoubtConnections
+}
+
+// now returns the time since the opening of the first pool. A clock that is set back
+// does not change it.
+func (l *losses) now() time.Duration { return time.Since(l.opened) }
+
+// Losses returns a channel that receives after a connection was lost, and after
+// SignalLoss. The last commits over that connection may lack the work that follows a
+// commit. One signal may stand for several losses.
+func (l *losses) Losses() <-chan struct{} { return l.signal }
+
+// ReportBrokenConnection signals a loss and makes TakeBroken return true. A connection of this
+// instance, or of an instance that died, broke: no wake may have followed its last commits.
+func (l *losses) ReportBrokenConnection() {
+	l.broken.Store(true)
+	l.SignalLoss()
+}
+
+// TakeBroken reports whether ReportBrokenConnection was called since the previous call
+// of TakeBroken.
+func (l *losses) TakeBroken() bool { return l.broken.Swap(false) }
+
+// SignalLoss makes Losses receive. It does not block.
+func (l *losses) SignalLoss() { l.signal.Set() }
+
+// RetireConnections makes the related pools stop using the connections that exist now.
+// Work that is under way over such a connection continues.
+func (l *losses) RetireConnections() { l.allRetired.Store(int64(l.now())) }
+
+// DoubtConnections makes the related pools ping each connection that exists now before it is used again. The caller
+// has lost another connection, such as the one that listens, and the cause may concern these as well.
+func (l *losses) DoubtConnections() { l.allDoubted.Store(int64(l.now())) }
+
+const (
+	// sqlstateReadOnly is the SQLSTATE of a write to a read-only Postgres.
+	sqlstateReadOnly = "25006"
+	// readOnlyAge is the least age of a connection for sqlstateReadOnly to mean that
+	// the primary was replaced. A younger connection leads to the current Postgres.
+	readOnlyAge = time.Second
+	// connectedKey is where a connection keeps the time of its start, as now returns it.
+	connectedKey = "belfry.connected"
+	// testedKey is where it keeps the time of its latest ping.
+	testedKey = "belfry.tested"
+)
+
+// connectedAt returns the time of the start of conn.
+func connectedAt(conn *pgconn.PgConn) time.Duration {
+	after, _ := conn.CustomData()[connectedKey].(time.Duration)
+	return after
+}
+
+// isDemoted reports whether conn must be closed because its Postgres was the primary
+// and is read only now. The promotion of a standby need not end the connections to the
+// old primary. If conn is demoted, isDemoted retires all connections.
+func (p *Pool) isDemoted(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
+	if refused.Code != sqlstateReadOnly || p.now()-connectedAt(conn) < readOnlyAge {
+		return false
+	}
+	p.RetireConnections()
+	return true
+}
+
+// isRetired reports whether conn was made before the latest call of RetireConnections.
+func (p *Pool) isRetired(conn *pgx.Conn) bool {
+	return int64(connectedAt(conn.PgConn())) < p.allRetired.Load()
+}
+
+// isDoubted reports whether conn was made, and last pinged, before the latest call of DoubtConnections.
+func (p *Pool) isDoubted(conn *pgx.Conn) bool {
+	tested, _ := conn.PgConn().CustomData()[testedKey].(time.Duration)
+	return int64(max(tested, connectedAt(conn.PgConn()))) < p.allDoubted.Load()
+}
+
+var sqlConfirm = sql.Query("postgres/confirm")
+
+// unconfirmedKey is where a connection keeps that a commit was not confirmed.
+const unconfirmedKey = "belfry.unconfirmed"
+
+var errUnconfirmed = errors.New("the wait for the synchronous standbys was canceled after the commit")
+
+// noteUnconfirmed is an OnNotice: it notes the warning of a commit whose wait for the synchronous standbys was
+// canceled, by a timeout or an administrator. Postgres reports such a commit as done. The warning is in the language
+// of the server and has no SQLSTATE of its own, so the name of the function that waits tells it apart.
+func noteUnconfirmed(conn *pgconn.PgConn, notice *pgconn.Notice) {
+	if notice.Routine == "SyncRepWaitForLSN" {
+		conn.CustomData()[unconfirmedKey] = true
+	}
+}
+
+// Confirmed returns CodeUnavailable if a commit on conn was not confirmed by the synchronous standbys, since conn was
+// taken from its pool or since the previous call: the commit is visible, and a failover may lose it. Call it before a
+// commit is acknowledged.
+func Confirmed(conn *pgx.Conn) error {
+	data := conn.PgConn().CustomData()
+	if data[unconfirmedKey] == nil {
+		return nil
+	}
+	delete(data, unconfirmedKey)
+	return &queue.Error{
+		Code: queue.CodeUnavailable, RetryAfter: RetryAfter, Err: errUnconfirmed,
+		Message: "the synchronous standbys of the database have not confirmed this; send the request again",
+	}
+}
+
+// IsUnconfirmed reports whether err is the error of Confirmed.
+func IsUnconfirmed(err error) bool { return errors.Is(err, errUnconfirmed) }
+
+// Confirm calls the function Confirm on a connection of the pool, within the request timeout. Errors:
+// CodeUnavailable.
+func (p *Pool) Confirm(ctx context.Context) error {
+	ctx, cancel := p.Bounded(ctx)
+	defer cancel()
+	conn, err := p.Acquire(ctx)
+	if err != nil {
+		return Wrap(err)
+	}
+	defer conn.Release()
+	return Wrapf(Confirm(ctx, conn.Conn()), "waiting until a change is safe")
+}
+
+// Confirm waits until the disk and the synchronous standbys have everything that conn can see. Call it before an
+// answer that relies on what another transaction has stored: that transaction may still wait for the standbys, or have
+// been canceled while it waited. No transaction may be open on conn. It returns errors of Postgres unchanged, and
+// CodeUnavailable.
+func Confirm(ctx context.Context, conn *pgx.Conn) error {
+	if err := conn.QueryRow(ctx, sqlConfirm).Scan(nil); err != nil {
+		return err
+	}
+	return Confirmed(conn)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -88,3 +89,126 @@ func LikePatterns(patterns []string) []string {
 }
 
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
+
+const (
+	// rowOverhead is about how many bytes a row takes in memory and in JSON besides its columns.
+	rowOverhead = 512
+	// firstRows is how many rows of a page are read first. Their size says how many more fit.
+	firstRows = 16
+)
+
+// Query is that of pgxpool. If ctx has a reservation (see pkg/process/inflight), each row counts as the answer of its request
+// when it arrives. Without room the rows end with CodeOverloaded.
+func (p *Pool) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
+	rows, err := p.Pool.Query(ctx, query, args...)
+	if memory := inflight.From(ctx); memory != nil {
+		rows = &meteredRows{Rows: rows, memory: memory}
+	}
+	return rows, err
+}
+
+// QueryRow is that of pgxpool, and counts the row as Query does.
+func (p *Pool) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
+	memory := inflight.From(ctx)
+	if memory == nil {
+		return p.Pool.QueryRow(ctx, query, args...)
+	}
+	rows, _ := p.Query(ctx, query, args...) // Scan returns its error
+	return firstRow{rows}
+}
+
+// meteredRows counts the bytes of its rows.
+type meteredRows struct {
+	pgx.Rows
+	memory *inflight.Reservation
+	full   bool
+}
+
+// Next returns false if the memory for the row is not available. Then it discards the other rows.
+func (r *meteredRows) Next() bool {
+	if r.full || !r.Rows.Next() {
+		return false
+	}
+	size := rowOverhead
+	for _, value := range r.RawValues() {
+		size += len(value)
+	}
+	if r.full = !r.memory.Read(size); r.full {
+		r.Close()
+	}
+	return !r.full
+}
+
+// Err returns the error that ended the rows.
+func (r *meteredRows) Err() error {
+	if r.full {
+		return queue.MemoryFull()
+	}
+	return r.Rows.Err()
+}
+
+// firstRow is a pgx.Row.
+type firstRow struct{ rows pgx.Rows }
+
+// Scan reads the row, or returns pgx.ErrNoRows.
+func (r firstRow) Scan(dest ...any) error {
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		if err := r.rows.Err(); err != nil {
+			return err
+		}
+		return pgx.ErrNoRows
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	r.rows.Close()
+	return r.rows.Err()
+}
+
+// ReadPage reads a page of a list whose rows may be large. The page has at most limit rows, and not more bytes than the
+// reservation of ctx allows, but at least one row. cut: it has fewer rows than limit because of its bytes.
+//
+// ask queries the next n rows after last, which is nil at the beginning of the page. It may use Pool.Query, whose error
+// the rows return. Errors: CodeOverloaded if no memory is left, and the errors of ask and read.
+func ReadPage[Row any](ctx context.Context, limit int64, ask func(n int64, last *Row) pgx.Rows, read pgx.RowToFunc[Row]) (page []Row, cut bool, err error) {
+	memory := inflight.From(ctx)
+	if memory == nil {
+		page, err = pgx.CollectRows(ask(limit, nil), read)
+		return page, false, err
+	}
+	if !memory.StartPage() {
+		return nil, false, queue.MemoryFull()
+	}
+	var last *Row
+	for n := min(limit, firstRows); ; {
+		asked := int64(len(page)) + n
+		cut, err = appendRows(memory, &page, ask(n, last), read)
+		got := int64(len(page))
+		if cut || err != nil || got < asked || got == limit {
+			return page, cut, err
+		}
+		last = &page[got-1]
+		fit := memory.PageBytesLeft() / max(1, memory.BytesRead()/got)
+		n = max(1, min(fit, limit-got))
+	}
+}
+
+// appendRows appends rows to a page until its memory is used up. It closes them.
+func appendRows[Row any](memory *inflight.Reservation, page *[]Row, rows pgx.Rows, read pgx.RowToFunc[Row]) (cut bool, err error) {
+	defer rows.Close()
+	for rows.Next() {
+		if len(*page) > 0 && memory.PageBytesLeft() < 0 {
+			return true, nil
+		}
+		row, err := read(rows)
+		if err != nil {
+			return false, err
+		}
+		*page = append(*page, row)
+	}
+	if err := rows.Err(); queue.CodeOf(err) != queue.CodeOverloaded || len(*page) == 0 {
+		return false, err
+	}
+	return true, nil // the memory is full
+}

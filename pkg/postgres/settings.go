@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -128,4 +129,29 @@ func (e *settingsError) Error() string {
 	return fmt.Sprintf("database.url goes through a pooler in transaction mode, where Belfry cannot set what its statements need, and %s. "+
 		"Use a pool in session mode, leave the pooler out, or give Belfry a role of its own with %s and make the pooler connect again (RECONNECT)",
 		strings.Join(e.found, ", "), strings.Join(e.remedy, " "))
+}
+
+// OpenSession opens one connection, for a command. It has the settings of the pool. The url must not
+// lead through a pooler in transaction mode: ErrTransactionPooled. Errors do not contain the password.
+func OpenSession(ctx context.Context, url, application string) (*pgx.Conn, error) {
+	cfg, err := ParseURL(url)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", DirectKeys, err)
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = application
+	}
+	cfg.OnNotice = noteUnconfirmed
+	conn, err := Connect(ctx, cfg, DirectKeys)
+	if err != nil {
+		return nil, err
+	}
+	err = ConfigureSession(ctx, conn)
+	if err == nil {
+		_, err = conn.PgConn().Exec(ctx, planSettings).ReadAll()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("preparing the connection: %w", err), conn.Close(context.WithoutCancel(ctx)))
+	}
+	return conn, nil
 }

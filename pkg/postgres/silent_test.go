@@ -92,8 +92,8 @@ func TestIdleConnectionsThatFellSilentFailNoRequest(t *testing.T) {
 	idle := time.NewTimer(1100 * time.Millisecond) // a younger one is not pinged
 	<-idle.C
 	network.FreezeOld()
-	var one int
-	require.NoError(t, pool.ScanRow(t.Context(), []any{&one}, "SELECT 1"))
+	var number int
+	require.NoError(t, pool.ScanRow(t.Context(), []any{&number}, "SELECT 1"))
 	requireLoss(t, pool)
 }
 

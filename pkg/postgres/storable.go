@@ -107,7 +107,8 @@ func (p *Pool) missing(ctx context.Context, text string) map[rune]bool {
 	return missing
 }
 
-// ask returns which characters the database stores, as far as the questions last.
+// ask returns the characters that the database can store. Each call costs one of the questions. When none is left,
+// the remaining characters are left out.
 func (p *Pool) ask(ctx context.Context, runes []rune, questions *int) (stored []rune) {
 	if *questions--; *questions < 0 || ctx.Err() != nil {
 		return nil

@@ -38,7 +38,7 @@ const (
 	// CodeOverloaded: the server has reached one of its limits. Nothing was done.
 	// HTTP 503.
 	CodeOverloaded Code = "overloaded"
-	// CodeUndeliverable: the payload of a message cannot be opened, or Postgres cannot
+	// CodeUndeliverable: the payload of a message cannot be decrypted, or Postgres cannot
 	// read the message. Message names it. HTTP 500.
 	CodeUndeliverable Code = "undeliverable"
 	// CodeNotServed: the API of Queen MQ has this, and Belfry does not. Message says what to do instead.

@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 // DefaultGroup is the consumer group of a request that names none ("queue mode"). It is stored like
@@ -33,4 +36,37 @@ func CheckName(field, name string) error {
 	default:
 		return nil
 	}
+}
+
+// ID is the UUID of a message, a partition on the wire, a lease or a trace. The
+// zero ID means "none".
+type ID [16]byte
+
+// NewID returns a new UUIDv7. The ids of one process sort in the order in which
+// they are made.
+func NewID() ID { return ID(uuid.Must(uuid.NewV7())) }
+
+// ParseID reads a UUID in its 36-character text form, in either case. Any other
+// form is an error.
+func ParseID(s string) (ID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil || len(s) != 36 {
+		return ID{}, fmt.Errorf("%q is not a UUID", s)
+	}
+	return ID(id), nil
+}
+
+// IsZero reports whether id is the zero ID.
+func (id ID) IsZero() bool { return id == ID{} }
+
+// String returns the 36-character text form in lower case.
+func (id ID) String() string { return uuid.UUID(id).String() }
+
+// RawIDs gives ids the type that the driver encodes in binary.
+func RawIDs(ids []ID) [][16]byte {
+	raw := make([][16]byte, len(ids))
+	for i, id := range ids {
+		raw[i] = id
+	}
+	return raw
 }

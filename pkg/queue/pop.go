@@ -149,11 +149,11 @@ type Delivery struct {
 	// Contested: a partition was due, but a rival holds it or it turned out not to
 	// be poppable. If there are no messages, other messages may still exist.
 	Contested bool
-	// Unopened is set if a payload of the claim could not be opened: a
+	// Undeliverable is set if a payload of the claim could not be decrypted: a
 	// CodeUndeliverable error. The claim was given back, so Contested is set too.
-	Unopened error
+	Undeliverable error
 	// Lost is set if a push claimed for this pop with AutoAck and its messages cannot
-	// be delivered: they are perhaps consumed. The pop must fail with it.
+	// be delivered: they may be consumed. The pop must fail with it.
 	Lost error
 	// Gone: the consumer group was deleted after the pop resolved it.
 	Gone bool

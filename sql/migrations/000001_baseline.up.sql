@@ -418,7 +418,7 @@ CREATE TABLE belfry.history (
     lag_count          bigint NOT NULL,
     -- The same as a histogram. Each element is a bucket of pkg/insight/history and its count: bucket * 2^40 + count.
     latency            bigint[] NOT NULL,
-    -- Requests that waited at the end of the minute. NULL: as in the last row that says it.
+    -- Requests that waited at the end of the minute. NULL: as in the last row with a value.
     parked             bigint,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );
@@ -873,8 +873,8 @@ $$;
 -- From sql/functions/claim/delivery_bytes.sql.
 
 -- Returns the bytes of one message in the answer of a pop: its payload, its names, and 1024 for the
--- rest. Without exact the result may be too high for a compressed payload, which is then not
--- decompressed: pglz and lz4 expand a value at most 256 times. The body is one expression, so the
+-- rest. Without exact, a compressed payload is not decompressed, and the result may be too high:
+-- pglz and lz4 expand a value at most 256 times. The body is one expression, so the
 -- planner inlines it.
 CREATE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
 RETURNS integer LANGUAGE sql STABLE AS $$
@@ -1818,7 +1818,7 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    -- The transaction may have waked, which does not wait either. A consumption that is lost would be delivered again.
+    -- A wake earlier in this transaction does not wait for the disk. A consumption must: a lost one would be delivered again.
     PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;
@@ -3117,8 +3117,8 @@ END $$;
 --
 -- If the group still joins, its missing cursors are created first.
 --
--- Locks each cursor with FOR NO KEY UPDATE. Each statement has a plan by key: one UPDATE joined to a
--- page of cursors would cost the square of the page.
+-- Locks each cursor with FOR NO KEY UPDATE. One UPDATE joined to a page of cursors
+-- would cost the square of the page, so each cursor has statements of its own, which find it by key.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -3426,7 +3426,7 @@ REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
 -- Appends messages to partitions. The query store/append is the only caller.
 --
 -- By partition, distinct and ascending:
---   p_partitions, p_counts   The ids, and the numbers of messages.
+--   p_partitions, p_counts   The id, and the number of messages.
 --   p_visible_until          The latest p_visible_at, or an empty array.
 --   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
 --                            checked).
@@ -3523,8 +3523,8 @@ END $$;
 -- queue that is being deleted right now has no row, and the caller asks again.
 --
 -- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
--- NO KEY UPDATE while it registers a group. So if a partition and a group are created at the same
--- time, the cursor between them exists: this call or a later join_page creates it. A new cursor of a group that starts in the future gets its start_at.
+-- NO KEY UPDATE while it registers a group. So this call or a later join_page creates the cursor of
+-- each pair of them. A new cursor of a group that starts in the future gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
     p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint, p_retry_delay bigint DEFAULT 0,
     p_retry_backoff bigint DEFAULT 0, p_retry_delay_max bigint DEFAULT 0
@@ -3679,8 +3679,8 @@ END $$;
 
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
 -- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order before
--- it reads, so each dead letter counts once.
+-- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order
+-- before it reads, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -3833,8 +3833,8 @@ $$;
 -- From sql/functions/sweep/remove_idle_partition.sql.
 
 -- Deletes a partition that stores no message, has no dead letter and no state of a stream, and got no
--- push for p_idle. Its cursors go too. Returns whether it did. While a group joins the queue, nothing is deleted, because
--- join_page may be creating a cursor.
+-- push for p_idle. Its cursors are deleted too. Returns whether it was deleted. While a group joins the
+-- queue, nothing is deleted, because join_page may be creating a cursor.
 --
 -- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
 -- push that waits for the partition finds it deleted, looks up the name again, and creates a new
@@ -4148,8 +4148,8 @@ END $$;
 --
 -- A request is answered once, so a session repeats the call after each pop that found nothing, and
 -- after belfry_again: a server that has just connected may have missed requests. The channel name is
--- a hash of the request, so the queue need not exist. Every role can hear notifications and send forged
--- ones. So the request is encrypted, and its tag is a hash of it, the session and belfry.channel_key.
+-- a hash of the request, so the queue need not exist. Every role can hear notifications and forge them.
+-- So the request is encrypted, and its tag is a hash of it, the session and belfry.channel_key.
 -- pkg/postgres/listen reads it. SECURITY DEFINER: it reads the key and the grants.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -4206,8 +4206,8 @@ $$;
 -- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by
 -- (partition, group). Returns the number of settled cursors. A wake must follow the commit.
 --
--- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
--- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a
+-- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. It checks a
+-- cursor before the lock, so that it locks no cursor with messages, and again after the lock, with a
 -- newer snapshot.
 CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
@@ -4372,4 +4372,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '1f090d76caafcb89cec3e3ff0c7d86407614b2194b9a5f97a7447817e2a1c873';
+COMMENT ON FUNCTION belfry.baseline() IS '25da58506b8f25510626f349b5d390fcf804a07a3139ca78b997b8b6b82fbbbe';

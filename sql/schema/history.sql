@@ -28,7 +28,7 @@ CREATE TABLE belfry.history (
     lag_count          bigint NOT NULL,
     -- The same as a histogram. Each element is a bucket of pkg/insight/history and its count: bucket * 2^40 + count.
     latency            bigint[] NOT NULL,
-    -- Requests that waited at the end of the minute. NULL: as in the last row that says it.
+    -- Requests that waited at the end of the minute. NULL: as in the last row with a value.
     parked             bigint,
     PRIMARY KEY (at, minutes, instance, queue, consumer_group)
 );

@@ -45,7 +45,7 @@ var wings = []wing{
 		store/internal/ack store/internal/claim >
 		store/internal/names >
 		store/internal/groupcommit store/internal/wake catalog deadletter inbox queenimport reseal spool >
-		store/internal/contention store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
+		store/internal/delivered store/internal/pipeline store/internal/quota store/internal/scanfloor
 		attach batch maintenance portable seal stream sweep`},
 	{"pkg/access", "pkg/postgres pkg/process pkg/queue config/setting sql", "token > audit > certificate identity"},
 	{"pkg/postgres", "pkg/process pkg/queue config/setting sql", "listen migrate > . devdb"},
@@ -191,14 +191,14 @@ func TestWingBreachesAreFound(t *testing.T) {
 		file, imports string
 		want          string // "" for an import that is fine
 	}{
-		{"pkg/engine/store/push.go", "pkg/queue", ""},
-		{"pkg/engine/store/push.go", "pkg/postgres", ""},
-		{"pkg/engine/store/push.go", "pkg/engine/seal", ""},
-		{"pkg/engine/store/push.go", "pkg/dispatch", "imports only pkg/access"},
-		{"pkg/engine/store/push.go", "pkg/engine/store", "not below"},
-		{"pkg/engine/store/push.go", "test/pgtest", "no test helpers"},
-		{"pkg/engine/store/push.go", "scripts/load", "no test helpers"},
-		{"pkg/engine/store/push.go", "pkg/client", "imports only"},
+		{"pkg/engine/store/verbs.go", "pkg/queue", ""},
+		{"pkg/engine/store/verbs.go", "pkg/postgres", ""},
+		{"pkg/engine/store/verbs.go", "pkg/engine/seal", ""},
+		{"pkg/engine/store/verbs.go", "pkg/dispatch", "imports only pkg/access"},
+		{"pkg/engine/store/verbs.go", "pkg/engine/store", "not below"},
+		{"pkg/engine/store/verbs.go", "test/pgtest", "no test helpers"},
+		{"pkg/engine/store/verbs.go", "scripts/load", "no test helpers"},
+		{"pkg/engine/store/verbs.go", "pkg/client", "imports only"},
 		{"pkg/engine/store/internal/claim/call.go", "pkg/engine/store/internal/push", "not below"},
 		{"pkg/engine/store/internal/claim/call.go", "pkg/engine/store/internal/ack", "not below"},
 		{"pkg/engine/store/internal/push/call.go", "pkg/engine/store/internal/claim", ""},
@@ -208,7 +208,7 @@ func TestWingBreachesAreFound(t *testing.T) {
 		{"pkg/engine/other.go", "pkg/queue", "pkg/engine has no place"},
 		{"pkg/engine/store/push_test.go", "test/pgtest", ""},
 		{"pkg/httpapi/routes_test.go", "pkg/postgres", ""},
-		{"pkg/queue/id.go", "sql", "packages outside of Belfry"},
+		{"pkg/queue/names.go", "sql", "packages outside of Belfry"},
 		{"pkg/httpapi/routes.go", "pkg/httpapi/data", ""},
 		{"pkg/httpapi/data/push.go", "pkg/httpapi", "not below"},
 		{"pkg/client/client.go", "pkg/queue", "packages outside of Belfry"},
@@ -219,7 +219,7 @@ func TestWingBreachesAreFound(t *testing.T) {
 		{"test/integration/pop.go", "pkg/app", ""},
 		{"scripts/load/main.go", "pkg/client", ""},
 		{"pkg/gate/gate.go", "pkg/queue", "pkg/gate has no place"},
-		{"pkg/queue/id.go", "pkg/gate", "no place"},
+		{"pkg/queue/names.go", "pkg/gate", "no place"},
 	} {
 		text := fmt.Sprintf("package %s\n\nimport _ %q\n", path.Base(path.Dir(c.file)), module+"/"+c.imports)
 		complaints := wingBreaches([]source{sample(t, c.file, text)})

@@ -102,12 +102,12 @@ func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
 func TestBatchesInFlightShareNoStripe(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = 8 })
-		one, two, three := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{64}
-		h.begin(t.Context(), "1", one, 1)
+		a, b, c := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{64}
+		h.begin(t.Context(), "1", a, 1)
 		require.Equal(t, []string{"1"}, h.inFlight())
 		h.begin(t.Context(), "1+2", []batch.LockStripe{1, 2}, 1)
-		h.begin(t.Context(), "2", two, 1)
-		h.begin(t.Context(), "3", three, 1)
+		h.begin(t.Context(), "2", b, 1)
+		h.begin(t.Context(), "3", c, 1)
 		require.Equal(t, []string{"1", "3"}, h.inFlight(), "an earlier operation waits for the stripe of 2")
 		h.land(nil, nil)
 		require.Equal(t, []string{"3", "1+2 2"}, h.inFlight(), "one batch may use a stripe more than once")
@@ -120,15 +120,15 @@ func TestSameStripesOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = 2 })
 		h.SameStripesOnly()
-		one, two, both := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{1, 2}
-		h.begin(t.Context(), "1a", one, 1)
-		h.begin(t.Context(), "1b", one, 1)
-		h.begin(t.Context(), "2a", two, 1)
+		a, b, both := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{1, 2}
+		h.begin(t.Context(), "1a", a, 1)
+		h.begin(t.Context(), "1b", a, 1)
+		h.begin(t.Context(), "2a", b, 1)
 		require.Equal(t, []string{"1a", "2a"}, h.inFlight())
-		h.begin(t.Context(), "2b", two, 1)
-		h.begin(t.Context(), "1c", one, 1)
+		h.begin(t.Context(), "2b", b, 1)
+		h.begin(t.Context(), "1c", a, 1)
 		h.begin(t.Context(), "1+2", both, 1)
-		h.begin(t.Context(), "1d", one, 1)
+		h.begin(t.Context(), "1d", a, 1)
 		h.land(nil, nil)
 		require.Equal(t, []string{"2a", "1b 1c"}, h.inFlight(), "1+2 came before 1d")
 		h.land(nil, nil)

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -27,6 +28,19 @@ type Settings struct {
 	Options   queue.Options
 	// Extensions with a zero value are off.
 	Extensions queue.Extensions
+}
+
+// columns returns pointers to the tags and all options, in the order of queue_settings.sql and
+// queue_configure.sql.
+func (set *Settings) columns() []any {
+	o, x := &set.Options, &set.Extensions
+	return []any{
+		&set.Namespace, &set.Task,
+		&o.LeaseTime, &o.RetryLimit, &o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled,
+		&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority,
+		&o.RetryDelay, &o.TTL, &o.DeadLetterQueue, &o.DLQAfterMaxRetries,
+		&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries,
+	}
 }
 
 // Configured names the queue that Configure created or found.
@@ -65,12 +79,7 @@ func (c *Catalog) Change(ctx context.Context, queueName string, change func(set 
 	set, stored := Settings{Queue: queueName}, storedQueue{}
 	bounded, cancel := c.pool.Bounded(ctx)
 	err := pgx.BeginFunc(bounded, c.pool, func(tx pgx.Tx) error {
-		o, x := &set.Options, &set.Extensions
-		err := tx.QueryRow(bounded, sqlQueueSettings, queueName).Scan(&set.Namespace, &set.Task,
-			&o.LeaseTime, &o.RetryLimit, &o.DelayedProcessing, &o.WindowBuffer, &o.EncryptionEnabled, &o.RetentionEnabled,
-			&o.RetentionSeconds, &o.CompletedRetentionSeconds, &o.MaxWaitTimeSeconds, &o.MaxSize, &o.Priority,
-			&o.RetryDelay, &o.TTL, &o.DeadLetterQueue, &o.DLQAfterMaxRetries,
-			&x.RetryBackoff, &x.RetryDelayMax, &x.ExpireAfterSeconds, &x.DeadLetterExpired, &x.MaxDeliveries)
+		err := tx.QueryRow(bounded, sqlQueueSettings, queueName).Scan(set.columns()...)
 		if postgres.IsNoRows(err) {
 			return &queue.Error{Code: queue.CodeNotFound, Message: "Queue not found"}
 		}
@@ -169,15 +178,79 @@ func (c *Catalog) store(ctx context.Context, set *Settings) (out storedQueue, er
 
 // write writes all settings of a queue, and the row of the audit.
 func write(ctx context.Context, tx pgx.Tx, set *Settings, out *storedQueue) error {
-	o, x := &set.Options, &set.Extensions
-	err := tx.QueryRow(ctx, sqlQueueConfigure, set.Queue, set.Namespace, set.Task,
-		o.LeaseTime, o.RetryLimit, o.DelayedProcessing, o.WindowBuffer, o.EncryptionEnabled, o.RetentionEnabled,
-		o.RetentionSeconds, o.CompletedRetentionSeconds, o.MaxWaitTimeSeconds, o.MaxSize, o.Priority,
-		o.RetryDelay, o.TTL, o.DeadLetterQueue, o.DLQAfterMaxRetries,
-		x.RetryBackoff, x.RetryDelayMax, x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries).
+	err := tx.QueryRow(ctx, sqlQueueConfigure, append([]any{set.Queue}, set.columns()...)...).
 		Scan(&out.id, &out.QueueID, &out.retagged, &out.recompute)
 	if err != nil {
 		return err
 	}
 	return audit.Write(ctx, tx, audit.Counts{"queues": 1})
+}
+
+var (
+	sqlRecomputeReady     = sql.Query("engine/catalog/recompute_ready")
+	sqlRecomputeReadyLock = sql.Query("engine/catalog/recompute_ready_lock")
+	sqlRecomputeReadyWait = sql.Query("engine/catalog/recompute_ready_wait")
+)
+
+// cursorKey names a cursor by its database ids.
+type cursorKey struct{ partition, group int64 }
+
+// recompute recomputes ready_at of every cursor of a queue.
+//
+//  1. The changed options are committed before.
+//  2. For each cursor, one statement locks it and the next one computes. So the computation sees
+//     everything that a transaction with an earlier lock committed.
+//  3. Cursors that another transaction has locked come last, one per transaction. So recompute has
+//     locked no cursor while it waits for one.
+func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
+	var lockedByOthers []cursorKey
+	for ids, err := range c.pages(ctx, queueID) {
+		if err != nil {
+			return err
+		}
+		more, err := c.recomputeCursors(ctx, ids, sqlRecomputeReadyLock, ids)
+		if err != nil {
+			return err
+		}
+		lockedByOthers = append(lockedByOthers, more...)
+	}
+	for _, key := range lockedByOthers {
+		if _, err := c.recomputeCursors(ctx, []int64{key.partition}, sqlRecomputeReadyWait, key.partition, key.group); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recomputeCursors recomputes the cursors that the statement lock locks, then wakes the partitions.
+// It returns the cursors that another transaction has locked.
+func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock string, args ...any) (lockedByOthers []cursorKey, err error) {
+	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		// The statement returns a cursor twice if it locked it: with own = false, and with own = true.
+		owned := map[cursorKey]bool{}
+		var key cursorKey
+		var own bool
+		rows, _ := tx.Query(ctx, lock, args...)
+		_, err := pgx.ForEachRow(rows, []any{&key.partition, &key.group, &own}, func() error { // also returns the error of Query
+			owned[key] = owned[key] || own
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		var partitionIDs, groupIDs []int64
+		for key, own := range owned {
+			if own {
+				partitionIDs, groupIDs = append(partitionIDs, key.partition), append(groupIDs, key.group)
+			} else {
+				lockedByOthers = append(lockedByOthers, key)
+			}
+		}
+		_, err = tx.Exec(ctx, sqlRecomputeReady, partitionIDs, groupIDs)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("recomputing when cursors are ready: %w", err)
+	}
+	return lockedByOthers, c.wake(ctx, partitions)
 }

@@ -33,11 +33,11 @@ func (o *Owners) Leases(ctx context.Context, ids []queue.ID) (map[queue.ID][]Own
 	found := make(map[queue.ID][]Owner, len(ids))
 	_, err := postgres.Collect(ctx, o.pool, sqlLeases, func(row pgx.CollectableRow) (none struct{}, err error) {
 		var id queue.ID
-		var of Owner
-		err = row.Scan((*[16]byte)(&id), &of.Queue, &of.Group)
-		found[id] = append(found[id], of)
+		var owner Owner
+		err = row.Scan((*[16]byte)(&id), &owner.Queue, &owner.Group)
+		found[id] = append(found[id], owner)
 		return none, err
-	}, bytesOf(ids))
+	}, queue.RawIDs(ids))
 	return found, postgres.Wrapf(err, "looking up the queues of leases")
 }
 
@@ -59,7 +59,7 @@ func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[LeasePosi
 			found[p] = done.Int64
 		}
 		return none, err
-	}, bytesOf(leases))
+	}, queue.RawIDs(leases))
 	return found, postgres.Wrapf(err, "looking up what leases cover")
 }
 
@@ -83,12 +83,4 @@ func (o *Owners) Targets(ctx context.Context, targets []queue.Target) ([]Names, 
 		return none, err
 	}, groups, partitions)
 	return found, postgres.Wrapf(err, "looking up the names of groups")
-}
-
-func bytesOf(ids []queue.ID) [][16]byte {
-	out := make([][16]byte, len(ids))
-	for i, id := range ids {
-		out[i] = id
-	}
-	return out
 }

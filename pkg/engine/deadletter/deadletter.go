@@ -121,26 +121,26 @@ func (l *Letters) List(ctx context.Context, f Filter, after ListKey, limit, offs
 	return page, postgres.Wrapf(err, "listing dead letters")
 }
 
-func (l *Letters) readLetter(row pgx.CollectableRow) (one Letter, err error) {
+func (l *Letters) readLetter(row pgx.CollectableRow) (letter Letter, err error) {
 	var encrypted bool
-	err = row.Scan(&one.ID, &one.FailedAt, &one.Failures, &one.Error, &one.Queue, &one.Group, &one.Partition,
-		&one.PartitionID, (*zeronull.UUID)(&one.MessageID), (*zeronull.Text)(&one.TransactionID), &one.Payload, &encrypted,
-		(*zeronull.Text)(&one.ProducerSub), (*zeronull.Timestamptz)(&one.CreatedAt))
+	err = row.Scan(&letter.ID, &letter.FailedAt, &letter.Failures, &letter.Error, &letter.Queue, &letter.Group, &letter.Partition,
+		&letter.PartitionID, (*zeronull.UUID)(&letter.MessageID), (*zeronull.Text)(&letter.TransactionID), &letter.Payload, &encrypted,
+		(*zeronull.Text)(&letter.ProducerSub), (*zeronull.Timestamptz)(&letter.CreatedAt))
 	if err == nil {
-		one.Payload, one.PayloadError = l.decrypt(one.Payload, encrypted, seal.Message{
-			Queue: one.Queue, Partition: one.Partition, ID: one.MessageID,
+		letter.Payload, letter.PayloadError = l.decrypt(letter.Payload, encrypted, seal.Message{
+			Queue: letter.Queue, Partition: letter.Partition, ID: letter.MessageID,
 		})
 	}
-	return one, err
+	return letter, err
 }
 
 // decrypt returns the payload, or the reason why it cannot be decrypted. The reason is a text and
 // not an error, so that one such payload does not hide the other dead letters.
-func (l *Letters) decrypt(payload []byte, encrypted bool, of seal.Message) (opened []byte, failure string) {
+func (l *Letters) decrypt(payload []byte, encrypted bool, message seal.Message) (opened []byte, failure string) {
 	if !encrypted {
 		return payload, ""
 	}
-	opened, err := l.sealer.Open(payload, of)
+	opened, err := l.sealer.Open(payload, message)
 	if err != nil {
 		return nil, err.Error()
 	}

@@ -48,16 +48,16 @@ type batch struct {
 	taken int64
 }
 
-// takeFunc redrives or purges a batch in one transaction and returns how many it took. In another
-// epoch of the database it takes none.
-type takeFunc func(ctx context.Context, b batch) (taken int64, err error)
+// takeFunc redrives, moves or purges a batch in tx, and returns how many dead letters it took and what becomes
+// ready. In another epoch of the database it takes none.
+type takeFunc func(ctx context.Context, tx pgx.Tx, b batch) (taken int64, ready []queue.Ready, err error)
 
 // Redrive puts dead letters back for the group that they failed for. rate bounds the messages per
 // second; 0 means no bound. With dryRun it only counts. It returns after about 10 seconds, or when
 // ctx ends, and reports what remains. Errors: CodeUnavailable; the redriven messages stay redriven,
 // and the same request continues.
 func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool) (Result, error) {
-	result, err := l.takePages(ctx, f, run{rate: rate, dryRun: dryRun, budget: l.budget, take: l.redrive})
+	result, err := l.takePages(ctx, f, run{rate: rate, dryRun: dryRun, budget: l.budget, take: redrive})
 	return result, postgres.Wrapf(err, "redriving dead letters")
 }
 
@@ -72,7 +72,7 @@ func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report f
 		}
 		return report(so)
 	}
-	result, err := l.takePages(ctx, f, run{rate: rate, budget: math.MaxInt64, take: l.redrive, report: safe})
+	result, err := l.takePages(ctx, f, run{rate: rate, budget: math.MaxInt64, take: redrive, report: safe})
 	if err == nil {
 		err = l.pool.Confirm(ctx)
 	}
@@ -82,24 +82,14 @@ func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report f
 // Purge deletes dead letters. Their messages stay in the log, consumed by the group. It is bounded
 // as Redrive is. Errors: CodeUnavailable; the same request continues.
 func (l *Letters) Purge(ctx context.Context, f Filter, dryRun bool) (Result, error) {
-	result, err := l.takePages(ctx, f, run{dryRun: dryRun, budget: l.budget, take: l.purge})
+	result, err := l.takePages(ctx, f, run{dryRun: dryRun, budget: l.budget, take: purge})
 	return result, postgres.Wrapf(err, "purging dead letters")
 }
 
 // purge is the takeFunc of Purge.
-func (l *Letters) purge(ctx context.Context, b batch) (n int64, err error) {
-	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, sqlDelete, b.ids, b.epoch)
-		if err != nil {
-			return err
-		}
-		n = tag.RowsAffected()
-		return audit.Write(ctx, tx, audit.Counts{"deadLetters": b.taken + n})
-	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
+func purge(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Ready, err error) {
+	tag, err := tx.Exec(ctx, sqlDelete, b.ids, b.epoch)
+	return tag.RowsAffected(), nil, err
 }
 
 // run is how dead letters are taken.
@@ -136,10 +126,7 @@ func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, err
 	var seen int64
 	var pause time.Duration
 	for backoff.Sleep(ctx, pause) == nil {
-		page, taken, err := l.takePage(ctx, &f, after, size, func(ctx context.Context, b batch) (int64, error) {
-			b.taken = result.Taken
-			return how.take(ctx, b)
-		})
+		page, taken, err := l.takePage(ctx, &f, batch{last: after, taken: result.Taken}, size, how.take)
 		n := int64(len(page.ids))
 		seen += n
 		result.Taken += taken
@@ -170,11 +157,11 @@ func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, err
 	return result, nil // if the caller has left, what was taken stays taken
 }
 
-// takePage takes one page after a key.
-func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size int64, take takeFunc) (b batch, taken int64, err error) {
+// takePage takes one page after b.last.
+func (l *Letters) takePage(ctx context.Context, f *Filter, b batch, size int64, take takeFunc) (page batch, taken int64, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)
 	defer cancel()
-	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(ctx, l.pool), zeronull.Timestamptz(after.FailedAt), after.ID, size)...)
+	rows, _ := l.pool.Query(ctx, sqlPage, append(f.args(ctx, l.pool), zeronull.Timestamptz(b.last.FailedAt), b.last.ID, size)...)
 	_, err = pgx.ForEachRow(rows, []any{&b.last.ID, &b.last.FailedAt, &b.epoch}, func() error { // also returns the error of Query
 		b.ids = append(b.ids, b.last.ID)
 		return nil
@@ -182,23 +169,15 @@ func (l *Letters) takePage(ctx context.Context, f *Filter, after ListKey, size i
 	if err != nil || len(b.ids) == 0 {
 		return batch{}, 0, err
 	}
-	taken, err = take(ctx, b)
+	taken, err = l.take(ctx, b, take)
 	return b, taken, err
 }
 
-// redrive is the takeFunc of Redrive.
-func (l *Letters) redrive(ctx context.Context, b batch) (n int64, err error) {
+// take takes a batch in one transaction with the row of the audit, and publishes what became ready.
+func (l *Letters) take(ctx context.Context, b batch, take takeFunc) (n int64, err error) {
 	var ready []queue.Ready
-	var group, partition, redriven int64
-	var in *postgres.Seconds
-	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
-		rows, _ := tx.Query(ctx, sqlRedriveLetters, b.ids, b.epoch)
-		_, err := pgx.ForEachRow(rows, []any{&group, &partition, &redriven, &in}, func() error { // also returns the error of Query
-			n += redriven
-			ready = appendReady(ready, group, partition, in)
-			return nil
-		})
-		if err != nil {
+	err = pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) (err error) {
+		if n, ready, err = take(ctx, tx, b); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, audit.Counts{"deadLetters": b.taken + n})
@@ -208,6 +187,19 @@ func (l *Letters) redrive(ctx context.Context, b batch) (n int64, err error) {
 	}
 	l.events.Ready(ready, events.Here)
 	return n, nil
+}
+
+// redrive is the takeFunc of Redrive.
+func redrive(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Ready, err error) {
+	var group, partition, redriven int64
+	var in *postgres.Seconds
+	rows, _ := tx.Query(ctx, sqlRedriveLetters, b.ids, b.epoch)
+	_, err = pgx.ForEachRow(rows, []any{&group, &partition, &redriven, &in}, func() error { // also returns the error of Query
+		n += redriven
+		ready = appendReady(ready, group, partition, in)
+		return nil
+	})
+	return n, ready, err
 }
 
 // Retry redrives the dead letters of one message for one group, or for every group if group is nil.
@@ -229,7 +221,7 @@ func (l *Letters) Retry(ctx context.Context, partition queue.ID, transactionID s
 		return nil
 	})
 	if err == nil && len(found.ids) > 0 {
-		n, err = l.redrive(ctx, found)
+		n, err = l.take(ctx, found, redrive)
 		if err == nil && n == 0 {
 			err = l.pool.CheckEpoch(ctx, found.epoch)
 		}
@@ -245,4 +237,45 @@ func groupText(group *string) string {
 		return "any consumer group"
 	}
 	return fmt.Sprintf("consumer group %q", *group)
+}
+
+var (
+	sqlMove       = sql.Query("engine/deadletter/move")
+	sqlMoveQueues = sql.Query("engine/deadletter/move_queues")
+)
+
+// Move pushes the messages of dead letters to the queue target and deletes these dead letters. A transaction does both for up to
+// 1,000 of them, so none is lost or moved twice. A pushed message keeps its partition name, payload, transaction id and trace
+// id. It is in the inbox first, where target may refuse it: see pkg/engine/inbox. A message whose partition of target has its
+// transaction id is not stored again.
+//
+// f.Queue is set, and is not target. Result.Skipped includes dead letters whose message is deleted or encrypted: they stay. Move
+// is bounded as Redrive is. Errors: CodeInvalid if the payloads of f.Queue are encrypted, because the inbox would store them in
+// the clear; CodeNotFound if target does not exist; CodeUnavailable, as in Redrive.
+func (l *Letters) Move(ctx context.Context, f Filter, target string, rate int64, dryRun bool) (Result, error) {
+	if err := l.checkMove(ctx, *f.Queue, target); err != nil {
+		return Result{}, err
+	}
+	move := func(ctx context.Context, tx pgx.Tx, b batch) (n int64, ready []queue.Ready, err error) {
+		err = tx.QueryRow(ctx, sqlMove, b.ids, b.epoch, target).Scan(&n)
+		return n, nil, err
+	}
+	result, err := l.takePages(ctx, f, run{rate: rate, dryRun: dryRun, budget: l.budget, take: move})
+	return result, postgres.Wrapf(err, "moving dead letters to queue %q", target)
+}
+
+func (l *Letters) checkMove(ctx context.Context, source, target string) error {
+	ctx, cancel := l.pool.Bounded(ctx)
+	defer cancel()
+	var sealed, exists bool
+	err := l.pool.QueryRow(ctx, sqlMoveQueues, source, target).Scan(&sealed, &exists)
+	switch {
+	case err != nil:
+		return postgres.Wrapf(err, "reading queues %q and %q", source, target)
+	case sealed:
+		return queue.Invalidf("queue %q has encryptionEnabled: its dead letters cannot be moved, because that would store their payloads in the clear", source)
+	case !exists:
+		return &queue.Error{Code: queue.CodeNotFound, Message: fmt.Sprintf("queue %q does not exist: create it first", target)}
+	}
+	return nil
 }

@@ -95,16 +95,16 @@ func TestASummaryCountsByErrorAndPartition(t *testing.T) {
 	require.NotZero(t, all.LettersNext)
 	require.True(t, all.Errors[0].Oldest.Before(all.Errors[0].Newest))
 
-	one, err := r.Summary(t.Context(), named("q", "g"), deadletter.ListKey{}, bounds)
+	page, err := r.Summary(t.Context(), named("q", "g"), deadletter.ListKey{}, bounds)
 	require.NoError(t, err)
-	require.Equal(t, []string{"q/g timeout 3", "q/g refused 2"}, lines(one.Errors))
-	require.Equal(t, []string{"q/g refused2 1", "q/g refused1 1", "q/g timeout3 1"}, lines(one.Partitions))
-	require.NotZero(t, one.Partitions[0].PartitionID)
+	require.Equal(t, []string{"q/g timeout 3", "q/g refused 2"}, lines(page.Errors))
+	require.Equal(t, []string{"q/g refused2 1", "q/g refused1 1", "q/g timeout3 1"}, lines(page.Partitions))
+	require.NotZero(t, page.Partitions[0].PartitionID)
 
 	name, failure, id := "timeout2", "timeout", "refused1"
 	for want, f := range map[string]deadletter.Filter{
 		"timeout2": {Partition: &name}, "timeout3 timeout2 timeout1": {Error: &failure}, "refused1": {TransactionID: &id},
-		"refused2": {From: one.Partitions[0].Oldest, To: one.Partitions[0].Newest}, "": {Allowed: []string{"r*"}},
+		"refused2": {From: page.Partitions[0].Oldest, To: page.Partitions[0].Newest}, "": {Allowed: []string{"r*"}},
 	} {
 		f.Queue, f.Group = new(string), new(string)
 		*f.Queue, *f.Group = "q", "g"
@@ -152,10 +152,10 @@ func TestASummaryOfOnePartition(t *testing.T) {
 	r.plant("q", "h", "old", 2)
 	r.plant("q", "g", "new", 9)
 	queueName, group, partition := "q", "g", "old1"
-	one, err := r.Summary(t.Context(), deadletter.Filter{Queue: &queueName, Group: &group, Partition: &partition}, deadletter.ListKey{}, deadletter.SummaryBounds{Examine: 2, Groups: 9, Letters: 9})
+	page, err := r.Summary(t.Context(), deadletter.Filter{Queue: &queueName, Group: &group, Partition: &partition}, deadletter.ListKey{}, deadletter.SummaryBounds{Examine: 2, Groups: 9, Letters: 9})
 	require.NoError(t, err)
-	require.Equal(t, []string{"q/g old1 1"}, lines(one.Partitions))
-	require.Zero(t, one.Next)
+	require.Equal(t, []string{"q/g old1 1"}, lines(page.Partitions))
+	require.Zero(t, page.Next)
 	both := r.listed(deadletter.Filter{Queue: &queueName, Partition: &partition}, deadletter.SummaryBounds{Examine: 2, Letters: 1})
 	require.Equal(t, []string{"old1", "old1"}, both, "of two groups, in two pages")
 	many := r.listed(deadletter.Filter{Queue: &queueName, Partition: &partition}, deadletter.SummaryBounds{Examine: 1, Letters: 1})

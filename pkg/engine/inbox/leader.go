@@ -53,7 +53,7 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 	s.conn, s.watching, s.firstRow, s.scanned = conn, false, 0, emptySnapshot
 	err = AdvanceIDs(ctx, conn, s.Log)
 	if err == nil {
-		// Producers may be open that left out their notification because of the sequencer before.
+		// Open producers may have left out their notification because of the previous sequencer.
 		err = s.lockWatch(ctx)
 	}
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 	}
 	s.Metrics.takeovers.Inc()
 	s.setLeading(true)
-	// The sequencer before may have died between a commit and its wake, or before it published the
+	// The previous sequencer may have died between a commit and its wake, or before it published the
 	// wake. A heal finds such partitions.
 	s.Pool.ReportBrokenConnection()
 	s.Log.Info("this instance became the sequencer of the inbox")

@@ -63,11 +63,11 @@ func (s *Sequencer) move(ctx context.Context, rows []row) error {
 	}
 	valid := make([]row, 0, len(rows))
 	var rejected []row
-	for _, one := range rows {
-		if one.problem == nil {
-			valid = append(valid, one)
+	for _, r := range rows {
+		if r.problem == nil {
+			valid = append(valid, r)
 		} else {
-			rejected = append(rejected, one)
+			rejected = append(rejected, r)
 		}
 	}
 	if len(valid) > 0 {

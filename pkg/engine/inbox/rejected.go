@@ -2,11 +2,15 @@ package inbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
+	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -82,13 +86,13 @@ type RejectedList struct {
 // Next says where to go on. Errors: CodeUnavailable.
 func (r *Rejections) List(ctx context.Context, f RejectedFilter, before, limit int64) (list RejectedList, err error) {
 	var last zeronull.Int8
-	list.Rows, err = postgres.Collect(ctx, r.pool, sqlRejectedList, func(row pgx.CollectableRow) (one Rejection, err error) {
+	list.Rows, err = postgres.Collect(ctx, r.pool, sqlRejectedList, func(row pgx.CollectableRow) (rejection Rejection, err error) {
 		var id, bytes zeronull.Int8
-		err = row.Scan(&list.Examined, &last, &id, &one.Queue, &one.Partition, &one.TransactionID, (*zeronull.UUID)(&one.TraceID),
-			(*zeronull.Timestamptz)(&one.VisibleAt), (*zeronull.Timestamptz)(&one.InsertedAt), (*zeronull.Timestamptz)(&one.RejectedAt),
-			(*zeronull.Text)(&one.Code), (*zeronull.Text)(&one.Reason), &bytes, &one.Excerpt)
-		one.ID, one.StoredBytes = int64(id), int64(bytes)
-		return one, err
+		err = row.Scan(&list.Examined, &last, &id, &rejection.Queue, &rejection.Partition, &rejection.TransactionID, (*zeronull.UUID)(&rejection.TraceID),
+			(*zeronull.Timestamptz)(&rejection.VisibleAt), (*zeronull.Timestamptz)(&rejection.InsertedAt), (*zeronull.Timestamptz)(&rejection.RejectedAt),
+			(*zeronull.Text)(&rejection.Code), (*zeronull.Text)(&rejection.Reason), &bytes, &rejection.Excerpt)
+		rejection.ID, rejection.StoredBytes = int64(id), int64(bytes)
+		return rejection, err
 	}, zeronull.Int8(before), f.Queue, f.Code, postgres.LikePatterns(f.Allowed), r.examined, limit)
 	if err != nil {
 		return RejectedList{}, postgres.Wrapf(err, "listing the rejected rows of the inbox")
@@ -174,4 +178,79 @@ func (r *Rejections) takePage(ctx context.Context, f RejectedFilter, at progress
 		return audit.Write(ctx, tx, audit.Counts{"rows": next.taken})
 	})
 	return next, err
+}
+
+var (
+	sqlReject   = sql.Query("engine/inbox/reject")
+	sqlReadable = sql.Query("engine/inbox/readable")
+)
+
+// reject moves rows to belfry.inbox_rejected.
+func (s *Sequencer) reject(ctx context.Context, rows []row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	ctx, cancel := s.SequencerPool.Bounded(ctx)
+	defer cancel()
+	ids, codes, reasons := make([]int64, len(rows)), make([]string, len(rows)), make([]string, len(rows))
+	for i, r := range rows {
+		ids[i], codes[i], reasons[i] = r.id, string(r.problem.Code), s.SequencerPool.Storable(ctx, r.problem.Message)
+	}
+	if _, err := s.conn.Exec(ctx, sqlReject, ids, codes, reasons); err != nil {
+		return fmt.Errorf("rejecting %d rows: %w", len(rows), err)
+	}
+	for _, code := range codes {
+		s.Metrics.rejected.WithLabelValues(code).Inc()
+	}
+	s.Log.Warn("messages written by SQL were rejected; they are in belfry.inbox_rejected",
+		zap.Int("rows", len(rows)), zap.String("first_reason", reasons[0]))
+	return nil
+}
+
+// notUTF8 reports whether the database could not convert a text to UTF-8.
+func notUTF8(err error) bool {
+	state := postgres.SQLState(err)
+	return state == "22021" || state == "22P05"
+}
+
+// rejectUnreadable rejects the first rows with a text that is not UTF-8 and returns how many it
+// rejected.
+func (s *Sequencer) rejectUnreadable(ctx context.Context) (int, error) {
+	found, err := s.findUnreadable(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("searching for unreadable rows of the inbox: %w", err)
+	}
+	return len(found), s.reject(ctx, found)
+}
+
+// findUnreadable searches the first batchRows rows of the inbox. The scan has moved all batches
+// before the unreadable row, so that row is among them. Large rows make a search time out, so
+// findUnreadable then searches fewer rows per statement. It stops at the first rows it finds.
+func (s *Sequencer) findUnreadable(ctx context.Context) (found []row, err error) {
+	after, limit := int64(math.MinInt64), batchRows
+	for left := batchRows; left > 0 && len(found) == 0; {
+		checked, err := s.checkReadable(ctx, after, min(limit, left))
+		switch timedOut := postgres.SQLState(err) == queryCanceled || errors.Is(err, context.DeadlineExceeded); {
+		case timedOut && limit > 1 && ctx.Err() == nil:
+			limit = max(limit/10, 1)
+			continue
+		case err != nil || len(checked) == 0:
+			return nil, err
+		}
+		left -= len(checked)
+		after = checked[len(checked)-1].id
+		found = slices.DeleteFunc(checked, func(r row) bool { return r.problem == nil })
+	}
+	return found, nil
+}
+
+// checkReadable returns up to n rows with an id above after. Rows that are not UTF-8 have a problem.
+func (s *Sequencer) checkReadable(ctx context.Context, after int64, n int) ([]row, error) {
+	return postgres.Collect(ctx, s.SequencerPool, sqlReadable, func(found pgx.CollectableRow) (r row, err error) {
+		var readable bool
+		if err = found.Scan(&r.id, &readable); !readable {
+			r.problem = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
+		}
+		return r, err
+	}, after, int64(n), s.cfg.MaxPayload)
 }

@@ -20,8 +20,8 @@ func (r *fixture) plantRejected(queueName, code string, n int) {
 }
 
 func ids(list RejectedList) (all []string) {
-	for _, one := range list.Rows {
-		all = append(all, *one.TransactionID)
+	for _, row := range list.Rows {
+		all = append(all, *row.TransactionID)
 	}
 	return all
 }
@@ -100,8 +100,8 @@ func TestUnreadableRejectedRowsAreListed(t *testing.T) {
 	list, err := NewRejections(r.Pool).List(enginetest.Context(t), RejectedFilter{}, 0, 10)
 	require.NoError(t, err)
 	var shown []string
-	for _, one := range list.Rows {
-		for _, name := range []*string{one.Queue, one.Partition, one.Excerpt, one.TransactionID} {
+	for _, row := range list.Rows {
+		for _, name := range []*string{row.Queue, row.Partition, row.Excerpt, row.TransactionID} {
 			if name == nil {
 				name = text("-")
 			}
@@ -127,10 +127,10 @@ func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 		require.NoError(t, err)
 		return rows, more
 	}
-	one := r.number("SELECT id FROM belfry.inbox_rejected WHERE transaction_id = 'a3'")
-	rows, _ := check(rejections.Retry(enginetest.Context(t), RejectedFilter{ID: one, Queue: text("b")}))
+	row := r.number("SELECT id FROM belfry.inbox_rejected WHERE transaction_id = 'a3'")
+	rows, _ := check(rejections.Retry(enginetest.Context(t), RejectedFilter{ID: row, Queue: text("b")}))
 	require.Zero(t, rows, "the row is of another queue")
-	rows, _ = check(rejections.Retry(enginetest.Context(t), RejectedFilter{ID: one, Queue: text("a")}))
+	rows, _ = check(rejections.Retry(enginetest.Context(t), RejectedFilter{ID: row, Queue: text("a")}))
 	require.Equal(t, int64(1), rows)
 	require.Equal(t, []string{"a3"}, waiting())
 

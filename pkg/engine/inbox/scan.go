@@ -101,7 +101,7 @@ func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (sna
 	bytes := 0
 	for rows.Next() {
 		silence.Reset(limit)
-		one, seen, ok, err := s.readRow(rows)
+		r, seen, ok, err := s.readRow(rows)
 		if err != nil {
 			return snapshot, fmt.Errorf("reading a row of the inbox: %w", err)
 		}
@@ -111,8 +111,8 @@ func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (sna
 		if !ok {
 			continue
 		}
-		bytes += len(one.item.Payload)
-		batch = append(batch, one)
+		bytes += len(r.item.Payload)
+		batch = append(batch, r)
 		if len(batch) == batchRows || bytes >= batchBytes {
 			silence.Stop()
 			if !hand(batch) {
@@ -133,17 +133,17 @@ func (s *Sequencer) readBatches(ctx context.Context, hand func([]row) bool) (sna
 
 // readRow reads one row. Only the first row of a scan has a snapshot. ok is false if the row has
 // nothing else: no row was found, or it was deleted meanwhile.
-func (s *Sequencer) readRow(rows pgx.Rows) (one row, snapshot string, ok bool, err error) {
+func (s *Sequencer) readRow(rows pgx.Rows) (r row, snapshot string, ok bool, err error) {
 	var queueName pgtype.Text
 	var bytes int64
 	var tooLate bool
-	item := &one.item
-	err = rows.Scan((*zeronull.Text)(&snapshot), (*zeronull.Int8)(&one.id), &queueName, (*zeronull.Text)(&item.Partition),
+	item := &r.item
+	err = rows.Scan((*zeronull.Text)(&snapshot), (*zeronull.Int8)(&r.id), &queueName, (*zeronull.Text)(&item.Partition),
 		(*[]byte)(&item.Payload), (*zeronull.Int8)(&bytes), &item.TransactionID, (*zeronull.UUID)(&item.TraceID),
 		(*zeronull.Timestamptz)(&item.VisibleAt), &tooLate)
 	item.Queue = queueName.String
-	one.problem = s.check(item, bytes, tooLate)
-	return one, snapshot, queueName.Valid, err
+	r.problem = s.check(item, bytes, tooLate)
+	return r, snapshot, queueName.Valid, err
 }
 
 // check returns the error with which a push over HTTP would be refused, or nil.

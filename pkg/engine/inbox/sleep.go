@@ -23,7 +23,7 @@ var (
 // queryCanceled is the SQLSTATE of a statement that was cancelled or timed out.
 const queryCanceled = "57014"
 
-var errWatchLocked = errors.New("the session of the sequencer before has not quite ended")
+var errWatchLocked = errors.New("the session of the previous sequencer has not ended yet")
 
 // sleepState is the state of the protocol that the package doc describes under "Why a sleeping
 // sequencer misses no row".

@@ -149,9 +149,9 @@ func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
 	late, rolled, s, listener := r.session(), r.session(), r.session(), r.listener()
 	r.wakeSequencer()
 	listener.notified()
-	for _, one := range []session{late, rolled} {
-		one.exec("BEGIN")
-		one.insert("a", "late")
+	for _, producer := range []session{late, rolled} {
+		producer.exec("BEGIN")
+		producer.insert("a", "late")
 	}
 	keepAwake(linger)
 	s.insert("b", "one")

@@ -18,9 +18,9 @@ func nested(levels int) string { return strings.Repeat("[", levels) + strings.Re
 
 func TestAFlawHasAPathAndAReason(t *testing.T) {
 	t.Parallel()
-	tail := func(of string) string {
+	tail := func(text string) string {
 		advice := "send a smaller number or a string"
-		if strings.Contains(of, "pair") {
+		if strings.Contains(text, "pair") {
 			advice = "send both halves"
 		}
 		return ", which some clients cannot read: " + advice + ", or set http.allow_any_json"

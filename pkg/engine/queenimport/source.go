@@ -119,9 +119,9 @@ SELECT q.id, q.name, coalesce(q.namespace, ''), coalesce(q.task, ''), coalesce(q
 	})
 }
 
-func (s *source) partitions(ctx context.Context, of queue.ID) ([]partitionRow, error) {
+func (s *source) partitions(ctx context.Context, queueID queue.ID) ([]partitionRow, error) {
 	return rows(ctx, "the partitions", s.query(ctx, `
-SELECT p.id, p.name, p.created_at FROM queen.partitions p WHERE p.queue_id = $1 ORDER BY p.name COLLATE "C"`, [16]byte(of)), func(row pgx.CollectableRow) (p partitionRow, err error) {
+SELECT p.id, p.name, p.created_at FROM queen.partitions p WHERE p.queue_id = $1 ORDER BY p.name COLLATE "C"`, [16]byte(queueID)), func(row pgx.CollectableRow) (p partitionRow, err error) {
 		err = row.Scan(uid(&p.ID), &p.Name, &p.CreatedAt)
 		return p, err
 	})
@@ -182,40 +182,40 @@ SELECT count(*), count(*) FILTER (WHERE m.is_encrypted), (SELECT count(*) FROM q
 	return messages, encrypted, dead, nil
 }
 
-func (s *source) places(ctx context.Context, of queue.ID) ([]placeRow, error) {
+func (s *source) places(ctx context.Context, queueID queue.ID) ([]placeRow, error) {
 	return rows(ctx, "the places of groups", s.query(ctx, `
 SELECT c.partition_id, c.consumer_group, c.last_consumed_created_at, c.last_consumed_id, coalesce(c.total_messages_consumed, 0),
        coalesce(c.batch_retry_count, 0)
   FROM queen.partition_consumers c
   JOIN queen.partitions p ON p.id = c.partition_id
  WHERE p.queue_id = $1
- ORDER BY c.consumer_group COLLATE "C", c.partition_id`, [16]byte(of)), func(row pgx.CollectableRow) (p placeRow, err error) {
+ ORDER BY c.consumer_group COLLATE "C", c.partition_id`, [16]byte(queueID)), func(row pgx.CollectableRow) (p placeRow, err error) {
 		err = row.Scan(uid(&p.Partition), &p.Group, (*zeronull.Timestamptz)(&p.At), uid(&p.ID), &p.Consumed, &p.Failures)
 		return p, err
 	})
 }
 
-func (s *source) subscriptions(ctx context.Context, of queue.ID) ([]subscriptionRow, error) {
+func (s *source) subscriptions(ctx context.Context, queueID queue.ID) ([]subscriptionRow, error) {
 	return rows(ctx, "the subscriptions of groups", s.query(ctx, `
 SELECT DISTINCT ON (d.consumer_group) d.consumer_group, coalesce(d.subscription_mode, 'all'), d.subscription_timestamp
   FROM queen.consumer_groups_metadata d
   JOIN queen.queues q ON q.id = $1
   LEFT JOIN queen.partitions p ON p.queue_id = q.id
  WHERE `+subscribes+`
- ORDER BY d.consumer_group, d.subscription_timestamp`, [16]byte(of)), func(row pgx.CollectableRow) (r subscriptionRow, err error) {
+ ORDER BY d.consumer_group, d.subscription_timestamp`, [16]byte(queueID)), func(row pgx.CollectableRow) (r subscriptionRow, err error) {
 		err = row.Scan(&r.Group, &r.Mode, (*zeronull.Timestamptz)(&r.From))
 		return r, err
 	})
 }
 
-func (s *source) deadLetters(ctx context.Context, of queue.ID) ([]deadRow, error) {
+func (s *source) deadLetters(ctx context.Context, queueID queue.ID) ([]deadRow, error) {
 	return rows(ctx, "the dead letters", s.query(ctx, `
 SELECT l.partition_id, m.transaction_id, l.consumer_group, l.error_message, coalesce(l.retry_count, 0), coalesce(l.failed_at, now())
   FROM queen.dead_letter_queue l
   JOIN queen.partitions p ON p.id = l.partition_id
   JOIN queen.messages m ON m.id = l.message_id AND m.partition_id = l.partition_id
  WHERE p.queue_id = $1
- ORDER BY l.failed_at, m.id`, [16]byte(of)), func(row pgx.CollectableRow) (d deadRow, err error) {
+ ORDER BY l.failed_at, m.id`, [16]byte(queueID)), func(row pgx.CollectableRow) (d deadRow, err error) {
 		err = row.Scan(uid(&d.Partition), &d.TransactionID, (*zeronull.Text)(&d.Group), (*zeronull.Text)(&d.Error), &d.Failures, &d.FailedAt)
 		if d.Group == "" {
 			d.Group = queue.DefaultGroup
@@ -237,9 +237,9 @@ SELECT q.id, q.name, q.source_queue, q.sink_queue, q.config_hash, q.created_at F
 	})
 }
 
-func (s *source) state(ctx context.Context, of queue.ID) ([]stateRow, error) {
+func (s *source) state(ctx context.Context, queryID queue.ID) ([]stateRow, error) {
 	return rows(ctx, "the state of queries", s.query(ctx, `
-SELECT s.partition_id, s.key, s.value::text, s.updated_at FROM queen_streams.state s WHERE s.query_id = $1 ORDER BY s.partition_id, s.key`, [16]byte(of)), func(row pgx.CollectableRow) (r stateRow, err error) {
+SELECT s.partition_id, s.key, s.value::text, s.updated_at FROM queen_streams.state s WHERE s.query_id = $1 ORDER BY s.partition_id, s.key`, [16]byte(queryID)), func(row pgx.CollectableRow) (r stateRow, err error) {
 		err = row.Scan(uid(&r.Partition), &r.Key, &r.Value, &r.UpdatedAt)
 		return r, err
 	})

@@ -181,10 +181,10 @@ func (t *target) follow(ctx context.Context, queueID int64, places []placeRow, s
 		}
 	}
 	err = pgx.BeginFunc(ctx, t.conn, func(tx pgx.Tx) error {
-		for name, of := range byGroup {
+		for name, groupPlaces := range byGroup {
 			start := starts[name]
 			start.Group = name
-			if err := followGroup(ctx, tx, queueID, start, of); err != nil {
+			if err := followGroup(ctx, tx, queueID, start, groupPlaces); err != nil {
 				return fmt.Errorf("creating group %q: %w", name, err)
 			}
 		}

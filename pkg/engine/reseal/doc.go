@@ -18,7 +18,7 @@
 //     its payload and the column encrypted change. No cursor changes, and no consumer is woken.
 //   - The state of a run is in the envelopes alone. A run that was stopped or lost its connection is
 //     repeated, and the repetition skips what is done.
-//   - A message that cannot be opened, or that Postgres cannot read, stays as it is and is reported. The
+//   - A message that cannot be decrypted, or that Postgres cannot read, stays as it is and is reported. The
 //     other messages of its page are resealed.
 //   - It waits for no lock, and it holds the locks of one page. A deletion waits for that page.
 //

@@ -69,9 +69,9 @@ func (r *run) read(ctx context.Context, page []message) (found []message, err er
 	var ord int
 	var m message
 	_, err = pgx.ForEachRow(rows, []any{&ord, &m.encrypted, &m.keyID, &m.payload}, func() error {
-		one := page[ord-1]
-		one.encrypted, one.keyID, one.payload = m.encrypted, m.keyID, m.payload
-		found = append(found, one)
+		message := page[ord-1]
+		message.encrypted, message.keyID, message.payload = m.encrypted, m.keyID, m.payload
+		found = append(found, message)
 		m.keyID, m.payload = nil, nil // the next row gets memory of its own
 		return nil
 	})
@@ -81,8 +81,8 @@ func (r *run) read(ctx context.Context, page []message) (found []message, err er
 	return found, nil
 }
 
-// reseal opens those messages of a page whose payloads were read, seals them with the current key and
-// stores them. A check only opens them. The counts are of the state afterwards.
+// reseal decrypts the messages of a page whose payloads were read, encrypts them with the current key and
+// stores them. A check only decrypts them. It returns the counts after the changes.
 func (r *run) reseal(ctx context.Context, page []message) (Counts, error) {
 	c := newCounts()
 	found, err := r.read(ctx, page)
@@ -96,15 +96,15 @@ func (r *run) reseal(ctx context.Context, page []message) (Counts, error) {
 		if m.payload == nil {
 			continue
 		}
-		of := seal.Message{Queue: r.name, Partition: m.Partition, ID: m.ID}
+		bound := seal.Message{Queue: r.name, Partition: m.Partition, ID: m.ID}
 		if m.encrypted {
-			if m.payload, err = r.sealer.Open(m.payload, of); err != nil {
+			if m.payload, err = r.sealer.Open(m.payload, bound); err != nil {
 				c.fail(Failure{m.Message, key, err})
 				continue
 			}
 		}
 		if !r.Check {
-			if m.payload, err = r.sealer.Seal(m.payload, of); err != nil {
+			if m.payload, err = r.sealer.Seal(m.payload, bound); err != nil {
 				return c, fmt.Errorf("sealing message %s: %w", m.ID, err)
 			}
 			stale = append(stale, m)

@@ -45,9 +45,10 @@ type Report struct {
 type Counts struct {
 	// Messages is how many messages each key has.
 	Messages map[string]int
-	// Resealed were changed. Locked were not, because another transaction locked them.
+	// Resealed messages were changed. Locked messages were not, because another transaction had locked them.
 	Resealed, Locked int
-	// Failed cannot be opened, or Postgres cannot read them. Failures has the first MaxFailures.
+	// Failed is the number of messages that cannot be decrypted, or that Postgres cannot read. Failures has the
+	// first MaxFailures of them.
 	Failed   int
 	Failures []Failure
 }
@@ -59,7 +60,7 @@ type Message struct {
 	TransactionID string
 }
 
-// Failure is a message that cannot be opened or read.
+// Failure is a message that cannot be decrypted or read.
 type Failure struct {
 	Message
 	// Key is the name of its key.

@@ -22,7 +22,7 @@ type Config struct {
 	// are refused.
 	Key setting.Secret `mapstructure:"key"`
 	// Keys are pairs id:key, separated by commas. The first one is current. The other ones and Key
-	// open older payloads.
+	// decrypt older payloads.
 	Keys setting.Secret `mapstructure:"keys"`
 	// AllowPlaintext: without a key, those pushes are stored in the clear.
 	AllowPlaintext bool `mapstructure:"allow_plaintext"`

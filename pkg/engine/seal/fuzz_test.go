@@ -72,24 +72,24 @@ func FuzzOpen(f *testing.F) {
 	f.Add([]byte(`{"encrypted":"","iv":"AAAAAAAAAAAAAAAAAAAAAA==","authTag":"AAAAAAAAAAAAAAAAAAAAAA==","keyId":"one"}`), "", "", 0, byte(0))
 	f.Add([]byte(`null`), "qp", "", 7, byte('"'))
 	f.Fuzz(func(t *testing.T, text []byte, queue, partition string, at int, flip byte) {
-		of := seal.Message{Queue: queue, Partition: partition, ID: first.ID}
-		_, _ = s.Open(text, of) // it does not panic
-		sealed, err := s.Seal(text, of)
+		message := seal.Message{Queue: queue, Partition: partition, ID: first.ID}
+		_, _ = s.Open(text, message) // it does not panic
+		sealed, err := s.Seal(text, message)
 		require.NoError(t, err)
-		opened, err := s.Open(sealed, of)
+		opened, err := s.Open(sealed, message)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(text, opened))
 		for _, other := range []seal.Message{
-			{Queue: queue + "x", Partition: partition, ID: of.ID}, {Queue: queue, Partition: "x" + partition, ID: of.ID},
-			{Queue: queue + partition, ID: of.ID}, {Queue: queue, Partition: partition, ID: [16]byte{2}},
+			{Queue: queue + "x", Partition: partition, ID: message.ID}, {Queue: queue, Partition: "x" + partition, ID: message.ID},
+			{Queue: queue + partition, ID: message.ID}, {Queue: queue, Partition: partition, ID: [16]byte{2}},
 		} {
-			if other != of {
+			if other != message {
 				_, err = s.Open(sealed, other)
 				require.Error(t, err, other)
 			}
 		}
 		sealed[uint(at)%uint(len(sealed))] ^= flip
-		if opened, err = s.Open(sealed, of); err == nil {
+		if opened, err = s.Open(sealed, message); err == nil {
 			require.True(t, bytes.Equal(text, opened))
 		}
 	})

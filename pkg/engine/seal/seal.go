@@ -4,8 +4,8 @@
 //	{"encrypted": base64, "iv": base64 of 16 bytes, "authTag": base64 of 16 bytes, "keyId": text}
 //
 // keyId is the id of the key in encryption.keys, or "" for encryption.key. An envelope with a
-// keyId is bound to its message: it cannot be opened as another message. An envelope without
-// one is older and not bound.
+// keyId is bound to its message: it cannot be decrypted as another message. An older envelope has no
+// keyId and is not bound.
 //
 // Open returns exactly the bytes that were passed to Seal, or an error. The package
 // has no I/O.
@@ -83,14 +83,14 @@ type envelope struct {
 
 // Seal encrypts the payload of a message and returns the envelope. Each envelope has its own
 // iv. Without a key it returns ErrNoKeyToSeal.
-func (s *Sealer) Seal(payload []byte, of Message) ([]byte, error) {
+func (s *Sealer) Seal(payload []byte, m Message) ([]byte, error) {
 	if !s.HasKey() {
 		return nil, ErrNoKeyToSeal
 	}
 	current := &s.keys[0]
 	iv := make([]byte, ivBytes)
 	_, _ = rand.Read(iv) // never fails
-	sealed := current.aead.Seal(nil, iv, payload, of.bound())
+	sealed := current.aead.Seal(nil, iv, payload, m.bound())
 	cut := len(sealed) - tagBytes
 	return json.Marshal(envelope{Encrypted: sealed[:cut], IV: iv, AuthTag: sealed[cut:], KeyID: &current.id})
 }
@@ -103,7 +103,7 @@ var ErrNoKey = errors.New("the payload is encrypted and encryption.key is not se
 
 // Open returns the payload of a message's envelope. It fails for another key, for another
 // message and for a changed envelope. Without a key it returns ErrNoKey.
-func (s *Sealer) Open(sealed []byte, of Message) ([]byte, error) {
+func (s *Sealer) Open(sealed []byte, m Message) ([]byte, error) {
 	if !s.HasKey() {
 		return nil, ErrNoKey
 	}
@@ -116,7 +116,7 @@ func (s *Sealer) Open(sealed []byte, of Message) ([]byte, error) {
 	}
 	var bound []byte
 	if e.KeyID != nil {
-		bound = of.bound()
+		bound = m.bound()
 	}
 	box := slices.Concat(e.Encrypted, e.AuthTag)
 	err := fmt.Errorf("encryption.keys has no key %q", e.keyID())

@@ -13,13 +13,13 @@
 // producers do not use the spool.
 //
 // A message that the database refuses goes to the list of rejected messages, with the reason. Retry puts
-// them back at the end. If a message fails several times with an unexpected error, the others are tried
-// without it. It is refused if it fails again after one of them was stored; if it does not, it is stored
-// behind that one, out of order. A queue that is full keeps its messages in the spool and is tried again;
+// them back at the end. If a message fails several times with an unexpected error, the messages after it are
+// tried without it. Once one of them was stored, it is tried again: it is refused if it fails, and otherwise
+// stored out of order. A queue that is full keeps its messages in the spool and is tried again;
 // the other queues go on.
 //
-// With a key for encryption, every payload in the spool is sealed, because the database, which knows what
-// queues are encrypted, may be away. Open needs the same key.
+// With a key for encryption, every payload in the spool is encrypted: only the database knows which queues are
+// encrypted, and it may be unreachable. The instance that stores the messages needs the same key.
 //
 // # How
 //

@@ -23,7 +23,7 @@ const (
 	isolateAfter = 5
 )
 
-// drainBackoff is how long a queue rests that could not be stored.
+// drainBackoff is the pause after which a queue is tried again that could not be stored.
 var drainBackoff = backoff.Policy{Initial: 500 * time.Millisecond, Max: 10 * time.Second, Multiplier: 2}
 
 // Run stores what the spool holds whenever push maintenance is off, and reports what it holds, until ctx
@@ -66,7 +66,7 @@ func (s *Spool) Run(ctx context.Context) error {
 	return nil
 }
 
-// drain stores the first records of a queue, or lets the queue rest.
+// drain stores the first records of a queue. If that fails, the queue is tried again after a pause.
 func (s *Spool) drain(ctx context.Context, refs []ref) {
 	name := refs[0].queue
 	err := s.move(ctx, refs)
@@ -80,7 +80,8 @@ func (s *Spool) drain(ctx context.Context, refs []ref) {
 		zap.String("queue", name), zap.Int("attempts", attempts), zap.Error(err))
 }
 
-// move stores records and removes them from the file. After an error the first of them may be removed.
+// move stores records and removes them from the file. After an error, some of the first records may be stored
+// and removed.
 func (s *Spool) move(ctx context.Context, refs []ref) error {
 	records, err := s.file.read(refs)
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *Spool) move(ctx context.Context, refs []ref) error {
 	for _, r := range records {
 		for i := range r.Items {
 			e := entry{queue: r.Queue, item: &r.Items[i]}
-			e.push, e.closed = e.item.unpack(r.Queue, s.Sealer)
+			e.push, e.decryptErr = e.item.unpack(r.Queue, s.Sealer)
 			entries = append(entries, e)
 		}
 	}
@@ -115,8 +116,8 @@ type entry struct {
 	queue string
 	item  *item
 	push  queue.PushItem
-	// closed is why the payload cannot be opened, or nil.
-	closed error
+	// decryptErr is why the payload cannot be decrypted, or nil.
+	decryptErr error
 }
 
 // pass stores entries in order and finds the ones that cannot be stored.
@@ -133,12 +134,12 @@ type pass struct {
 	internal error
 }
 
-// store halves the entries until only those are left that cannot be stored, and refuses these. If there is
-// another error, it returns it and leaves the rest.
+// store halves the entries until an entry that cannot be stored is alone, and refuses that entry. After another
+// error it returns that error, and the rest is not settled.
 func (p *pass) store(ctx context.Context, entries []entry) error {
 	var items []queue.PushItem
 	for i := range entries {
-		if entries[i].closed == nil {
+		if entries[i].decryptErr == nil {
 			items = append(items, entries[i].push)
 		}
 	}
@@ -151,8 +152,8 @@ func (p *pass) store(ctx context.Context, entries []entry) error {
 	switch {
 	case err == nil:
 		for i := range entries {
-			if entries[i].closed != nil {
-				p.refuse(entries[i], entries[i].closed)
+			if entries[i].decryptErr != nil {
+				p.refuse(entries[i], entries[i].decryptErr)
 			}
 		}
 		p.stored += len(items)
@@ -178,8 +179,8 @@ func (p *pass) store(ctx context.Context, entries []entry) error {
 	return nil
 }
 
-// confirm tries the suspects again after a message was stored, and refuses a suspect that fails. If there is
-// another error, it returns it, and nothing is settled: what was stored is tried again as a duplicate.
+// confirm tries the suspects again after a message was stored, and refuses a suspect that fails. After another
+// error it returns that error, and nothing is settled: stored messages are pushed again, as duplicates.
 func (p *pass) confirm(ctx context.Context) error {
 	if p.stored == 0 {
 		return nil

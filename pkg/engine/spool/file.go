@@ -290,8 +290,8 @@ func (f *file) view(read func(waiting, rejected *bbolt.Bucket) error) error {
 // read returns waiting records.
 func (f *file) read(refs []ref) (records []*record, err error) {
 	err = f.view(func(waiting, _ *bbolt.Bucket) error {
-		for _, of := range refs {
-			r, err := decode(waiting.Get(keyOf(of.key)))
+		for _, wanted := range refs {
+			r, err := decode(waiting.Get(keyOf(wanted.key)))
 			if err != nil {
 				return err
 			}

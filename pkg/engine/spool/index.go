@@ -66,8 +66,8 @@ func (x *index) add(refs []ref) {
 	x.signal()
 }
 
-// reserve makes room for bytes that a push adds to the file, until release. It returns false if there is none within
-// most.
+// reserve counts the bytes that a push is adding to the file, until release. It returns false if the spool would then
+// hold more than most bytes.
 func (x *index) reserve(bytes, most int64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,12 +86,12 @@ func (x *index) release(bytes int64) {
 
 func (x *index) addLocked(refs []ref) {
 	for _, r := range refs {
-		of := x.queues[r.queue]
-		if of == nil {
-			of = &backlog{queue: r.queue}
-			x.queues[r.queue], x.turns = of, append(x.turns, of)
+		b := x.queues[r.queue]
+		if b == nil {
+			b = &backlog{queue: r.queue}
+			x.queues[r.queue], x.turns = b, append(x.turns, b)
 		}
-		of.refs = append(of.refs, r)
+		b.refs = append(b.refs, r)
 		x.messages += r.messages
 		x.bytes += r.bytes
 	}
@@ -109,20 +109,20 @@ func (x *index) rejectLocked(refs []ref) {
 func (x *index) settle(p progress, rejected []ref) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	of := x.queues[p.queue]
-	for _, r := range of.refs[:len(p.done)] {
+	b := x.queues[p.queue]
+	for _, r := range b.refs[:len(p.done)] {
 		x.messages -= r.messages
 		x.bytes -= r.bytes
 	}
-	of.refs, of.attempts = of.refs[len(p.done):], 0
+	b.refs, b.attempts = b.refs[len(p.done):], 0
 	if p.rest != nil {
-		x.messages += p.part.messages - of.refs[0].messages
-		x.bytes += p.part.bytes - of.refs[0].bytes
-		of.refs[0] = p.part
+		x.messages += p.part.messages - b.refs[0].messages
+		x.bytes += p.part.bytes - b.refs[0].bytes
+		b.refs[0] = p.part
 	}
-	if len(of.refs) == 0 {
-		delete(x.queues, of.queue)
-		x.turns = slices.DeleteFunc(x.turns, func(b *backlog) bool { return b == of })
+	if len(b.refs) == 0 {
+		delete(x.queues, b.queue)
+		x.turns = slices.DeleteFunc(x.turns, func(other *backlog) bool { return other == b })
 	}
 	x.rejectLocked(rejected)
 	x.signal()
@@ -167,22 +167,22 @@ func (x *index) next(now time.Time, maxMessages int, maxBytes int64) (refs []ref
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	wait = -1
-	for i, of := range x.turns {
-		if left := of.until.Sub(now); left > 0 {
+	for i, b := range x.turns {
+		if left := b.until.Sub(now); left > 0 {
 			if wait < 0 || left < wait {
 				wait = left
 			}
 			continue
 		}
-		x.turns = append(slices.Delete(x.turns, i, i+1), of)
+		x.turns = append(slices.Delete(x.turns, i, i+1), b)
 		messages, bytes := 0, int64(0)
-		for n, r := range of.refs {
+		for n, r := range b.refs {
 			messages, bytes = messages+r.messages, bytes+r.bytes
 			if n > 0 && (messages > maxMessages || bytes > maxBytes) {
-				return of.refs[:n:n], 0
+				return b.refs[:n:n], 0
 			}
 		}
-		return of.refs[:len(of.refs):len(of.refs)], 0
+		return b.refs[:len(b.refs):len(b.refs)], 0
 	}
 	return nil, wait
 }
@@ -191,21 +191,21 @@ func (x *index) next(now time.Time, maxMessages int, maxBytes int64) (refs []ref
 func (x *index) postpone(queueName string, now time.Time, pause func(attempts int) time.Duration) (attempts int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	of := x.queues[queueName]
-	if of == nil {
+	b := x.queues[queueName]
+	if b == nil {
 		return 0
 	}
-	of.attempts++
-	of.until = now.Add(pause(of.attempts))
-	return of.attempts
+	b.attempts++
+	b.until = now.Add(pause(b.attempts))
+	return b.attempts
 }
 
 // attempts returns how often in a row messages of a queue were not stored.
 func (x *index) attempts(queueName string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if of := x.queues[queueName]; of != nil {
-		return of.attempts
+	if b := x.queues[queueName]; b != nil {
+		return b.attempts
 	}
 	return 0
 }

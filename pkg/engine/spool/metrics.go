@@ -26,7 +26,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 
 // watch registers the gauges of what the spool holds.
 func (m *Metrics) watch(stats func() Stats) {
-	for _, of := range []struct {
+	for _, gauge := range []struct {
 		name, help string
 		value      func(Stats) float64
 	}{
@@ -34,7 +34,7 @@ func (m *Metrics) watch(stats func() Stats) {
 		{"belfry_spool_rejected_messages", "Messages of the spool that the database refused.", func(s Stats) float64 { return float64(s.Rejected) }},
 		{"belfry_spool_bytes", "Size of the messages in the spool.", func(s Stats) float64 { return float64(s.Bytes) }},
 	} {
-		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: of.name, Help: of.help}, func() float64 { return of.value(stats()) }))
+		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: gauge.name, Help: gauge.help}, func() float64 { return gauge.value(stats()) }))
 	}
 }
 

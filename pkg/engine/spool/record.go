@@ -37,24 +37,24 @@ func pack(items []queue.PushItem, sealer *seal.Sealer, now time.Time) ([]*record
 	var records []*record
 	byQueue := map[string]*record{}
 	for i := range items {
-		of := &items[i]
-		r := byQueue[of.Queue]
+		pushed := &items[i]
+		r := byQueue[pushed.Queue]
 		if r == nil {
-			r = &record{Queue: of.Queue, At: now}
-			byQueue[of.Queue], records = r, append(records, r)
+			r = &record{Queue: pushed.Queue, At: now}
+			byQueue[pushed.Queue], records = r, append(records, r)
 		}
-		visible := of.VisibleAt
-		if of.Delay > 0 {
-			visible = now.Add(of.Delay)
+		visible := pushed.VisibleAt
+		if pushed.Delay > 0 {
+			visible = now.Add(pushed.Delay)
 		}
 		packed := item{
-			Partition: of.Partition, TransactionID: of.TransactionID, ProducerSub: of.ProducerSub, TraceID: of.TraceID,
-			VisibleAt: visible, Payload: of.Payload,
+			Partition: pushed.Partition, TransactionID: pushed.TransactionID, ProducerSub: pushed.ProducerSub, TraceID: pushed.TraceID,
+			VisibleAt: visible, Payload: pushed.Payload,
 		}
 		if sealer.HasKey() {
 			packed.Sealed, packed.Seal = true, queue.NewID()
 			var err error
-			if packed.Payload, err = sealer.Seal(of.Payload, packed.message(of.Queue)); err != nil {
+			if packed.Payload, err = sealer.Seal(pushed.Payload, packed.message(pushed.Queue)); err != nil {
 				return nil, err
 			}
 		}
@@ -67,7 +67,7 @@ func (i *item) message(queueName string) seal.Message {
 	return seal.Message{Queue: queueName, Partition: i.Partition, ID: i.Seal}
 }
 
-// unpack returns the item as it was pushed. It fails if the payload cannot be opened.
+// unpack returns the item as it was pushed. It fails if the payload cannot be decrypted.
 func (i *item) unpack(queueName string, sealer *seal.Sealer) (queue.PushItem, error) {
 	out := queue.PushItem{
 		Queue: queueName, Partition: i.Partition, TransactionID: i.TransactionID, ProducerSub: i.ProducerSub, TraceID: i.TraceID,
@@ -86,8 +86,8 @@ func (r *record) size() int64 {
 	const overhead, perItem = 256, 64
 	size := int64(overhead + len(r.Queue))
 	for i := range r.Items {
-		of := &r.Items[i]
-		size += int64(perItem + len(of.Partition) + len(of.TransactionID) + len(of.ProducerSub) + len(of.Payload))
+		packed := &r.Items[i]
+		size += int64(perItem + len(packed.Partition) + len(packed.TransactionID) + len(packed.ProducerSub) + len(packed.Payload))
 	}
 	return size
 }

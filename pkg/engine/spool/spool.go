@@ -52,9 +52,8 @@ type Spool struct {
 	appends *batch.Manager[[]*record]
 }
 
-// New returns a Spool. If its directory has a file, it opens it. If that fails, it logs the error, Healthy
-// reports it, and Run tries again.
-// Run it, and close it after the last push.
+// New returns a Spool, and opens the file in its directory if there is one. If that fails, it logs the error,
+// Healthy reports it, and Run tries again. Run the Spool, and close it after the last push.
 func New(cfg Config, deps Deps) *Spool {
 	s := &Spool{Deps: deps, cfg: cfg, index: newIndex()}
 	s.file = &file{dir: cfg.Dir, index: s.index}
@@ -108,7 +107,7 @@ func (s *Spool) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 			Message: "push maintenance is on, and the spool holds spool.max_bytes: send the request again when it has ended",
 		}
 	}
-	defer s.index.release(size) // the file has the messages then, or nobody has
+	defer s.index.release(size) // from then on the file counts the messages, if they were written
 	if err := s.appends.Do(ctx, records, nil, int(size)); err != nil {
 		if errors.Is(err, batch.ErrWithdrawn) {
 			return nil, err // the sender is gone
@@ -130,8 +129,8 @@ func (s *Spool) failed(err error) error {
 // write adds the records of many pushes.
 func (s *Spool) write(_ context.Context, pushes [][]*record) ([]error, error) {
 	var records []*record
-	for _, of := range pushes {
-		records = append(records, of...)
+	for _, push := range pushes {
+		records = append(records, push...)
 	}
 	return nil, s.file.add(records)
 }
@@ -161,7 +160,7 @@ func (s *Spool) Healthy() error {
 // Rejection is a message that the database refused.
 type Rejection struct {
 	Queue, Partition, TransactionID, ProducerSub string
-	// Payload is nil if it cannot be opened.
+	// Payload is nil if it cannot be decrypted.
 	Payload []byte
 	Reason  string
 	At      time.Time
@@ -191,13 +190,13 @@ func (s *Spool) Rejections(ctx context.Context, limit int) ([]Rejection, error) 
 		return nil, queue.MemoryFull()
 	}
 	for _, r := range records {
-		of := &r.Items[0]
-		opened, err := of.unpack(r.Queue, s.Sealer)
+		rejected := &r.Items[0]
+		opened, err := rejected.unpack(r.Queue, s.Sealer)
 		if err != nil {
 			opened.Payload = nil
 		}
 		out = append(out, Rejection{
-			Queue: r.Queue, Partition: of.Partition, TransactionID: of.TransactionID, ProducerSub: of.ProducerSub,
+			Queue: r.Queue, Partition: rejected.Partition, TransactionID: rejected.TransactionID, ProducerSub: rejected.ProducerSub,
 			Payload: opened.Payload, Reason: r.Reason, At: r.At,
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
+	"github.com/belfry-mq/belfry/pkg/engine/store/internal/ack"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
@@ -43,7 +43,7 @@ func (b *bench) beginAck(items []queue.AckItem) <-chan acked {
 
 // pausedTooLong reports whether the machine took away so much time since the stopwatch started that a call may have lost
 // its patience before its cursor was free.
-func pausedTooLong(watch *stopwatch.Stopwatch) bool { return watch.Allowed(0) > contention.Patience }
+func pausedTooLong(watch *stopwatch.Stopwatch) bool { return watch.Allowed(0) > ack.Patience }
 
 func (b *bench) requireHeld(a acked) {
 	b.t.Helper()
@@ -108,14 +108,14 @@ func TestOtherAcksDoNotWaitForALockedCursor(t *testing.T) {
 			b.awaitGauge("belfry_batch_flushes_in_flight", "ack", 1)
 			held := b.beginAck(unfenced(d, queue.AckCompleted, d.Messages...))
 			b.awaitQueued("ack", 1)
-			for i, one := range deliveries[1:] {
-				strangers = append(strangers, b.beginAck(acks(one, queue.AckCompleted, one.Messages...)))
+			for i, next := range deliveries[1:] {
+				strangers = append(strangers, b.beginAck(acks(next, queue.AckCompleted, next.Messages...)))
 				b.awaitQueued("ack", 2+i)
 			}
 			watch := stopwatch.Start(t)
 			release()
-			for _, one := range strangers {
-				b.requireAcked(<-one)
+			for _, next := range strangers {
+				b.requireAcked(<-next)
 			}
 			watch.Within(t, promptly, "the other acks are answered")
 			if ends {
@@ -125,7 +125,7 @@ func TestOtherAcksDoNotWaitForALockedCursor(t *testing.T) {
 				return
 			}
 			b.requireHeld(<-held)
-			require.GreaterOrEqual(t, watch.Elapsed(), contention.Patience-100*time.Millisecond)
+			require.GreaterOrEqual(t, watch.Elapsed(), ack.Patience-100*time.Millisecond)
 			require.NoError(t, tx.Rollback(t.Context()))
 			require.Equal(t, 20, b.consumed())
 			b.requireAcked(<-b.beginAck(unfenced(d, queue.AckCompleted, d.Messages...)))
@@ -150,19 +150,19 @@ func TestManyContendedCallsLeaveConnectionsFree(t *testing.T) {
 		}
 	}
 	for began := time.Now(); time.Since(began) < 1500*time.Millisecond; {
-		one := stopwatch.Start(t)
+		strangers := stopwatch.Start(t)
 		b.push("s", queue.NewID().String())
 		d := b.pop(request("g", 1))
 		require.Len(t, d.Messages, 1)
 		b.requireAcked(<-b.beginAck(acks(d, queue.AckCompleted, d.Messages...)))
-		one.Within(t, promptly, "a push, a pop and an ack")
+		strangers.Within(t, promptly, "a push, a pop and an ack")
 		var waiting int
 		require.NoError(t, watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
 		require.LessOrEqual(t, waiting, turns+1, "the connections of the contended calls, and one flush")
 	}
-	for _, one := range held {
-		b.requireHeld(<-one)
+	for _, next := range held {
+		b.requireHeld(<-next)
 	}
 	release()
 	for _, d := range deliveries {
@@ -195,9 +195,9 @@ func TestContendedCallsTakeTurns(t *testing.T) {
 	}
 	watch := begin()
 	enginetest.Await(t, "calls without a connection", func() bool {
-		if watch.Elapsed() > contention.Patience { // the machine paused, and the calls are refused
-			for _, one := range held {
-				b.requireHeld(<-one)
+		if watch.Elapsed() > ack.Patience { // the machine paused, and the calls are refused
+			for _, next := range held {
+				b.requireHeld(<-next)
 			}
 			watch = begin()
 		}
@@ -207,8 +207,8 @@ func TestContendedCallsTakeTurns(t *testing.T) {
 		released[i]()
 		b.requireAcked(<-held[i])
 	}
-	for _, one := range held[1:7] {
-		b.requireHeld(<-one)
+	for _, next := range held[1:7] {
+		b.requireHeld(<-next)
 	}
 }
 
@@ -224,18 +224,18 @@ func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
 	req.Partitions = 2
 	d := b.pop(req)
 	require.Len(t, d.Messages, 3)
-	of := map[string]queue.Message{}
+	byID := map[string]queue.Message{}
 	for _, m := range d.Messages {
-		of[m.TransactionID] = m
+		byID[m.TransactionID] = m
 	}
 	release := b.lockRows(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name = 'b' FOR UPDATE OF c`)
-	wide := b.beginAck(unfenced(d, queue.AckCompleted, of["1"], of["3"]))
+	wide := b.beginAck(unfenced(d, queue.AckCompleted, byID["1"], byID["3"]))
 	b.awaitGauge("belfry_batch_flushes_in_flight", "held", 1)
 	awaitLockWait(t, b)
 	var free int
 	b.scan(`SELECT count(*) FROM (SELECT 1 FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`, nil, &free)
 	require.Equal(t, 2, free, "the cursors of p and a are free")
-	stranger := <-b.beginAck(acks(d, queue.AckCompleted, of["2"]))
+	stranger := <-b.beginAck(acks(d, queue.AckCompleted, byID["2"]))
 	b.requireAcked(stranger)
 	require.Less(t, stranger.took, stranger.watch.Allowed(promptly))
 	release()
@@ -290,7 +290,7 @@ func TestAContendedCallIsAlwaysAnswered(t *testing.T) {
 	if !pausedTooLong(soon.watch) {
 		b.requireHeld(soon)
 	}
-	require.Less(t, soon.took, soon.watch.Allowed(contention.Patience-100*time.Millisecond))
+	require.Less(t, soon.took, soon.watch.Allowed(ack.Patience-100*time.Millisecond))
 
 	closing := *b
 	closing.reg = prometheus.NewRegistry()

@@ -41,7 +41,7 @@ func TestASealedQueueDoesNotFailTheOtherClaimsOfARound(t *testing.T) {
 	require.Equal(t, []string{"open"}, transactionIDs(deliveries[0]))
 	require.Empty(t, deliveries[1].Messages)
 	require.True(t, deliveries[1].Contested, "the request pops by itself")
-	require.ErrorIs(t, deliveries[1].Unopened, seal.ErrNoKey)
+	require.ErrorIs(t, deliveries[1].Undeliverable, seal.ErrNoKey)
 	require.Empty(t, deliveries[2].Messages)
 	b.retryNow()
 	require.Equal(t, []string{"sealed"}, transactionIDs(b.pop(request("g", 1))), "the lease was released")

@@ -6,7 +6,6 @@
 //	wake                            wakes, healing, settling
 //	names                           ids of partitions and groups by name; epochs of the database
 //	scanfloor                       where scans of the index by ready_at begin
-//	contention                      cursors that other sessions hold for long
 //	quota                           admission to queues with a maxSize
 //	delivered                       positions of recently delivered messages
 //	groupcommit                     what becomes of a failed flush; metrics of flushes
@@ -94,7 +93,7 @@
 //	pop over HTTP    waits up to 1 s for a rival. Then it counts the cursor as leased, so empty is right
 //	                 (I8), and looks again after 1 s: a commit is announced, a rollback is not.
 //	sweep            skips the partition this time
-//	ack, transaction wait up to contention.Patience and are refused. Their own lease was over before the
+//	ack, transaction wait up to ack.Patience and are refused. Their own lease was over before the
 //	                 other session took the cursor.
 //
 // Acks of contended cursors must not delay strangers (I10), so they wait by themselves (internal/ack).

@@ -51,8 +51,8 @@ func TestAPushAfterAnEpochChangeReachesItsOwnQueue(t *testing.T) {
 			require.NoError(t, err)
 		},
 		"transaction": func(b *bench) {
-			one := item("p", "2")
-			result, err := b.Transact(t.Context(), &queue.Transaction{Operations: []queue.Operation{{Push: &one}}})
+			pushed := item("p", "2")
+			result, err := b.Transact(t.Context(), &queue.Transaction{Operations: []queue.Operation{{Push: &pushed}}})
 			require.NoError(t, err)
 			require.True(t, result.Applied, result.Error)
 		},
@@ -157,19 +157,19 @@ func TestAPopAfterAnEpochChangeFindsItsOwnQueue(t *testing.T) {
 // with the same transaction id. The ack does not touch it, also without a lease.
 func TestAnAckAfterAnEpochChangeTouchesNoOtherPartition(t *testing.T) {
 	t.Parallel()
-	transact := func(b *bench, one queue.AckItem, leases ...string) string {
-		result, err := b.Transact(t.Context(), &queue.Transaction{Operations: []queue.Operation{{Ack: &one}}, RequiredLeases: leases})
+	transact := func(b *bench, toAck queue.AckItem, leases ...string) string {
+		result, err := b.Transact(t.Context(), &queue.Transaction{Operations: []queue.Operation{{Ack: &toAck}}, RequiredLeases: leases})
 		require.NoError(t, err)
 		return result.Operations[0].Error
 	}
-	for name, ack := range map[string]func(b *bench, one queue.AckItem, otherLease string) string{
-		"ack": func(b *bench, one queue.AckItem, _ string) string {
-			results, err := b.Ack(t.Context(), []queue.AckItem{one})
+	for name, ack := range map[string]func(b *bench, toAck queue.AckItem, otherLease string) string{
+		"ack": func(b *bench, toAck queue.AckItem, _ string) string {
+			results, err := b.Ack(t.Context(), []queue.AckItem{toAck})
 			require.NoError(t, err)
 			return results[0].Error
 		},
-		"transaction":                     func(b *bench, one queue.AckItem, _ string) string { return transact(b, one) },
-		"transaction under another lease": func(b *bench, one queue.AckItem, otherLease string) string { return transact(b, one, otherLease) },
+		"transaction":                     func(b *bench, toAck queue.AckItem, _ string) string { return transact(b, toAck) },
+		"transaction under another lease": func(b *bench, toAck queue.AckItem, otherLease string) string { return transact(b, toAck, otherLease) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,9 +182,9 @@ func TestAnAckAfterAnEpochChangeTouchesNoOtherPartition(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, held.Messages, 1)
 
-			one := acks(popped, queue.AckCompleted, popped.Messages...)[0]
-			one.LeaseID = ""
-			require.NotEmpty(t, ack(b, one, held.LeaseID.String()))
+			toAck := acks(popped, queue.AckCompleted, popped.Messages...)[0]
+			toAck.LeaseID = ""
+			require.NotEmpty(t, ack(b, toAck, held.LeaseID.String()))
 			results, err := stranger.Ack(t.Context(), acks(held, queue.AckCompleted, held.Messages...))
 			require.NoError(t, err)
 			require.Empty(t, results[0].Error, "the message was not acknowledged before")

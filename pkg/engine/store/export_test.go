@@ -48,3 +48,11 @@ type HealPass = wake.Pass
 func (s *Store) GoOnHealing(ctx context.Context, pass *HealPass) error {
 	return s.waker.Heal(ctx, pass)
 }
+
+// Heal wakes every partition whose wake did not run after a commit, because of a crash, and returns how
+// many that were.
+func (s *Store) Heal(ctx context.Context) (healed int, err error) {
+	var pass wake.Pass
+	err = s.waker.Heal(ctx, &pass)
+	return pass.Partitions, err
+}

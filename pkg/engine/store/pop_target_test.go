@@ -92,10 +92,10 @@ func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
 	b := newBench(t)
 	cfg := postgres.DefaultConfig()
 	cfg.URL, cfg.PoolSize = setting.Secret(b.pool.Config().ConnString()), 1
-	one, err := postgres.Open(t.Context(), cfg, "one", 0)
+	small, err := postgres.Open(t.Context(), cfg, "one", 0)
 	require.NoError(t, err)
-	t.Cleanup(one.Close)
-	s := newStore(t, one, prometheus.NewRegistry(), nil)
+	t.Cleanup(small.Close)
+	s := newStore(t, small, prometheus.NewRegistry(), nil)
 
 	req := request("g", 9)
 	req.WaitingSince, req.Subscription = time.Now(), queue.Subscription{Mode: queue.SubscribeNew}
@@ -114,7 +114,7 @@ func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
 	awaitLockWait(t, b)
 	next := make(chan *pgxpool.Conn, 1)
 	go func() {
-		conn, err := one.Acquire(t.Context()) // after the look for the group, before the registration
+		conn, err := small.Acquire(t.Context()) // after the look for the group, before the registration
 		assert.NoError(t, err)
 		next <- conn
 	}()

@@ -25,9 +25,9 @@ func TestASealedQueueStoresNoClearText(t *testing.T) {
 	keyless := b.Store
 	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
 	push := func(id string) {
-		one := item("p", id)
-		one.Payload = []byte(`{"clear": 1.0}`)
-		_, err := b.Push(t.Context(), []queue.PushItem{one})
+		plain := item("p", id)
+		plain.Payload = []byte(`{"clear": 1.0}`)
+		_, err := b.Push(t.Context(), []queue.PushItem{plain})
 		require.NoError(t, err)
 	}
 	push("open")

@@ -16,7 +16,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/ack"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/claim"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/delivered"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
@@ -126,20 +125,13 @@ func New(pool *postgres.Pool, cfg Config, metrics *Metrics, log *zap.Logger) *St
 		Metrics: metrics.pushes,
 	}, cfg.Batch, metrics.flushes)
 	s.acks = ack.New(ack.Deps{
-		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered, Contended: contention.New(),
+		Pool: pool, Names: s.names, Waker: s.waker, Delivered: s.delivered,
 	}, cfg.Batch, metrics.flushes)
 	s.transactions = transaction.New(transaction.Deps{
 		Pool: pool, Names: s.names, Quotas: s.quotas, Waker: s.waker, Pushes: s.pushes, Acks: s.acks,
 	}, cfg.Batch, metrics.flushes)
 	cfg.Events.Subscribe(s)
 	return s
-}
-
-func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
-	if s.handoffs == nil {
-		return nil
-	}
-	return s.handoffs.Handoffs(queueName, partition)
 }
 
 // Close answers the calls that were accepted and refuses new ones, until ctx ends.
@@ -169,14 +161,6 @@ func (s *Store) Warm(ctx context.Context) error {
 
 // healInterval is the least time between two heals, however often connections break.
 const healInterval = time.Second
-
-// Heal wakes every partition whose wake did not run after a commit, because of a crash, and returns how
-// many that were. Errors: CodeUnavailable.
-func (s *Store) Heal(ctx context.Context) (healed int, err error) {
-	var pass wake.Pass
-	err = s.waker.Heal(ctx, &pass)
-	return pass.Partitions, err
-}
 
 // Run heals at the start and after every lost connection, and settles the cursors that SQL consumers
 // leave, until ctx ends. A failed heal goes on where it failed.
@@ -241,35 +225,5 @@ func (s *Store) heal(ctx context.Context, pass *wake.Pass) error {
 	return err
 }
 
-// QueuesOf returns the queue of each partition that exists, for the check of grants. may reports whether the sender may
-// use the partition ids[at], which is in that queue. A remembered queue counts only if he may. All other partitions are
-// looked up, so the time does not tell a refused partition from one that does not exist. Errors: CodeUnavailable.
-func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
-	queues, err := s.names.QueuesOf(ctx, ids, may)
-	return queues, postgres.Wrap(err)
-}
-
 // Heals returns how often Run has healed, and how many partitions that woke.
 func (s *Store) Heals() (passes, partitions int64) { return s.heals.Load(), s.healed.Load() }
-
-// OnReady lowers the scan floors of the groups. Cursors that SQL consumers left are queued for
-// settling. A SQL consumer whose transaction may have been long announces a cursor without the
-// instant since when it is ready: then the floor of the group is dropped.
-func (s *Store) OnReady(ready []queue.Ready, from events.Origin) {
-	s.floors.Ready(ready...)
-	if from != events.SQL {
-		return
-	}
-	for _, r := range ready {
-		if r.At.IsZero() {
-			s.floors.Forget(r.Group)
-		}
-	}
-	s.waker.SettleLater(ready)
-}
-
-// OnResync drops all scan floors.
-func (s *Store) OnResync(string, events.Origin) { s.floors.ForgetAll() }
-
-// OnLeaseChanged forgets the delivery of a lease.
-func (s *Store) OnLeaseChanged(lease queue.ID) { s.delivered.Forget(lease) }

@@ -65,8 +65,8 @@ func TestAWaitingTransactionBlocksNoOtherCall(t *testing.T) {
 					release()
 					stored = transactions
 				}
-				for _, one := range waiting {
-					got := <-one
+				for _, answer := range waiting {
+					got := <-answer
 					if ends && got.err != nil && pausedTooLong(got.watch) { // refused before the release
 						got.result, got.err = b.Transact(t.Context(), got.tx)
 					}

@@ -88,7 +88,7 @@ func TestATransactionMovesMessages(t *testing.T) {
 func TestAckStatusesActAlikeInTransactions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	one := func(d queue.Delivery, status queue.AckStatus) queue.AckResult {
+	ackOne := func(d queue.Delivery, status queue.AckStatus) queue.AckResult {
 		result := b.applied(transaction(item("out", ""), unfenced(d, status, d.Messages[0]), d.LeaseID))
 		return *result.Operations[1].Ack
 	}
@@ -99,18 +99,18 @@ func TestAckStatusesActAlikeInTransactions(t *testing.T) {
 	}
 	b.push("p", "1", "2", "3")
 	for range enginetest.AtOnce().RetryLimit {
-		failed := one(named(), queue.AckFailed)
+		failed := ackOne(named(), queue.AckFailed)
 		require.False(t, failed.DeadLettered)
 		require.True(t, failed.LeaseReleased)
-		require.True(t, one(named(), queue.AckRetry).LeaseReleased, "a retry counts no failure")
+		require.True(t, ackOne(named(), queue.AckRetry).LeaseReleased, "a retry counts no failure")
 	}
-	require.True(t, one(named(), queue.AckFailed).DeadLettered, "the retries are exhausted")
+	require.True(t, ackOne(named(), queue.AckFailed).DeadLettered, "the retries are exhausted")
 	d := named()
 	require.Equal(t, []string{"2"}, transactionIDs(d))
-	require.True(t, one(d, queue.AckDead).DeadLettered)
+	require.True(t, ackOne(d, queue.AckDead).DeadLettered)
 	d = named()
 	require.Equal(t, []string{"3"}, transactionIDs(d))
-	require.False(t, one(d, queue.AckCompleted).DeadLettered)
+	require.False(t, ackOne(d, queue.AckCompleted).DeadLettered)
 	require.Empty(t, named().Messages)
 	var parked []string
 	b.scan(`SELECT array_agg(m.transaction_id ORDER BY m.seq) FROM belfry.dead_letter d
@@ -137,9 +137,9 @@ func TestARefusedTransactionChangesNothing(t *testing.T) {
 		return unfenced(d, queue.AckCompleted, messages...)
 	}
 	edited := func(edit func(*queue.AckItem)) []queue.AckItem {
-		one := done(0)
-		edit(&one[0])
-		return one
+		changed := done(0)
+		edit(&changed[0])
+		return changed
 	}
 	const lease = "Invalid or expired lease"
 	nobody := uuid.NewString()

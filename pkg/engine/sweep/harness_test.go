@@ -148,8 +148,8 @@ func (r *fixture) ack(d queue.Delivery, status queue.AckStatus, messages ...queu
 	}
 	results, err := r.store.Ack(enginetest.Context(r.t), items)
 	require.NoError(r.t, err)
-	for _, one := range results {
-		require.True(r.t, one.Success, one.Error)
+	for _, result := range results {
+		require.True(r.t, result.Success, result.Error)
 	}
 }
 

@@ -65,9 +65,9 @@ func (r *fixture) popAndAck(group string, acker *store.Store) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range results {
-		if !one.Success && time.Since(began) < time.Second {
-			return fmt.Errorf("an ack under a live lease was refused: %s", one.Error)
+	for _, result := range results {
+		if !result.Success && time.Since(began) < time.Second {
+			return fmt.Errorf("an ack under a live lease was refused: %s", result.Error)
 		}
 	}
 	return nil

@@ -20,6 +20,4 @@
 // The folder contains the data, the lock file, the marker file, and the log of the latest
 // start (postgres.log) and of the one before (postgres.log.old). Postgres refuses to run
 // as root, so for root it runs as another account; see account.
-//
-// Importable by pkg/app and above, and by test/pgtest.
 package devdb

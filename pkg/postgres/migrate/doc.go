@@ -33,6 +33,4 @@
 // text as comment. A schema that has a version and lacks this function or this digest was
 // made by an unreleased version of Belfry, whatever its version is. Every method refuses
 // such a schema (UnreleasedError).
-//
-// Importable by the floors above 2, and by test/pgtest.
 package migrate

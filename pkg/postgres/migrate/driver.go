@@ -110,8 +110,8 @@ func (d *driver) failed(text string, err error) error {
 	return fmt.Errorf("%s: %w. It was rolled back and nothing was changed: %s", what, err, advice)
 }
 
-// externalCauseAdvice returns the advice for a failure whose reason is externalCauseAdvice of the
-// migration, and "" if the migration itself may be wrong.
+// externalCauseAdvice returns the advice for a failure whose reason is outside of the migration, and "" if the
+// migration itself may be wrong.
 func externalCauseAdvice(state string) string {
 	switch {
 	case state == "55P03":

@@ -158,8 +158,8 @@ func TestStatusPlanAndCheckChangeNothing(t *testing.T) {
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT to_regnamespace('belfry') IS NOT NULL`).Scan(&schema))
 	require.False(t, schema, "looking must not create the schema")
 
-	one := fstest.MapFS{"000001_step_1.up.sql": three()["000001_step_1.up.sql"]}
-	require.NoError(t, migrator(dsn, one).Up(t.Context()))
+	single := fstest.MapFS{"000001_step_1.up.sql": three()["000001_step_1.up.sql"]}
+	require.NoError(t, migrator(dsn, single).Up(t.Context()))
 	var older *migrate.OlderError
 	require.ErrorAs(t, m.Check(t.Context()), &older)
 	require.Equal(t, migrate.OlderError{Schema: 1, Binary: 3}, *older)

@@ -73,7 +73,7 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    -- The transaction may have waked, which does not wait either. A consumption that is lost would be delivered again.
+    -- A wake earlier in this transaction does not wait for the disk. A consumption must: a lost one would be delivered again.
     PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;

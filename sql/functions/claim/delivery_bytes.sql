@@ -1,6 +1,6 @@
 -- Returns the bytes of one message in the answer of a pop: its payload, its names, and 1024 for the
--- rest. Without exact the result may be too high for a compressed payload, which is then not
--- decompressed: pglz and lz4 expand a value at most 256 times. The body is one expression, so the
+-- rest. Without exact, a compressed payload is not decompressed, and the result may be too high:
+-- pglz and lz4 expand a value at most 256 times. The body is one expression, so the
 -- planner inlines it.
 CREATE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
 RETURNS integer LANGUAGE sql STABLE AS $$

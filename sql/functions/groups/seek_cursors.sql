@@ -6,8 +6,8 @@
 --
 -- If the group still joins, its missing cursors are created first.
 --
--- Locks each cursor with FOR NO KEY UPDATE. Each statement has a plan by key: one UPDATE joined to a
--- page of cursors would cost the square of the page.
+-- Locks each cursor with FOR NO KEY UPDATE. One UPDATE joined to a page of cursors
+-- would cost the square of the page, so each cursor has statements of its own, which find it by key.
 CREATE FUNCTION belfry.seek_cursors(p_partitions bigint[], p_group bigint, p_instant timestamptz)
 RETURNS SETOF bigint LANGUAGE plpgsql AS $$
 DECLARE

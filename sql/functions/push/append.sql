@@ -1,7 +1,7 @@
 -- Appends messages to partitions. The query store/append is the only caller.
 --
 -- By partition, distinct and ascending:
---   p_partitions, p_counts   The ids, and the numbers of messages.
+--   p_partitions, p_counts   The id, and the number of messages.
 --   p_visible_until          The latest p_visible_at, or an empty array.
 --   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
 --                            checked).

@@ -2,8 +2,8 @@
 -- queue that is being deleted right now has no row, and the caller asks again.
 --
 -- Locks the queues with FOR SHARE before it creates partitions. join_group locks the queue with FOR
--- NO KEY UPDATE while it registers a group. So if a partition and a group are created at the same
--- time, the cursor between them exists: this call or a later join_page creates it. A new cursor of a group that starts in the future gets its start_at.
+-- NO KEY UPDATE while it registers a group. So this call or a later join_page creates the cursor of
+-- each pair of them. A new cursor of a group that starts in the future gets its start_at.
 CREATE FUNCTION belfry.open_partitions(
     p_queues text[], p_partitions text[], p_lease_time bigint, p_retry_limit bigint, p_retry_delay bigint DEFAULT 0,
     p_retry_backoff bigint DEFAULT 0, p_retry_delay_max bigint DEFAULT 0

@@ -1,7 +1,7 @@
 -- Puts the dead letters with the ids p_letters back for their groups. A dead letter without a
 -- cursor stays. A dead letter without a message is deleted. Returns for each cursor the number of
--- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order before
--- it reads, so each dead letter counts once.
+-- messages put back, and the seconds until it is ready. Locks the cursors in (partition, group) order
+-- before it reads, so each dead letter counts once.
 CREATE FUNCTION belfry.redrive_dead_letters(p_letters bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, redriven bigint, ready_in float8) LANGUAGE plpgsql AS $$
 #variable_conflict use_column

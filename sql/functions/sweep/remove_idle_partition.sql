@@ -1,6 +1,6 @@
 -- Deletes a partition that stores no message, has no dead letter and no state of a stream, and got no
--- push for p_idle. Its cursors go too. Returns whether it did. While a group joins the queue, nothing is deleted, because
--- join_page may be creating a cursor.
+-- push for p_idle. Its cursors are deleted too. Returns whether it was deleted. While a group joins the
+-- queue, nothing is deleted, because join_page may be creating a cursor.
 --
 -- Locks the queue (shared, against a group that joins), then the partition, then its cursors. A
 -- push that waits for the partition finds it deleted, looks up the name again, and creates a new

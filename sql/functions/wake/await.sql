@@ -4,8 +4,8 @@
 --
 -- A request is answered once, so a session repeats the call after each pop that found nothing, and
 -- after belfry_again: a server that has just connected may have missed requests. The channel name is
--- a hash of the request, so the queue need not exist. Every role can hear notifications and send forged
--- ones. So the request is encrypted, and its tag is a hash of it, the session and belfry.channel_key.
+-- a hash of the request, so the queue need not exist. Every role can hear notifications and forge them.
+-- So the request is encrypted, and its tag is a hash of it, the session and belfry.channel_key.
 -- pkg/postgres/listen reads it. SECURITY DEFINER: it reads the key and the grants.
 CREATE FUNCTION belfry.await(queue text, consumer_group text DEFAULT '__QUEUE_MODE__', partition text DEFAULT NULL)
 RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -2,8 +2,8 @@
 -- partition is paused. belfry.ack leaves such cursors. Both arrays name the cursors, ascending by
 -- (partition, group). Returns the number of settled cursors. A wake must follow the commit.
 --
--- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. A look
--- before the lock keeps cursors with messages unlocked. The check repeats after the lock, with a
+-- Locks each cursor, and skips a locked one: its holder leaves it correct, or marked ready. It checks a
+-- cursor before the lock, so that it locks no cursor with messages, and again after the lock, with a
 -- newer snapshot.
 CREATE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,8 +1,7 @@
 -- Closes up to $2 open partitions of queue $1, by name from $3 on, if the deletion of the queue has
 -- begun. After this commit no push can reach them. Returns their ids, and in each row the name to
 -- continue from. The order by name makes a page cost the same, however many partitions are closed
--- already. The locks are taken in id order. They
--- wait for the cycles of streams that hold a partition.
+-- already. The locks are taken in id order, and wait for the cycles of streams that hold a partition.
 WITH page AS MATERIALIZED (
     SELECT p.id, p.name
       FROM belfry.partition p

@@ -1,2 +1,2 @@
--- Cancels the running statement of session $1.
+-- Cancels the running statement of the session with pid $1.
 SELECT pg_cancel_backend($1::integer)

@@ -1,7 +1,8 @@
--- Lists queues by tags ($1 namespace, $2 task; NULL or empty matches any) whose names match one of
--- the LIKE patterns $4 (NULL: any) with the id of group $3 (NULL: not joined) and the seconds until it is due (NULL: no time is known). First come queues
--- with a due cursor and queues that are not joined, which may have messages: by priority, then the
--- longest due. The other queues follow, the earliest first.
+-- Lists the queues with namespace $1 and task $2 (NULL or empty: any) whose names match one of the LIKE
+-- patterns $4 (NULL: any). Returns for each the id of group $3 (NULL: it has not joined) and the seconds
+-- until the group is due (NULL: no instant is known). First come queues with a due cursor, and queues
+-- that the group has not joined, which may have messages: by priority, then the longest due. The other
+-- queues follow, the earliest first.
 SELECT q.name, q.id AS queue_id, g.id AS group_id, g.joined_upto IS NOT NULL AS joining, extract(epoch FROM d.ready_at - statement_timestamp())::float8 AS ready_in
   FROM belfry.queue q
   LEFT JOIN belfry.consumer_group g ON g.queue_id = q.id AND g.name = $3::text AND g.whole_queue

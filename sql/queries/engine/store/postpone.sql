@@ -1,5 +1,5 @@
 -- Makes the partition $2 ready for the group $1 in $3 seconds, if it is due: a message in it cannot be
--- read or opened. Redriven messages wait as well. An ended lease is dropped.
+-- read or decrypted. Redriven messages wait as well. A lease that has ended is removed.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.redrives
       FROM belfry.cursor c

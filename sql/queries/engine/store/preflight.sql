@@ -5,9 +5,8 @@
 -- For each position (from 1), returns the partitions that have been due the longest, and the
 -- partition that is due next. A position without any has one row of NULLs. In another epoch the
 -- group does not exist. A group without a cursor in the requested partition does not exist either.
--- The
--- depth of a paused partition is 0. lease_seconds is the lease time of the queue. The cost grows with
--- the positions, not with the partitions.
+-- The depth of a paused partition is 0. lease_seconds is the lease time of the queue. The cost grows
+-- with the positions, not with the partitions.
 SELECT k.ord,
        home.id IS NOT NULL AND k.epoch = belfry.epoch() AND (k.partition_id = 0 OR (
             SELECT true FROM belfry.cursor h

@@ -2,8 +2,8 @@
 -- of each group at most. $6: dead letters of each group at most.
 --
 -- The figures of a group are sums over $5 cursors by ready_at, the earliest first, and over $5 paused partitions. more: the
--- group may have other cursors with messages left. lives: the group exists. A kept subscription of a deleted group does
--- not live. The cost does not grow with the partitions.
+-- group may have other cursors with messages left. lives: the group exists, and is not only the kept subscription of
+-- a deleted group. The cost does not grow with the partitions.
 SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joining,
        NOT g.kept OR n.examined > 0 OR coalesce((
             SELECT true

@@ -18,7 +18,6 @@ import (
 	"slices"
 
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/delivered"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
@@ -33,20 +32,20 @@ type Deps struct {
 	Names     *names.Directory
 	Waker     *wake.Waker
 	Delivered *delivered.Cache
-	Contended *contention.Cache
 }
 
 // Acker applies acknowledgments. It is safe for concurrent use.
 type Acker struct {
 	Deps
-	flushes *batch.Manager[*Call]
-	// waiting are the calls that wait for contended cursors; see newWaiting.
+	flushes   *batch.Manager[*Call]
+	contended *contentionCache
+	// waiting has the calls that wait for contended cursors; see newWaiting.
 	waiting *batch.Manager[*contendedCall]
 }
 
 // New returns an Acker.
 func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Acker {
-	a := &Acker{Deps: deps}
+	a := &Acker{Deps: deps, contended: newContentionCache()}
 	a.flushes = groupcommit.NewManager(metrics, "ack", cfg, a.flush)
 	a.waiting = a.newWaiting(cfg, metrics)
 	return a
@@ -74,7 +73,7 @@ func (a *Acker) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 	}
 	err := a.flushes.Do(ctx, call, call.Stripes(), len(items))
 	if contended := ContendedIn(err); contended != nil {
-		err = a.wait(ctx, &contendedCall{acks: call, until: contended.Since.Add(contention.Patience)}, contended)
+		err = a.wait(ctx, &contendedCall{acks: call, until: contended.Since.Add(Patience)}, contended)
 	}
 	if err != nil {
 		return nil, groupcommit.Wrap(fmt.Errorf("acknowledging %d messages: %w", len(items), err))
@@ -114,8 +113,8 @@ func (call *Call) Clone() *Call {
 	}
 }
 
-// Add adds an ack of the message at seq, which need not exist, for the cursor and under the lease of the
-// ack like, which is found.
+// Add adds an ack of the message at seq, with the cursor and the lease of the ack at index like. The partition
+// of that ack must exist. The message need not exist.
 func (call *Call) Add(like int, seq int64, status queue.AckStatus) {
 	item := call.Items[like]
 	item.Status, item.TransactionID = status, ""
@@ -178,12 +177,12 @@ func (call *Call) Stripes() []batch.LockStripe {
 }
 
 // cursorOf names the cursor of an item.
-func (call *Call) cursorOf(item int) contention.Cursor {
-	return contention.Cursor{Partition: call.Partitions[item].Key, Group: call.Items[item].Group}
+func (call *Call) cursorOf(item int) Cursor {
+	return Cursor{Partition: call.Partitions[item].Key, Group: call.Items[item].Group}
 }
 
 // cursors yields the cursors of the call; a cursor may repeat.
-func (call *Call) cursors(yield func(contention.Cursor) bool) {
+func (call *Call) cursors(yield func(Cursor) bool) {
 	for _, item := range call.Found {
 		if !yield(call.cursorOf(item)) {
 			return

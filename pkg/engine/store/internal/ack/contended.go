@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -24,6 +24,11 @@ var (
 )
 
 const (
+	// Patience is how long a call waits for contended cursors, from its first wait on. Only a SQL
+	// consumer holds a cursor for longer: it holds the cursor until its transaction ends.
+	Patience = 2 * time.Second
+	// maxContended bounds the cache. A cursor beyond it is found contended again by each flush.
+	maxContended = 10_000
 	// LockPatience is how long a session that blocks other callers waits for one lock: a flush of many
 	// acks holds their cursors, and a transaction holds its partitions. It is more than the flush of
 	// another instance takes and less than a client notices. A session that waited longer gives way.
@@ -39,7 +44,7 @@ func lockTimeout(patience time.Duration) string { return fmt.Sprint(max(1, patie
 // applied.
 type ContendedError struct {
 	// Cursor is one of the contended cursors. The zero Cursor means that none is contended any more.
-	Cursor contention.Cursor
+	Cursor Cursor
 	// Since is when the wait for the cursor began.
 	Since time.Time
 	// Cause is the error that ended the wait; nil: the cache knew that the cursor is contended.
@@ -70,7 +75,7 @@ func gaveUp(err error) error {
 
 // KnownContended returns an error when a cursor of call is in the cache of contended cursors.
 func (a *Acker) KnownContended(call *Call) *ContendedError {
-	if cursor, contended := a.Contended.First(call.cursors); contended {
+	if cursor, contended := a.contended.first(call.cursors); contended {
 		return &ContendedError{Cursor: cursor, Since: time.Now()}
 	}
 	return nil
@@ -131,13 +136,13 @@ func (a *Acker) applyTogether(ctx context.Context, calls []*Call) (map[*Call]*Co
 	if postgres.SQLState(err) != postgres.LockTimeout {
 		return nil, err
 	}
-	return a.applyFree(ctx, conn, f, lockOptions{patience: contention.Patience, since: began, cause: err})
+	return a.applyFree(ctx, conn, f, lockOptions{patience: Patience, since: began, cause: err})
 }
 
 // lockOptions say how applyFree takes locks.
 type lockOptions struct {
 	// waitForCursor is a cursor to wait for before anything is locked; nil: none.
-	waitForCursor *contention.Cursor
+	waitForCursor *Cursor
 	// patience bounds the wait for waitForCursor, and for locks that are not of cursors.
 	patience time.Duration
 	// since and cause complete the errors of the contended calls.
@@ -153,15 +158,15 @@ func (a *Acker) applyFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how
 	if err != nil {
 		return nil, err
 	}
-	got := make([]contention.Cursor, 0, len(f.Partitions)+1)
+	got := make([]Cursor, 0, len(f.Partitions)+1)
 	for i, partition := range f.Partitions {
-		got = append(got, contention.Cursor{Partition: partition, Group: f.groups[i]})
+		got = append(got, Cursor{Partition: partition, Group: f.groups[i]})
 	}
 	if how.waitForCursor != nil {
 		got = append(got, *how.waitForCursor)
 	}
-	a.Contended.Learn(got, found)
-	isContended := map[contention.Cursor]bool{}
+	a.contended.learn(got, found)
+	isContended := map[Cursor]bool{}
 	for _, cursor := range found {
 		isContended[cursor] = true
 	}
@@ -188,7 +193,7 @@ func (a *Acker) applyFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how
 
 // lockFree begins a transaction, waits for how.waitForCursor, and locks the cursors of f that are
 // free. It returns the others.
-func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how lockOptions) (contended []contention.Cursor, err error) {
+func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how lockOptions) (contended []Cursor, err error) {
 	b := &pgx.Batch{}
 	b.Queue("BEGIN")
 	b.Queue(setPatience, lockTimeout(how.patience))
@@ -197,7 +202,7 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 		b.Queue(sqlAckWait, how.waitForCursor.Partition, how.waitForCursor.Group)
 		steps = append(steps, "waiting for a cursor")
 	}
-	b.Queue(sqlAckContended, f.Partitions, f.groups, names.RawIDs(nil))
+	b.Queue(sqlAckContended, f.Partitions, f.groups, queue.RawIDs(nil))
 	err = pipeline.Send(ctx, conn, b, func(results pgx.BatchResults) (err error) {
 		if err := pipeline.Skip(results, steps...); err != nil {
 			return err
@@ -210,20 +215,81 @@ func (a *Acker) lockFree(ctx context.Context, conn *pgxpool.Conn, f *Flush, how 
 
 // FindContended looks for a cursor of f that another session holds. The zero Cursor means that none
 // does.
-func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush) (contention.Cursor, error) {
-	found, err := readContended(conn.Query(ctx, sqlAckContended, f.Partitions, f.groups, names.RawIDs(f.Leases)))
+func (a *Acker) FindContended(ctx context.Context, conn *pgxpool.Conn, f *Flush) (Cursor, error) {
+	found, err := readContended(conn.Query(ctx, sqlAckContended, f.Partitions, f.groups, queue.RawIDs(f.Leases)))
 	if err != nil || len(found) == 0 {
-		return contention.Cursor{}, err
+		return Cursor{}, err
 	}
-	a.Contended.Learn(nil, found)
+	a.contended.learn(nil, found)
 	return found[0], nil
 }
 
 // readContended reads the result of ack_contended.sql. rows hold the error of the query too.
-func readContended(rows pgx.Rows, _ error) ([]contention.Cursor, error) {
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[contention.Cursor])
+func readContended(rows pgx.Rows, _ error) ([]Cursor, error) {
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Cursor])
 	if err != nil {
 		return nil, fmt.Errorf("finding contended cursors: %w", err)
 	}
 	return found, nil
+}
+
+// Cursor names the cursor of a consumer group in a partition.
+type Cursor struct {
+	Partition int64
+	Group     string
+}
+
+// contentionCache remembers the cursors that another session was found to hold for long: each for Patience, or
+// until a session gets its lock. It is safe for concurrent use.
+//
+// Group commit must not wait for such a cursor: all other calls in the same flush would wait with it. A call
+// that touches a remembered cursor skips the flush and waits by itself. The cache is only a hint: a flush finds
+// out by SQL who holds what.
+type contentionCache struct {
+	mu    sync.Mutex
+	until map[Cursor]time.Time
+	// last is the latest instant in until.
+	last time.Time
+}
+
+func newContentionCache() *contentionCache { return &contentionCache{until: map[Cursor]time.Time{}} }
+
+// learn removes the cursors whose lock was got and adds the contended ones.
+func (c *contentionCache) learn(got, contended []Cursor) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expireLocked()
+	for _, cursor := range got {
+		delete(c.until, cursor)
+	}
+	for _, cursor := range contended {
+		if len(c.until) < maxContended {
+			c.last = time.Now().Add(Patience)
+			c.until[cursor] = c.last
+		}
+	}
+}
+
+// expireLocked empties the cache when all its entries are over.
+func (c *contentionCache) expireLocked() {
+	if len(c.until) > 0 && time.Now().After(c.last) {
+		clear(c.until)
+	}
+}
+
+// first returns the first of cursors that is contended; ok is false when none is.
+func (c *contentionCache) first(cursors iter.Seq[Cursor]) (contended Cursor, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expireLocked()
+	if len(c.until) == 0 {
+		return Cursor{}, false
+	}
+	now := time.Now()
+	for cursor := range cursors {
+		if now.Before(c.until[cursor]) {
+			return cursor, true
+		}
+	}
+	return Cursor{}, false
 }

@@ -10,9 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/pipeline"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -66,7 +64,7 @@ type unknownSeq struct {
 // cursorKey identifies a cursor. The wire id tells partitions apart that got the same database id in
 // different epochs.
 type cursorKey struct {
-	contention.Cursor
+	Cursor
 	partitionID queue.ID
 }
 
@@ -147,8 +145,8 @@ func (f *Flush) buildEntries() {
 			byCursor[at] = append(items, item)
 		}
 		for at, items := range byCursor {
-			one := entry{cursor: at, callNumber: int32(number + 1), call: call}
-			f.addEntries(one, items, together[at])
+			single := entry{cursor: at, callNumber: int32(number + 1), call: call}
+			f.addEntries(single, items, together[at])
 		}
 	}
 	slices.SortStableFunc(f.entries, func(a, b *entry) int {
@@ -167,9 +165,9 @@ func (f *Flush) addEntries(like entry, items []int, together bool) {
 		return
 	}
 	for _, item := range items {
-		one := like
-		one.items, one.seq = []int{item}, like.call.Seqs[item]
-		f.entries = append(f.entries, &one)
+		single := like
+		single.items, single.seq = []int{item}, like.call.Seqs[item]
+		f.entries = append(f.entries, &single)
 	}
 }
 
@@ -250,7 +248,7 @@ func (f *Flush) Queue(b *pgx.Batch) {
 		f.Partitions, f.partitionIDs, f.groups, lastEntries, calls, seqs, leases, statuses, errors, pauses, lockTimeout(f.Patience),
 	}
 	if len(f.Leases) > 0 {
-		b.Queue(sqlAckApplyLeases, append(args, names.RawIDs(f.Leases))...)
+		b.Queue(sqlAckApplyLeases, append(args, queue.RawIDs(f.Leases))...)
 	} else {
 		b.Queue(sqlAckApply, append(args, f.Alone && n > 0 && len(f.Partitions) == 1)...)
 	}

@@ -92,7 +92,7 @@ func (f *Flush) Read(results pgx.BatchResults) error {
 	}
 	f.fillResults()
 	for i := range acks {
-		f.judged(&acks[i])
+		f.applyVerdict(&acks[i])
 	}
 	return nil
 }
@@ -144,8 +144,8 @@ func (f *Flush) fillResults() {
 	}
 }
 
-// judged changes the results of the acks that r describes.
-func (f *Flush) judged(r *row) {
+// applyVerdict changes the results of the acks that r describes.
+func (f *Flush) applyVerdict(r *row) {
 	e := f.entries[r.entry.Int32-1]
 	for _, item := range e.items {
 		result := &e.call.Results[item]

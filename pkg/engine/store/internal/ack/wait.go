@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
 const (
 	// waitTurn is how long a call waits for a cursor before other waiting calls have their turn. With
-	// turns of 250 ms, one connection serves eight cursors within contention.Patience.
+	// turns of 250 ms, one connection serves eight cursors within Patience.
 	waitTurn = 250 * time.Millisecond
 	// At most maxWaitingFlushes connections wait for cursors, and at most one of waitingShare
 	// connections of the pool. The rest serves other callers.
@@ -28,14 +27,14 @@ type contendedCall struct {
 	// acks are applied after the wait; nil for a transaction, which commits by itself.
 	acks *Call
 	// cursor is what the call waits for, and until bounds the wait.
-	cursor contention.Cursor
+	cursor Cursor
 	until  time.Time
 }
 
 // cursorSeed makes lock stripes of cursors.
 var cursorSeed = maphash.MakeSeed()
 
-func stripeOf(cursor contention.Cursor) batch.LockStripe {
+func stripeOf(cursor Cursor) batch.LockStripe {
 	return batch.LockStripeOf(int64(maphash.Comparable(cursorSeed, cursor)))
 }
 
@@ -85,7 +84,7 @@ func (a *Acker) wait(ctx context.Context, c *contendedCall, contended *Contended
 		if !time.Now().Before(c.until) {
 			return gaveUp(contended)
 		}
-		if contended.Cursor == (contention.Cursor{}) {
+		if contended.Cursor == (Cursor{}) {
 			return nil // a transaction, and its cursors are free now
 		}
 		c.cursor = contended.Cursor
@@ -125,7 +124,7 @@ func (a *Acker) flushWaiting(ctx context.Context, calls []*contendedCall) ([]err
 	timeout := postgres.SQLState(err) == postgres.LockTimeout
 	switch {
 	case timeout:
-		a.Contended.Learn(nil, []contention.Cursor{cursor})
+		a.contended.learn(nil, []Cursor{cursor})
 	case err != nil:
 		return nil, err
 	}

@@ -53,7 +53,7 @@ type Deps struct {
 	Waker     *wake.Waker
 	Floors    *scanfloor.Floors
 	Delivered *delivered.Cache
-	// Sealer opens sealed payloads; nil: none can be opened.
+	// Sealer decrypts payloads; nil: none can be decrypted.
 	Sealer *seal.Sealer
 	// MaxBytes bounds what one claim delivers; it delivers at least one message.
 	MaxBytes int64
@@ -62,7 +62,7 @@ type Deps struct {
 }
 
 // Metrics count what claims do beside delivering.
-type Metrics struct{ expired, givenUp, unopened, unreadable, noMemory prometheus.Counter }
+type Metrics struct{ expired, givenUp, undecrypted, unreadable, noMemory prometheus.Counter }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -70,11 +70,11 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		return promauto.With(reg).NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	return &Metrics{
-		expired:    counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
-		givenUp:    counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
-		unopened:   counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with the keys of this instance."),
-		noMemory:   counter("belfry_pops_without_memory_total", "Pops refused because http.max_inflight_bytes had no room for their messages."),
-		unreadable: counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
+		expired:     counter("belfry_messages_expired_total", "Messages passed over because of expireAfterSeconds, once a group."),
+		givenUp:     counter("belfry_messages_given_up_total", "Messages dead-lettered because of maxDeliveries, once a group."),
+		undecrypted: counter("belfry_pops_unopened_total", "Deliveries given back because a payload could not be opened with the keys of this instance."),
+		noMemory:    counter("belfry_pops_without_memory_total", "Pops refused because http.max_inflight_bytes had no room for their messages."),
+		unreadable:  counter("belfry_claims_unreadable_total", "Partitions postponed because Postgres cannot read a message in them."),
 	}
 }
 
@@ -83,7 +83,7 @@ type Claimer struct {
 	Deps
 	// leased and consuming commit together the pops of many callers. A lease does not wait for the
 	// disk and a consumption (autoAck) does, so they do not share transactions.
-	leased, consuming *batch.Manager[*call]
+	leased, consuming *batch.Manager[*claimCall]
 	// maxSize is batch.max_size.
 	maxSize int
 	sizes   *messageSizes
@@ -111,22 +111,22 @@ func (c *Claimer) Close(ctx context.Context) error {
 	return errors.Join(c.leased.Close(ctx), c.consuming.Close(ctx))
 }
 
-// one makes one claim together with the claims of other callers. A claim from any partition passes
-// over the partitions that cannot be read.
-func (c *Claimer) one(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
-	one, err := c.together(ctx, req, target)
+// claim makes one claim together with the claims of other callers. If the request is for any partition, it
+// passes over the partitions that cannot be read.
+func (c *Claimer) claim(ctx context.Context, req *queue.PopRequest, target queue.Target) (*claimCall, error) {
+	call, err := c.together(ctx, req, target)
 	if target.Partition == 0 && postgres.Unreadable(err) {
 		return c.separately(ctx, req, target, err)
 	}
-	return one, err
+	return call, err
 }
 
-// together makes one claim together with the claims of other callers. Where a message of the partition cannot be read or
-// opened, it claims the messages before that message.
-func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*call, error) {
-	one := newCall(req, target)
-	if !c.reserve(one) {
-		return nil, one.refusal()
+// together makes one claim together with the claims of other callers. If a message of the partition cannot be
+// read or decrypted, it claims the messages before that message.
+func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target queue.Target) (*claimCall, error) {
+	call := newCall(req, target)
+	if !c.reserve(call) {
+		return nil, call.refusal()
 	}
 	manager := c.leased
 	if req.AutoAck {
@@ -138,33 +138,33 @@ func (c *Claimer) together(ctx context.Context, req *queue.PopRequest, target qu
 	if target.Partition != 0 {
 		stripes = []batch.LockStripe{batch.LockStripeOf(target.Partition)}
 	}
-	// A pop may find nothing, whatever it asks for. So none counts as oversized.
+	// A pop may find nothing, whatever it asks for. So no pop counts as oversized.
 	size := min(max(1, req.Batch), c.maxSize)
-	if err := manager.Do(ctx, one, stripes, size); err != nil {
-		c.orphan(err, false, one)
+	if err := manager.Do(ctx, call, stripes, size); err != nil {
+		c.orphan(err, false, call)
 		if target.Partition != 0 && postgres.Unreadable(err) {
 			if req.Batch > 1 {
 				return c.together(ctx, withBatch(req, req.Batch/2), target)
 			}
-			err = c.postpone(ctx, one, err)
+			err = c.postpone(ctx, call, err)
 		}
 		return nil, err
 	}
-	if err := c.finish(ctx, []*call{one}); err != nil {
-		c.orphan(err, true, one)
+	if err := c.finish(ctx, []*claimCall{call}); err != nil {
+		c.orphan(err, true, call)
 		return nil, err
 	}
-	if err := one.refusal(); err != nil {
+	if err := call.refusal(); err != nil {
 		return nil, err
 	}
-	if n := one.openedBefore; n > 0 {
-		target.Partition = one.unopenedPartition
+	if n := call.decryptedBefore; n > 0 {
+		target.Partition = call.undecryptedPartition
 		return c.together(ctx, withBatch(req, n), target)
 	}
-	return one, one.delivery.Unopened
+	return call, call.delivery.Undeliverable
 }
 
-// withBatch returns a request for fewer messages: those before one that cannot be delivered.
+// withBatch returns the request with another batch size.
 func withBatch(req *queue.PopRequest, batch int) *queue.PopRequest {
 	fewer := *req
 	fewer.Batch = batch
@@ -172,7 +172,7 @@ func withBatch(req *queue.PopRequest, batch int) *queue.PopRequest {
 }
 
 // flush makes claims in one transaction.
-func (c *Claimer) flush(ctx context.Context, calls []*call) ([]error, error) {
+func (c *Claimer) flush(ctx context.Context, calls []*claimCall) ([]error, error) {
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
 	return nil, explainUnreadable(c.send(ctx, pipeline.Confirmed(c.Pool.Pool), calls))
@@ -183,13 +183,13 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	ctx, cancel := c.Pool.Bounded(ctx)
 	defer cancel()
 	deliveries := make([]queue.Delivery, len(assignments))
-	var calls []*call
+	var calls []*claimCall
 	var at []int // by call, its assignment
 	for i, a := range assignments {
-		if one := newCall(a.Request, a.Target); c.reserve(one) {
-			calls, at = append(calls, one), append(at, i)
+		if call := newCall(a.Request, a.Target); c.reserve(call) {
+			calls, at = append(calls, call), append(at, i)
 		} else {
-			deliveries[i] = one.delivery
+			deliveries[i] = call.delivery
 			deliveries[i].Contested = true
 		}
 	}
@@ -204,89 +204,89 @@ func (c *Claimer) Round(ctx context.Context, assignments []queue.Assignment) ([]
 	if err != nil {
 		c.orphan(err, taken, calls...)
 		if !taken && len(calls) == 1 && postgres.Unreadable(err) {
-			switch one := calls[0]; {
-			case one.target.Partition != 0 && one.req.Batch > 1:
+			switch call := calls[0]; {
+			case call.target.Partition != 0 && call.req.Batch > 1:
 				fewer := slices.Clone(assignments)
-				fewer[at[0]].Request = withBatch(one.req, one.req.Batch/2)
+				fewer[at[0]].Request = withBatch(call.req, call.req.Batch/2)
 				return c.Round(ctx, fewer)
-			case one.target.Partition != 0:
-				err = c.postpone(ctx, one, err)
+			case call.target.Partition != 0:
+				err = c.postpone(ctx, call, err)
 			default:
-				deliveries[at[0]] = queue.Delivery{Queue: one.req.Queue, Group: one.req.Group, Contested: true}
+				deliveries[at[0]] = queue.Delivery{Queue: call.req.Queue, Group: call.req.Group, Contested: true}
 				return deliveries, nil
 			}
 		}
 		return nil, postgres.Wrap(fmt.Errorf("claiming %d partitions: %w", len(assignments), err))
 	}
-	for i, one := range calls {
-		deliveries[at[i]] = one.delivery
+	for i, call := range calls {
+		deliveries[at[i]] = call.delivery
 	}
 	return deliveries, nil
 }
 
 // finish runs after the commit of claims: it wakes, settles, names the partitions, and gives
 // back what cannot be delivered.
-func (c *Claimer) finish(ctx context.Context, calls []*call) error {
+func (c *Claimer) finish(ctx context.Context, calls []*claimCall) error {
 	c.Waker.Wake(ctx, c.noteAll(calls))
 	return c.complete(ctx, calls)
 }
 
-// noteAll notes what claims did, and returns the partitions that need a wake.
-func (c *Claimer) noteAll(calls []*call) (needWake []int64) {
-	for _, one := range calls {
-		needWake = append(needWake, c.note(one)...)
-		c.Waker.Announce(one.released)
+// noteAll notes what the claims did (see note), and returns the partitions that need a wake.
+func (c *Claimer) noteAll(calls []*claimCall) (needWake []int64) {
+	for _, call := range calls {
+		needWake = append(needWake, c.note(call)...)
+		c.Waker.Announce(call.released)
 	}
 	return needWake
 }
 
 // complete is finish without the wake.
-func (c *Claimer) complete(ctx context.Context, calls []*call) error {
-	for _, one := range calls {
-		for _, p := range one.partitions {
+func (c *Claimer) complete(ctx context.Context, calls []*claimCall) error {
+	for _, call := range calls {
+		for _, p := range call.partitions {
 			if p.outcome != outcomeDrained {
 				continue
 			}
-			if err := c.Waker.SettleOne(ctx, p.id, one.target.Group); err != nil {
+			if err := c.Waker.SettleOne(ctx, p.id, call.target.Group); err != nil {
 				return err
 			}
-			one.settled = true
+			call.settled = true
 		}
-		if one.memory.full {
-			if one.sent {
+		if call.memory.full {
+			if call.sent {
 				c.Metrics.noMemory.Inc()
-				c.giveBackUndelivered(ctx, one)
+				c.giveBackUndelivered(ctx, call)
 			}
 			continue
 		}
-		if err := c.namePartitions(ctx, one); err != nil {
+		if err := c.namePartitions(ctx, call); err != nil {
 			return err
 		}
-		if one.delivery.Unopened != nil {
-			c.giveBackUnopened(ctx, one)
+		if call.delivery.Undeliverable != nil {
+			c.giveBackUndecrypted(ctx, call)
 		}
 	}
-	for _, one := range calls { // after everything that blocks
-		if len(one.delivery.Messages) == 0 {
+	for _, call := range calls { // after everything that blocks
+		if len(call.delivery.Messages) == 0 {
 			continue
 		}
-		if one.ended = one.req.Valid(); one.ended != nil {
-			c.giveBackUndelivered(ctx, one)
+		if call.ended = call.req.Valid(); call.ended != nil {
+			c.giveBackUndelivered(ctx, call)
 			continue
 		}
-		c.Delivered.Remember(&one.delivery, one.logPartitionOf())
+		c.Delivered.Remember(&call.delivery, call.logPartitionOf())
 	}
 	return nil
 }
 
 // note moves the scan floors and the metrics to what a claim did, and returns the partitions that
 // need a wake.
-func (c *Claimer) note(one *call) (needWake []int64) {
-	group, now := one.target.Group, one.delivery.DatabaseNow
-	if !one.saw.Now.IsZero() && !one.delivery.Gone {
-		c.Floors.Learn(group, one.scan, one.saw)
+func (c *Claimer) note(call *claimCall) (needWake []int64) {
+	group, now := call.target.Group, call.delivery.DatabaseNow
+	if !call.seen.Now.IsZero() && !call.delivery.Gone {
+		c.Floors.Learn(group, call.scan, call.seen)
 	}
-	for _, p := range one.partitions {
+	for _, p := range call.partitions {
 		c.Metrics.expired.Add(float64(p.expired))
 		c.Metrics.givenUp.Add(float64(p.givenUp))
 		if p.needsWake.Bool {
@@ -294,7 +294,7 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 		}
 		switch {
 		case p.readyAt.IsZero():
-		case p.delivered() && !one.req.AutoAck:
+		case p.delivered() && !call.req.AutoAck:
 			c.Floors.Leased(group, p.readyAt)
 		default:
 			c.Floors.Ready(queue.Ready{Group: group, Partition: p.id, In: p.readyAt.Sub(now), At: p.readyAt})
@@ -303,18 +303,19 @@ func (c *Claimer) note(one *call) (needWake []int64) {
 	return needWake
 }
 
-// giveBackUndelivered gives back a claim for whose messages no memory was left, or whose sender has no right any more.
-func (c *Claimer) giveBackUndelivered(ctx context.Context, one *call) {
-	if err := c.giveBack(ctx, one); err != nil {
+// giveBackUndelivered gives back a claim with a refusal: the memory is full, or the rights of the sender have
+// ended.
+func (c *Claimer) giveBackUndelivered(ctx context.Context, call *claimCall) {
+	if err := c.giveBack(ctx, call); err != nil {
 		c.Log.Warn("messages that could not be delivered were not given back",
-			zap.String("queue", one.req.Queue), zap.NamedError("reason", one.refusal()), zap.Error(err))
+			zap.String("queue", call.req.Queue), zap.NamedError("reason", call.refusal()), zap.Error(err))
 	}
-	one.delivery.Messages, one.delivery.Contested = nil, true
+	call.delivery.Messages, call.delivery.Contested = nil, true
 }
 
-// namePartitions fills in the partitions of the delivered messages, and opens their payloads.
-func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
-	keys, d := one.partitionOf, &one.delivery
+// namePartitions fills in the partitions of the delivered messages, and decrypts their payloads.
+func (c *Claimer) namePartitions(ctx context.Context, call *claimCall) error {
+	keys, d := call.partitionOf, &call.delivery
 	if len(keys) == 0 {
 		return nil
 	}
@@ -324,11 +325,11 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 			distinct = append(distinct, key)
 		}
 	}
-	named, err := c.Names.ByKeys(ctx, one.target.Epoch, distinct)
+	named, err := c.Names.ByKeys(ctx, call.target.Epoch, distinct)
 	if err != nil {
 		return err
 	}
-	if c.open(one, named); one.delivery.Unopened != nil {
+	if c.decrypt(call, named); call.delivery.Undeliverable != nil {
 		return nil
 	}
 	kept, partitionOf := d.Messages[:0], keys[:0]
@@ -339,7 +340,7 @@ func (c *Claimer) namePartitions(ctx context.Context, one *call) error {
 			kept, partitionOf = append(kept, d.Messages[i]), append(partitionOf, keys[i])
 		}
 	}
-	d.Messages, one.partitionOf = kept, partitionOf
+	d.Messages, call.partitionOf = kept, partitionOf
 	return nil
 }
 

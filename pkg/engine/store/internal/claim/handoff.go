@@ -22,10 +22,10 @@ type Handoff struct {
 	c          *Claimer
 	partitions []int64
 	waiting    []queue.Handoff
-	calls      []*call
+	calls      []*claimCall
 	// answered: the results of the claims were read.
 	answered bool
-	// undone is the error of the claims that also undid the wake.
+	// undone is the error of the claims, which also undid the wake; nil: none.
 	undone error
 }
 
@@ -48,10 +48,10 @@ func consumes(req *queue.PopRequest) int {
 func (h *Handoff) Queue(b *pgx.Batch) {
 	wake.Queue(b, h.partitions)
 	for i := range h.waiting {
-		one := newCall(h.waiting[i].Request, h.waiting[i].Target)
-		h.calls = append(h.calls, one)
-		if h.c.reserve(one) {
-			h.c.queue(b, one, len(h.waiting) == 1)
+		call := newCall(h.waiting[i].Request, h.waiting[i].Target)
+		h.calls = append(h.calls, call)
+		if h.c.reserve(call) {
+			h.c.queue(b, call, len(h.waiting) == 1)
 		}
 	}
 }
@@ -63,9 +63,9 @@ func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 		return h.c.Waker.Read(results, len(h.partitions))
 	}
 	ready, err := wake.ReadReadyResult(results, "waking")
-	for _, one := range h.calls {
-		if one.sent {
-			err = errors.Join(err, h.c.readResult(results, one))
+	for _, call := range h.calls {
+		if call.sent {
+			err = errors.Join(err, h.c.readResult(results, call))
 		}
 	}
 	if err != nil {
@@ -74,48 +74,48 @@ func (h *Handoff) Read(results pgx.BatchResults) []queue.Ready {
 		return nil
 	}
 	h.answered = true
-	for _, one := range h.calls {
-		ready = one.updateReady(ready)
+	for _, call := range h.calls {
+		ready = call.updateReady(ready)
 	}
 	return ready
 }
 
 // updateReady returns what is ready after the claim, given what became ready before it: a partition that
 // was taken is due when its lease ends, or at once if messages are left, or not at all.
-func (one *call) updateReady(ready []queue.Ready) []queue.Ready {
-	for _, p := range one.partitions {
-		at := slices.IndexFunc(ready, func(r queue.Ready) bool { return r.Group == one.target.Group && r.Partition == p.id })
+func (call *claimCall) updateReady(ready []queue.Ready) []queue.Ready {
+	for _, p := range call.partitions {
+		at := slices.IndexFunc(ready, func(r queue.Ready) bool { return r.Group == call.target.Group && r.Partition == p.id })
 		switch {
 		case at < 0 || !p.delivered():
 		case p.readyAt.IsZero():
 			ready = slices.Delete(ready, at, at+1)
 		default:
-			ready[at].In, ready[at].At = p.readyAt.Sub(one.delivery.DatabaseNow), p.readyAt
+			ready[at].In, ready[at].At = p.readyAt.Sub(call.delivery.DatabaseNow), p.readyAt
 		}
 	}
 	return ready
 }
 
-// lost returns the error with which the wait of a request ends without messages; nil: it waits on. Its rights have
-// ended, or its autoAck claim has perhaps consumed messages that cannot be delivered. failed is the error of all
-// claims.
-func (h *Handoff) lost(one *call, failed error) error {
+// waitError returns the error that ends the wait of a request without messages: the rights of its sender have
+// ended, or its autoAck claim may have consumed messages that cannot be delivered. Nil: the request waits on.
+// failed is the error of all claims.
+func (h *Handoff) waitError(call *claimCall, failed error) error {
 	switch {
-	case one.ended != nil:
-		return one.ended
-	case !one.req.AutoAck || !one.sent:
+	case call.ended != nil:
+		return call.ended
+	case !call.req.AutoAck || !call.sent:
 		return nil
 	case failed != nil && (h.answered || postgres.ConnectionLost(failed)):
-		return postgres.Wrap(fmt.Errorf("handing over consumed messages of queue %q: %w", one.req.Queue, failed))
-	case one.memory.full:
+		return postgres.Wrap(fmt.Errorf("handing over consumed messages of queue %q: %w", call.req.Queue, failed))
+	case call.memory.full:
 		return queue.MemoryFull()
 	default:
-		return one.delivery.Unopened
+		return call.delivery.Undeliverable
 	}
 }
 
-// Abandon ends the offers that Conclude has not ended, because of a panic. Their requests may block until
-// then.
+// Abandon calls Take, without messages, for the requests that Conclude did not reach because of a panic. A
+// request may block until its Take is called.
 func (h *Handoff) Abandon() {
 	for _, request := range h.waiting {
 		request.Take(queue.Delivery{})
@@ -151,7 +151,7 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 			d = h.calls[i].delivery
 		}
 		if len(d.Messages) == 0 {
-			d.Lost = h.lost(h.calls[i], cmp.Or(err, errors.Join(sent, h.undone)))
+			d.Lost = h.waitError(h.calls[i], cmp.Or(err, errors.Join(sent, h.undone)))
 		}
 		if request.Take(d) || len(d.Messages) == 0 {
 			continue

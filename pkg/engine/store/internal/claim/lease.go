@@ -56,19 +56,19 @@ func (c *Claimer) Release(ctx context.Context, lease queue.ID) error {
 	return nil
 }
 
-// giveBack undoes a claim whose messages cannot be delivered, and makes the unopened partitions due
-// later. It is one transaction, and announces the partitions that it makes ready.
-func (c *Claimer) giveBack(ctx context.Context, one *call) error {
-	one.memory.free()
+// giveBack undoes a claim whose messages cannot be delivered, and makes the partitions in undecrypted due
+// later, in one transaction. It announces the partitions that this makes ready.
+func (c *Claimer) giveBack(ctx context.Context, call *claimCall) error {
+	call.memory.free()
 	b := &pgx.Batch{}
-	if lease := one.delivery.LeaseID; !lease.IsZero() {
+	if lease := call.delivery.LeaseID; !lease.IsZero() {
 		b.Queue(sqlLeaseRelease, lease)
 	} else {
-		defer c.Floors.Forget(one.target.Group)
-		queueUnconsume(b, one)
+		defer c.Floors.Forget(call.target.Group)
+		queueUnconsume(b, call)
 	}
-	for _, p := range one.unopened {
-		b.Queue(sqlPostpone, one.target.Group, p.Key, int64(undeliverableRetry/time.Second))
+	for _, p := range call.undecrypted {
+		b.Queue(sqlPostpone, call.target.Group, p.Key, int64(undeliverableRetry/time.Second))
 	}
 	readyAt, needWake := map[int64]queue.Ready{}, []int64(nil)
 	err := pipeline.On(c.Pool.Pool)(ctx, b, func(results pgx.BatchResults) error {
@@ -79,7 +79,7 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 			}
 			needWake = append(needWake, notReady...)
 			for _, r := range ready {
-				readyAt[r.Partition] = r // that of the last statement
+				readyAt[r.Partition] = r // the last statement decides
 			}
 		}
 		return nil
@@ -93,17 +93,17 @@ func (c *Claimer) giveBack(ctx context.Context, one *call) error {
 }
 
 // queueUnconsume adds the statements that undo an autoAck claim.
-func queueUnconsume(b *pgx.Batch, one *call) {
-	group := one.target.Group
-	// By partition, what was consumed from its log, with the failures and attempts of the first message.
+func queueUnconsume(b *pgx.Batch, call *claimCall) {
+	group := call.target.Group
+	// By partition: what was consumed from its log. heads has the failures and attempts of the first message.
 	var partitions, first, last, counts []int64
 	var heads []string
 	var redriven []int64
 	var redrives []string
-	messages, of := one.delivery.Messages, one.partitionOf
-	for _, p := range one.partitions {
+	messages, partitionOf := call.delivery.Messages, call.partitionOf
+	for _, p := range call.partitions {
 		n := 0
-		for n < len(of) && of[n] == p.id {
+		for n < len(partitionOf) && partitionOf[n] == p.id {
 			n++
 		}
 		switch {
@@ -115,7 +115,7 @@ func queueUnconsume(b *pgx.Batch, one *call) {
 			first, last = append(first, messages[0].Seq), append(last, messages[n-1].Seq)
 			counts = append(counts, int64(n))
 		}
-		messages, of = messages[n:], of[n:]
+		messages, partitionOf = messages[n:], partitionOf[n:]
 	}
 	b.Queue(sqlUnconsume, group, pipeline.Array(partitions), pipeline.Array(first), pipeline.Array(last), pipeline.Array(counts), pipeline.Array(heads))
 	if len(redriven) > 0 {
@@ -123,26 +123,26 @@ func queueUnconsume(b *pgx.Batch, one *call) {
 	}
 }
 
-// maxOrphans is how many leases wait to be released. A lease beyond it expires by itself.
+// maxOrphans bounds the leases that wait to be released. Further leases expire by themselves.
 const maxOrphans = 1000
 
-// orphan notes the leases of calls that ended with err. taken says that the leases were taken for
-// certain; otherwise they were taken perhaps, and only if the connection was lost.
-func (c *Claimer) orphan(err error, taken bool, calls ...*call) {
-	for _, one := range calls {
-		one.memory.free()
+// orphan queues the leases of calls that ended with err, for ReleaseOrphans. taken: the claims were committed.
+// Otherwise they may have been committed only if the connection was lost.
+func (c *Claimer) orphan(err error, taken bool, calls ...*claimCall) {
+	for _, call := range calls {
+		call.memory.free()
 	}
 	if taken {
 		c.Pool.SignalLoss() // makes Run release them although perhaps no connection broke
 	} else if !postgres.ConnectionLost(err) {
 		return
 	}
-	for _, one := range calls {
-		if one.delivery.LeaseID.IsZero() {
+	for _, call := range calls {
+		if call.delivery.LeaseID.IsZero() {
 			continue
 		}
 		select {
-		case c.orphans <- one.delivery.LeaseID:
+		case c.orphans <- call.delivery.LeaseID:
 		default: // maxOrphans
 		}
 	}

@@ -22,8 +22,8 @@ const (
 	// rivalPatience is how long a pop waits for a rival. Only a SQL consumer holds a cursor for
 	// longer. Its messages are not poppable, as if they were leased.
 	rivalPatience = time.Second
-	// contendedRetry is when to look again then: every instance hears a commit of the SQL consumer,
-	// and nobody hears a rollback.
+	// contendedRetry is the time until the next look after that. Every instance hears the commit of a SQL
+	// consumer, but not its rollback.
 	contendedRetry = time.Second
 	// passedOverInterval is the least time between two log lines about queues that pops pass over.
 	passedOverInterval = time.Minute
@@ -41,16 +41,16 @@ func (c *Claimer) Pop(ctx context.Context, req *queue.PopRequest) (queue.Deliver
 	return delivery, groupcommit.Wrap(err)
 }
 
-// popTagged pops from the first matching queue that has something due; Matches orders the queues. A
-// queue whose payloads cannot be opened is passed over; its error is the answer when no other queue
-// has anything.
+// popTagged pops from the first matching queue that has something due, in the order of Matches. It passes over
+// a queue whose payloads cannot be decrypted. The error of such a queue is the answer if no other queue has
+// messages.
 func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	matches, err := c.Names.Matches(ctx, req)
 	if err != nil {
 		return queue.Delivery{}, err
 	}
 	empty := queue.Delivery{Group: req.Group, Watched: make([]int64, 0, len(matches))}
-	var sealed, joining error
+	var undecrypted, joining error
 	for _, m := range matches {
 		if !m.Joined {
 			continue // the queue was created after the join, and its announcement makes waiters look
@@ -62,40 +62,41 @@ func (c *Claimer) popTagged(ctx context.Context, req *queue.PopRequest) (queue.D
 			}
 			continue
 		}
-		one := *req
-		one.Queue, one.Tags = m.Queue, nil
-		delivery, err := c.pop(ctx, &one)
+		single := *req
+		single.Queue, single.Tags = m.Queue, nil
+		delivery, err := c.pop(ctx, &single)
 		switch {
 		case errors.Is(err, queue.ErrJoining):
 			joining = err
 			continue
-		case errors.As(err, new(unopened)):
-			if sealed == nil {
-				sealed = err
+		case errors.As(err, new(decryptError)):
+			if undecrypted == nil {
+				undecrypted = err
 			}
 			continue
 		case err != nil:
 			return delivery, err
 		case len(delivery.Messages) > 0:
-			c.logPassedOver(sealed)
+			c.logPassedOver(undecrypted)
 			return delivery, nil
 		}
 		if delivery.HasNext {
 			empty.NoteDueIn(delivery.NextIn)
 		}
 	}
-	return empty, cmp.Or(joining, sealed)
+	return empty, cmp.Or(joining, undecrypted)
 }
 
-// logPassedOver logs now and then that pops pass over a queue. A metric counts how often they do.
-func (c *Claimer) logPassedOver(sealed error) {
+// logPassedOver logs that a pop passed over a queue with reason, at most once in passedOverInterval. A metric
+// counts every case.
+func (c *Claimer) logPassedOver(reason error) {
 	now, last := time.Now(), c.passedOverLogged.Load()
-	if sealed != nil && now.Sub(time.Unix(last, 0)) >= passedOverInterval && c.passedOverLogged.CompareAndSwap(last, now.Unix()) {
-		c.Log.Warn("pops by tags passed over a queue", zap.Error(sealed))
+	if reason != nil && now.Sub(time.Unix(last, 0)) >= passedOverInterval && c.passedOverLogged.CompareAndSwap(last, now.Unix()) {
+		c.Log.Warn("pops by tags passed over a queue", zap.Error(reason))
 	}
 }
 
-// popOnce pops until a claim has messages, nothing is due, or a payload cannot be opened.
+// popOnce claims until a claim has messages, nothing is due, or a payload cannot be decrypted.
 func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	empty := queue.Delivery{Queue: req.Queue, Group: req.Group}
 	contended := false
@@ -106,27 +107,27 @@ func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Del
 			return empty, err
 		}
 		target := found.Target
-		one, err := c.one(ctx, req, target)
+		call, err := c.claim(ctx, req, target)
 		if err != nil {
 			return empty, fmt.Errorf("claiming from queue %q for group %q: %w", req.Queue, req.Group, err)
 		}
-		one.delivery.Target = target
+		call.delivery.Target = target
 		switch {
-		case len(one.delivery.Messages) > 0:
-			return one.delivery, nil
-		case one.delivery.Gone:
+		case len(call.delivery.Messages) > 0:
+			return call.delivery, nil
+		case call.delivery.Gone:
 			// The group was deleted, and perhaps recreated since.
 			c.Names.ForgetGroup(req, target)
 			again := *req
 			again.RefreshSince = time.Now()
 			req = &again
-		case one.settled:
+		case call.settled:
 			// A due cursor had nothing poppable. Another one may have something.
-		case found.Joining && (contended || !one.wasDue):
+		case found.Joining && (contended || !call.wasDue):
 			if err := c.goOn(ctx, req, target, patience); err != nil {
 				return empty, err
 			}
-		case one.wasDue:
+		case call.wasDue:
 			if contended {
 				empty.Target = target
 				empty.NoteDueIn(contendedRetry)
@@ -136,7 +137,7 @@ func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Del
 				return empty, fmt.Errorf("waiting for a rival pop of queue %q: %w", req.Queue, err)
 			}
 		default:
-			return one.delivery, nil
+			return call.delivery, nil
 		}
 	}
 }

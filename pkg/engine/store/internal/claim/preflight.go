@@ -36,7 +36,7 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 		}
 		due[i], next[i] = orBeginning(scans[i].Due), orBeginning(scans[i].Next)
 	}
-	found, saw := make([]queue.ProbeResult, len(probes)), make([]scanfloor.Observation, len(probes))
+	found, seen := make([]queue.ProbeResult, len(probes)), make([]scanfloor.Observation, len(probes))
 	b := &pgx.Batch{}
 	b.Queue(SetTimeout, fmt.Sprint(limit.Milliseconds()))
 	b.Queue(sqlPreflight, groups, partitions, wants, due, next, epochs)
@@ -44,14 +44,14 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 		if err := pipeline.Skip(results, "setting the time limit"); err != nil {
 			return err
 		}
-		return readProbes(results, found, saw)
+		return readProbes(results, found, seen)
 	})
 	if err != nil {
 		return nil, postgres.Wrap(fmt.Errorf("looking for %d waiting targets: %w", len(probes), err))
 	}
 	for i, p := range probes {
-		if p.Target.Partition == 0 && !found[i].Gone && !saw[i].Now.IsZero() {
-			c.Floors.Learn(p.Target.Group, scans[i], saw[i])
+		if p.Target.Partition == 0 && !found[i].Gone && !seen[i].Now.IsZero() {
+			c.Floors.Learn(p.Target.Group, scans[i], seen[i])
 		}
 	}
 	return found, nil
@@ -66,7 +66,7 @@ func orBeginning(at pgtype.Timestamptz) pgtype.Timestamptz {
 }
 
 // readProbes reads the rows of preflight.sql.
-func readProbes(results pgx.BatchResults, found []queue.ProbeResult, saw []scanfloor.Observation) error {
+func readProbes(results pgx.BatchResults, found []queue.ProbeResult, seen []scanfloor.Observation) error {
 	var ord int64
 	var exists bool
 	var partition, depth pgtype.Int8
@@ -75,7 +75,7 @@ func readProbes(results pgx.BatchResults, found []queue.ProbeResult, saw []scanf
 	var c queue.Candidate
 	columns := []any{&ord, &exists, &partition, &seconds, &depth, &c.Leased, &c.WindowOpen, &c.Paused, &lease, &now}
 	return pipeline.ForEach(results, "reading the probes", columns, func() error {
-		f, o := &found[ord-1], &saw[ord-1]
+		f, o := &found[ord-1], &seen[ord-1]
 		f.Gone = !exists
 		if o.Now.IsZero() {
 			// A cursor that is due here may be leased by a transaction that has not committed. So Next is
@@ -83,12 +83,11 @@ func readProbes(results pgx.BatchResults, found []queue.ProbeResult, saw []scanf
 			*o = scanfloor.Observation{Now: now, Due: now, Next: now.Add(wake.Seconds(lease.Float64) - scanfloor.Margin)}
 		}
 		if partition.Valid {
-			one := c
-			one.Partition, one.Depth, one.In = partition.Int64, depth.Int64, wake.Seconds(seconds.Float64)
-			f.Candidates = append(f.Candidates, one)
-			if at := now.Add(one.In); one.In <= 0 && at.Before(o.Due) {
+			c.Partition, c.Depth, c.In = partition.Int64, depth.Int64, wake.Seconds(seconds.Float64)
+			f.Candidates = append(f.Candidates, c)
+			if at := now.Add(c.In); c.In <= 0 && at.Before(o.Due) {
 				o.Due = at
-			} else if one.In > 0 && at.Before(o.Next) {
+			} else if c.In > 0 && at.Before(o.Next) {
 				o.Next = at
 			}
 		}

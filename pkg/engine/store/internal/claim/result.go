@@ -131,16 +131,16 @@ type result struct {
 	// partition.
 	partitions  []partition
 	partitionOf []int64
-	// encrypted are the indexes of the messages whose payloads must be opened.
+	// encrypted are the indexes of the messages whose payloads must be decrypted.
 	encrypted []int
-	// unopened are the partitions with a payload that cannot be opened.
-	unopened []*queue.Partition
-	// openedBefore is how many messages of unopenedPartition were opened before the first one that cannot be
-	// opened. They are claimed again without it.
-	openedBefore      int
-	unopenedPartition int64
-	// saw is what the scan saw; its Now is zero when the scan moves no floors.
-	saw scanfloor.Observation
+	// undecrypted are the partitions with a payload that cannot be decrypted.
+	undecrypted []*queue.Partition
+	// decryptedBefore is how many messages of undecryptedPartition come before the first one that cannot be
+	// decrypted. They are claimed again without it.
+	decryptedBefore      int
+	undecryptedPartition int64
+	// seen is what the scan saw; its Now is zero when the scan moves no floors.
+	seen scanfloor.Observation
 	// settled: the claim or the settling after it changed a cursor that was due without anything
 	// poppable, so the next claim may find something else.
 	settled bool
@@ -163,7 +163,7 @@ func (r *result) logPartitionOf() []int64 {
 }
 
 // read reads the rows of one claim.
-func (c *Claimer) read(rows pgx.Rows, one *call) error {
+func (c *Claimer) read(rows pgx.Rows, call *claimCall) error {
 	defer rows.Close()
 	r := newRowReader()
 	for rows.Next() {
@@ -172,18 +172,18 @@ func (c *Claimer) read(rows pgx.Rows, one *call) error {
 		}
 		switch r.item {
 		case itemPartition:
-			one.addPartition(r.partition)
+			call.addPartition(r.partition)
 		case itemMessage:
 			if r.encrypted {
-				one.encrypted = append(one.encrypted, len(one.partitionOf))
+				call.encrypted = append(call.encrypted, len(call.partitionOf))
 			}
-			one.partitionOf = append(one.partitionOf, r.partitionOf)
-			if !one.memory.use(r.message.AnswerSize()) {
+			call.partitionOf = append(call.partitionOf, r.partitionOf)
+			if !call.memory.use(r.message.AnswerSize()) {
 				r.message.Payload = nil // the claim will be given back
 			}
-			one.delivery.Messages = append(one.delivery.Messages, r.message)
+			call.delivery.Messages = append(call.delivery.Messages, r.message)
 		case itemSummary:
-			one.conclude(&r.summary)
+			call.conclude(&r.summary)
 		}
 	}
 	return rows.Err()
@@ -219,6 +219,6 @@ func (r *result) conclude(s *summary) {
 		}
 	}
 	if !s.dueFloor.IsZero() {
-		r.saw = scanfloor.Observation{Now: d.DatabaseNow, Due: s.dueFloor, Next: s.nextFloor}
+		r.seen = scanfloor.Observation{Now: d.DatabaseNow, Due: s.dueFloor, Next: s.nextFloor}
 	}
 }

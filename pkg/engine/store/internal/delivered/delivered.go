@@ -3,8 +3,7 @@
 //
 // The seq of a message never changes, so an entry stays true until it is forgotten. Only messages of
 // the log are remembered, not redriven ones. A message that is not remembered is looked up in the
-// database. The package is in memory and is imported by the
-// other packages below pkg/engine/store.
+// database. The package is in memory and is imported by the other packages below pkg/engine/store.
 package delivered
 
 import (
@@ -71,8 +70,8 @@ func (c *Cache) Forget(id queue.ID) {
 	}
 }
 
-// of returns what a lease delivered, or nil.
-func (c *Cache) of(id queue.ID) *lease {
+// lease returns what a lease delivered, or nil.
+func (c *Cache) lease(id queue.ID) *lease {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.leases[id]
@@ -103,7 +102,7 @@ func (f *Finder) Seq(leaseID string, partition int64, transactionID string) int6
 	if leaseID != f.leaseText {
 		*f = Finder{cache: f.cache, leaseText: leaseID}
 		if id, err := queue.ParseID(leaseID); err == nil {
-			f.lease = f.cache.of(id)
+			f.lease = f.cache.lease(id)
 		}
 	}
 	l := f.lease

@@ -53,8 +53,8 @@ func TestTheOldestLeasesAreForgotten(t *testing.T) {
 		known.Remember(d, partitions)
 		all = append(all, d)
 	}
-	require.Nil(t, known.of(all[0].LeaseID))
-	require.NotNil(t, known.of(all[1].LeaseID))
+	require.Nil(t, known.lease(all[0].LeaseID))
+	require.NotNil(t, known.lease(all[1].LeaseID))
 	require.LessOrEqual(t, known.size, maxMessages)
 	require.Len(t, known.order, len(known.leases))
 }

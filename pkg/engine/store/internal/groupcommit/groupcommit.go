@@ -90,7 +90,8 @@ type Metrics struct {
 type Figures struct {
 	Op string
 	batch.Status
-	// Flushes committed Calls of the total Size, and took Duration in all.
+	// Flushes is the number of flushes that committed, with Calls calls of the total Size. All of them took
+	// Duration.
 	Flushes, Calls, Size int64
 	Duration             time.Duration
 	// Splits, Retries and Failures count the flushes that failed as a whole, by what followed.
@@ -150,8 +151,8 @@ type observer struct {
 	calls, size, seconds prometheus.Observer
 	failed               map[batch.Verdict]prometheus.Counter
 
-	// mu protects sums, the same as numbers.
-	mu   sync.Mutex
+	mu sync.Mutex
+	// sums are what the metrics count, for Figures.
 	sums Figures
 }
 

@@ -178,16 +178,16 @@ func (d *Directory) ByIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*qu
 // QueuesOf returns the queues of the given wire ids; see Store.QueuesOf.
 func (d *Directory) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
 	known, queues := map[queue.ID]*queue.Partition{}, make(map[queue.ID]string, len(ids))
-	var unsure []queue.ID
+	var unknown []queue.ID
 	remembered(d.cache, ids, known, func(c *cache) map[queue.ID]*queue.Partition { return c.byID })
 	for at, id := range ids {
 		if p := known[id]; p != nil && may(at, p.Queue) {
 			queues[id] = p.Queue
 		} else {
-			unsure = append(unsure, id)
+			unknown = append(unknown, id)
 		}
 	}
-	fresh, err := d.find(ctx, nil, unsure)
+	fresh, err := d.find(ctx, nil, unknown)
 	for _, p := range fresh {
 		queues[p.ID] = p.Queue
 	}
@@ -200,7 +200,7 @@ func (d *Directory) find(ctx context.Context, keys []int64, ids []queue.ID) ([]*
 	if n == 0 {
 		return nil, nil
 	}
-	return d.read(ctx, sqlFindPartitions, n, pipeline.Array(keys), RawIDs(ids))
+	return d.read(ctx, sqlFindPartitions, n, pipeline.Array(keys), queue.RawIDs(ids))
 }
 
 // read reads partitions by a query for n of them, and remembers them.
@@ -236,13 +236,4 @@ func (d *Directory) resyncIf(epochChanged bool) {
 		d.log.Info("Postgres was restarted, or the tables were restored or recreated; all remembered ids were dropped")
 		d.waker.Resync("the epoch of the database changed")
 	}
-}
-
-// RawIDs gives ids the type that the driver encodes in binary.
-func RawIDs(ids []queue.ID) [][16]byte {
-	raw := make([][16]byte, len(ids))
-	for i, id := range ids {
-		raw[i] = id
-	}
-	return raw
 }

@@ -207,14 +207,14 @@ func (d *Directory) Matches(ctx context.Context, req *queue.PopRequest) ([]Match
 		if m.Joined {
 			continue
 		}
-		one := *req
-		one.Queue, one.Tags = m.Queue, nil
+		single := *req
+		single.Queue, single.Tags = m.Queue, nil
 		// A remembered group was deleted since.
-		name := groupNameOf(one.Queue, &one)
+		name := groupNameOf(single.Queue, &single)
 		if known, ok := d.cache.group(name); ok {
 			d.cache.forgetGroup(name, known)
 		}
-		if _, _, err := d.Group(ctx, &one); err != nil {
+		if _, _, err := d.Group(ctx, &single); err != nil {
 			return nil, err
 		}
 		joined = true

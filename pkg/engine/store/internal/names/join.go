@@ -69,9 +69,8 @@ func (d *Directory) Close() {
 	d.runs.done.Wait()
 }
 
-// GoOn goes on with the join of a group and waits for the next page, at most so long. The join then
-// goes on by itself. done: every partition has its cursor. Errors: that of the page, and the end of
-// ctx.
+// GoOn starts the join of a group in the background, unless it is running, and waits for its next page, for
+// atMost at most. done: every partition has its cursor. Errors: that of the page, and the end of ctx.
 func (d *Directory) GoOn(ctx context.Context, target queue.Target, atMost time.Duration) (done bool, err error) {
 	step := d.stepOf(queue.Target{Group: target.Group, Epoch: target.Epoch})
 	timer := time.NewTimer(atMost)
@@ -86,8 +85,8 @@ func (d *Directory) GoOn(ctx context.Context, target queue.Target, atMost time.D
 	}
 }
 
-// stepOf returns the next page of a join, which somebody waits for, and starts the join if it does not
-// go on.
+// stepOf returns the next page of a join, counts the caller as waiting for it, and starts the join unless it
+// is running.
 func (d *Directory) stepOf(target queue.Target) *joinStep {
 	r := &d.runs
 	r.mu.Lock()
@@ -119,7 +118,7 @@ func (d *Directory) runJoin(target queue.Target) {
 		if d.runs.end(target, done || stopped, err) {
 			return
 		}
-		// Without a pop that waits, the join leaves half of the time to others.
+		// If no pop waits for it, the join uses half of the time, and leaves the rest to other statements.
 		pause := time.Since(began)
 		if err != nil {
 			pause = joinRetry
@@ -131,7 +130,7 @@ func (d *Directory) runJoin(target queue.Target) {
 	}
 }
 
-// end ends the page of target and tells the pops that wait for it. last: there is no further page.
+// end ends the page of target and answers the pops that wait for it. last: there is no further page.
 func (r *joinRuns) end(target queue.Target, last bool, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,4 +183,60 @@ func (d *Directory) ResumeJoins(ctx context.Context) error {
 		d.stepOf(target)
 	}
 	return nil
+}
+
+// keyedMutex is a mutex for each key. It keeps callers from holding a database connection each while
+// they wait for the lock of the same row: only one of them holds a connection. The zero keyedMutex is
+// ready to use.
+type keyedMutex struct {
+	mu sync.Mutex
+	// locked holds, by key, the channel that the holder closes when it unlocks.
+	locked map[string]chan struct{}
+}
+
+// Lock waits until nobody holds key and then holds it until unlock is called. It fails only when
+// ctx ends.
+func (m *keyedMutex) Lock(ctx context.Context, key string) (unlock func(), err error) {
+	for !m.tryLock(key) {
+		if err := m.Wait(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return func() { m.unlock(key) }, nil
+}
+
+// Wait waits until the present holder of key unlocks it. It fails only when ctx ends.
+func (m *keyedMutex) Wait(ctx context.Context, key string) error {
+	m.mu.Lock()
+	unlocked, held := m.locked[key]
+	m.mu.Unlock()
+	if !held {
+		return nil
+	}
+	select {
+	case <-unlocked:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the holder of %q: %w", key, ctx.Err())
+	}
+}
+
+func (m *keyedMutex) tryLock(key string) (ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.locked[key] != nil {
+		return false
+	}
+	if m.locked == nil {
+		m.locked = map[string]chan struct{}{}
+	}
+	m.locked[key] = make(chan struct{})
+	return true
+}
+
+func (m *keyedMutex) unlock(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	close(m.locked[key])
+	delete(m.locked, key)
 }

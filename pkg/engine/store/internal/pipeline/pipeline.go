@@ -47,7 +47,7 @@ func Confirmed(pool *pgxpool.Pool) SendFunc {
 	}
 }
 
-// ConfirmedOn returns a SendFunc that uses conn, and fails as that of Confirmed.
+// ConfirmedOn is Confirmed for the connection conn.
 func ConfirmedOn(conn *pgxpool.Conn) SendFunc {
 	return func(ctx context.Context, b *pgx.Batch, read ReadFunc) error { return SendConfirmed(ctx, conn, b, read) }
 }

@@ -56,24 +56,25 @@ type Quotas struct {
 	depth  DepthFunc
 	mu     sync.Mutex
 	queues map[int64]*state
-	// beside are the measurements that no push waits for.
-	beside sync.WaitGroup
-	// life ends with Close, and with it all measurements. The end of a push ends none, because other pushes wait for it.
-	life context.Context
-	end  context.CancelFunc
+	// background counts the measurements that no push waits for.
+	background sync.WaitGroup
+	// closing ends with Close, and with it all measurements. The end of a push does not end a measurement,
+	// because other pushes wait for it.
+	closing context.Context
+	close   context.CancelFunc
 }
 
 // New returns Quotas that measure with depth.
 func New(depth DepthFunc) *Quotas {
 	q := &Quotas{depth: depth, queues: map[int64]*state{}}
-	q.life, q.end = context.WithCancel(context.Background())
+	q.closing, q.close = context.WithCancel(context.Background())
 	return q
 }
 
 // Close ends the measurements and waits for them. It must be called after the last push.
 func (q *Quotas) Close() {
-	q.end()
-	q.beside.Wait()
+	q.close()
+	q.background.Wait()
 }
 
 // Demand is how many messages a push brings to a queue with a maxSize.
@@ -87,9 +88,9 @@ type Demand struct {
 type Admission struct{ shares []share }
 
 type share struct {
-	key int64
-	of  *state
-	n   int64
+	key   int64
+	state *state
+	n     int64
 }
 
 // Outcome is what became of admitted messages.
@@ -107,7 +108,7 @@ const (
 // Settle ends the admission. It must be called once.
 func (a Admission) Settle(outcome Outcome) {
 	for _, s := range a.shares {
-		s.of.settle(s.n, outcome)
+		s.state.settle(s.n, outcome)
 	}
 }
 
@@ -135,52 +136,52 @@ func (q *Quotas) AdmitSome(ctx context.Context, demands []Demand) (Admission, er
 func (q *Quotas) admit(ctx context.Context, demands []Demand, some bool) (Admission, error) {
 	var a Admission
 	for _, d := range demands {
-		one := q.of(d.QueueKey)
+		s := q.state(d.QueueKey)
 		granted := d.Messages
-		err := q.take(ctx, one, d)
+		err := q.take(ctx, s, d)
 		if some {
-			granted, err = q.takeSome(ctx, one, d, err)
+			granted, err = q.takeSome(ctx, s, d, err)
 		}
 		if err != nil {
 			a.Settle(NotStored)
 			return Admission{}, err
 		}
-		a.shares = append(a.shares, share{d.QueueKey, one, granted})
+		a.shares = append(a.shares, share{d.QueueKey, s, granted})
 	}
 	return a, nil
 }
 
-func (q *Quotas) of(key int64) *state {
+func (q *Quotas) state(key int64) *state {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if one := q.queues[key]; one != nil {
-		return one
+	if s := q.queues[key]; s != nil {
+		return s
 	}
 	if len(q.queues) >= maxQueues {
 		q.queues = map[int64]*state{}
 	}
-	one := &state{}
-	q.queues[key] = one
-	return one
+	s := &state{}
+	q.queues[key] = s
+	return s
 }
 
 // take admits the messages of d, and measures the queue when the last measurement no longer counts.
-func (q *Quotas) take(ctx context.Context, one *state, d Demand) error {
+func (q *Quotas) take(ctx context.Context, s *state, d Demand) error {
 	for {
-		verdict, measuring := one.try(d.Messages)
+		verdict, measuring := s.try(d.Messages)
 		switch verdict {
 		case admitted:
 			return nil
 		case admittedByOld:
-			q.beside.Go(func() {
+			q.background.Go(func() {
 				// After a failure the next push measures again, and a push that waits for it has the error.
-				_, _ = q.measure(one, Demand{QueueKey: d.QueueKey, Queue: d.Queue})
+				_, _ = q.measure(s, Demand{QueueKey: d.QueueKey, Queue: d.Queue})
 			})
 			return nil
 		case refused:
-			return one.full(d)
+			return s.full(d)
 		case mustMeasure:
-			limited, err := q.measure(one, d)
+			limited, err := q.measure(s, d)
 			if err != nil || !limited {
 				return err
 			}
@@ -195,13 +196,13 @@ func (q *Quotas) take(ctx context.Context, one *state, d Demand) error {
 	}
 }
 
-// takeSome continues after take ended with err: it admits as many messages as there is room for.
-func (q *Quotas) takeSome(ctx context.Context, one *state, d Demand, err error) (granted int64, _ error) {
+// takeSome continues after take has ended with err. If the queue is full, it admits as many messages as fit.
+func (q *Quotas) takeSome(ctx context.Context, s *state, d Demand, err error) (granted int64, _ error) {
 	for queue.CodeOf(err) == queue.CodeQueueFull {
-		if d.Messages = min(d.Messages-1, one.room()); d.Messages == 0 {
+		if d.Messages = min(d.Messages-1, s.room()); d.Messages == 0 {
 			return 0, nil
 		}
-		err = q.take(ctx, one, d)
+		err = q.take(ctx, s, d)
 	}
 	return d.Messages, err
 }
@@ -209,24 +210,24 @@ func (q *Quotas) takeSome(ctx context.Context, one *state, d Demand, err error) 
 // measure measures the queue and wakes the callers that wait for it. When the queue has no limit any
 // more, it admits d without a limit, and the measurement does not count for other callers: a limit
 // may be set the next instant, and the push itself verifies what it remembers about the queue.
-func (q *Quotas) measure(one *state, d Demand) (limited bool, err error) {
+func (q *Quotas) measure(s *state, d Demand) (limited bool, err error) {
 	began := time.Now()
-	depth, err := q.depth(q.life, d.QueueKey)
+	depth, err := q.depth(q.closing, d.QueueKey)
 	ended := time.Now()
-	one.mu.Lock()
-	defer one.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err == nil && depth.Limit == 0 {
-		one.inFlight += d.Messages
+		s.inFlight += d.Messages
 	} else if err == nil {
 		longest := maxFresh
 		if depth.Unread {
 			longest = maxUnreadFresh
 		}
-		one.limit, one.depth = depth.Limit, depth.Waiting
-		one.freshUntil = ended.Add(min(max(20*ended.Sub(began), minFresh), longest))
+		s.limit, s.depth = depth.Limit, depth.Waiting
+		s.freshUntil = ended.Add(min(max(20*ended.Sub(began), minFresh), longest))
 	}
-	close(one.measuring)
-	one.measuring = nil
+	close(s.measuring)
+	s.measuring = nil
 	if err != nil {
 		return false, fmt.Errorf("measuring the depth of queue %q: %w", d.Queue, err)
 	}
@@ -244,8 +245,8 @@ type state struct {
 	// stored since the last measurement began. A message in flight when the measurement begins may be
 	// counted in depth and later in stored too: the sum may be too high, never too low.
 	inFlight, stored int64
-	// unsure: some of stored are perhaps not stored.
-	unsure bool
+	// uncertain: some of the messages in stored may not be stored.
+	uncertain bool
 	// measuring is closed at the end of the running measurement; nil: none is running.
 	measuring chan struct{}
 }
@@ -279,13 +280,13 @@ func (s *state) try(n int64) (v verdict, measuring chan struct{}) {
 	switch {
 	case fits && (fresh || s.measuring != nil):
 		return admitted, nil
-	case fresh && !s.unsure:
+	case fresh && !s.uncertain:
 		return refused, nil
 	case s.measuring != nil:
 		return mustWait, s.measuring
 	}
 	s.measuring = make(chan struct{})
-	s.depth, s.stored, s.unsure = s.depth+s.stored, 0, false // the sum, until the measurement replaces it
+	s.depth, s.stored, s.uncertain = s.depth+s.stored, 0, false // the sum, until the measurement replaces it
 	if fits {
 		return admittedByOld, nil
 	}
@@ -302,7 +303,7 @@ func (s *state) settle(n int64, outcome Outcome) {
 	if outcome != NotStored {
 		s.stored += n
 	}
-	s.unsure = s.unsure || outcome == Unknown
+	s.uncertain = s.uncertain || outcome == Unknown
 }
 
 // room returns for how many messages the queue seems to have room.

@@ -21,7 +21,7 @@ type measured struct {
 	calls        int
 }
 
-func (m *measured) of(ctx context.Context, _ int64) (Depth, error) {
+func (m *measured) measure(ctx context.Context, _ int64) (Depth, error) {
 	m.calls++
 	select {
 	case <-time.After(max(m.took, time.Millisecond)):
@@ -36,7 +36,7 @@ func TestAdmissionsCountUntilTheNextMeasurement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &measured{limit: 5, depth: 2}
-		q := New(m.of)
+		q := New(m.measure)
 		first, err := q.Admit(t.Context(), demand(2))
 		require.NoError(t, err)
 		_, err = q.Admit(t.Context(), demand(2))
@@ -65,7 +65,7 @@ func TestAnUnknownOutcomeIsMeasuredBeforeARefusal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &measured{limit: 5, unread: true, took: time.Second}
-		q := New(m.of)
+		q := New(m.measure)
 		admit := func(n int64, outcome Outcome) error {
 			a, err := q.Admit(t.Context(), demand(n))
 			a.Settle(outcome)
@@ -88,7 +88,7 @@ func TestAPushThatFitsDoesNotWaitForTheMeasurement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &measured{limit: 6, took: 60 * time.Millisecond}
-		q := New(m.of)
+		q := New(m.measure)
 		admit := func(n int64) (took time.Duration, err error) {
 			began := time.Now()
 			a, err := q.Admit(t.Context(), demand(n))
@@ -122,7 +122,7 @@ func TestAFailedMeasurementAdmitsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &measured{limit: 5, err: errors.New("no database")}
-		q := New(m.of)
+		q := New(m.measure)
 		_, err := q.Admit(t.Context(), demand(1))
 		require.ErrorIs(t, err, m.err)
 		m.err = nil
@@ -136,7 +136,7 @@ func TestAnUnreadQueueIsMeasuredSeldom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &measured{limit: 1000, took: time.Second, unread: true}
-		q := New(m.of)
+		q := New(m.measure)
 		for range 100 {
 			admission, err := q.Admit(t.Context(), demand(1))
 			require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestCloseEndsMeasurements(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &measured{limit: 5, took: time.Millisecond}
-		q := New(m.of)
+		q := New(m.measure)
 		_, err := q.Admit(t.Context(), demand(1))
 		require.NoError(t, err)
 		time.Sleep(maxFresh + mayBeOlder/2)

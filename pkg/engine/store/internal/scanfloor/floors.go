@@ -81,7 +81,7 @@ type Scan struct {
 	Move bool
 
 	began time.Time // local
-	of    *floor
+	floor *floor
 }
 
 // Observation is what a scan saw, by the database's clock: no cursor is due before Due, and none
@@ -107,9 +107,9 @@ func (f *Floors) Begin(group int64) Scan {
 	g.claims++
 	if now.After(g.fullScanAt) {
 		g.fullScanAt, g.claims = now.Add(fullScanInterval), 0
-		return Scan{Move: true, began: now, of: g}
+		return Scan{Move: true, began: now, floor: g}
 	}
-	scan := Scan{Move: g.claims >= claimsPerMove, began: now, of: g}
+	scan := Scan{Move: g.claims >= claimsPerMove, began: now, floor: g}
 	if scan.Move {
 		g.claims = 0
 	}
@@ -136,7 +136,7 @@ func (f *Floors) Learn(group int64, scan Scan, saw Observation) {
 	defer f.mu.Unlock()
 	g := f.groups[group]
 	switch {
-	case g == nil || g != scan.of:
+	case g == nil || g != scan.floor:
 		return
 	case scan.began.Before(g.began):
 		if !scan.Due.Valid {

@@ -183,15 +183,15 @@ func TestTheLowestResetSinceAnInstantWins(t *testing.T) {
 		now := time.Now()
 		for range rapid.IntRange(1, maxResets).Draw(t, "n") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 200).Draw(t, "pause")) * time.Millisecond)
-			one := floorReset{now, now.Add(-time.Duration(behind.Draw(t, "behind")) * time.Second)}
-			l.add(one.noticed, one.instant)
-			all = append(all, one)
+			reset := floorReset{now, now.Add(-time.Duration(behind.Draw(t, "behind")) * time.Second)}
+			l.add(reset.noticed, reset.instant)
+			all = append(all, reset)
 		}
 		since := now.Add(-time.Duration(rapid.IntRange(0, int(keepResets/time.Millisecond)).Draw(t, "since")) * time.Millisecond)
 		lowest := now
-		for _, one := range all {
-			if !one.noticed.Before(since) {
-				lowest = earlier(lowest, one.instant)
+		for _, reset := range all {
+			if !reset.noticed.Before(since) {
+				lowest = earlier(lowest, reset.instant)
 			}
 		}
 		l.dropBefore(since)

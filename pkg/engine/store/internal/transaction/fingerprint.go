@@ -21,8 +21,8 @@ func setFingerprints(call *push.Call, tx *queue.Transaction) {
 		if call.Items[i].TransactionID == "" {
 			continue
 		}
-		one := sha256.Sum256(binary.BigEndian.AppendUint64(whole, uint64(i)))
-		copy(call.IDs[i][8:], one[:8])
+		sum := sha256.Sum256(binary.BigEndian.AppendUint64(whole, uint64(i)))
+		copy(call.IDs[i][8:], sum[:8])
 		call.IDs[i][8] = call.IDs[i][8]&0x3f | 0x80 // the variant
 	}
 }
@@ -33,8 +33,8 @@ func nameItems(items []queue.PushItem, tx *queue.Transaction) {
 	whole := hash(tx)
 	for i := range items {
 		if items[i].TransactionID == "" {
-			one := sha256.Sum256(binary.BigEndian.AppendUint64(whole, uint64(i)))
-			id := queue.ID(one[16:])
+			sum := sha256.Sum256(binary.BigEndian.AppendUint64(whole, uint64(i)))
+			id := queue.ID(sum[16:])
 			id[6], id[8] = id[6]&0x0f|0x80, id[8]&0x3f|0x80 // version 8, and the variant
 			items[i].TransactionID = id.String()
 		}

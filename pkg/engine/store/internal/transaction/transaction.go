@@ -16,7 +16,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/ack"
-	"github.com/belfry-mq/belfry/pkg/engine/store/internal/contention"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/groupcommit"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/names"
 	"github.com/belfry-mq/belfry/pkg/engine/store/internal/push"
@@ -85,7 +84,7 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 	if t.push.Items, err = r.Pushes.Prepare(ctx, t.push.Items); err != nil {
 		return queue.TransactionResult{}, postgres.Wrap(err)
 	}
-	var waitUntil time.Time // all waits for contended cursors together last contention.Patience
+	var waitUntil time.Time // all waits for contended cursors together last ack.Patience
 	for attempt := 0; ; {
 		err := r.try(ctx, t)
 		if err == nil {
@@ -96,7 +95,7 @@ func (r *Runner) Transact(ctx context.Context, tx *queue.Transaction) (queue.Tra
 		}
 		if contended := ack.ContendedIn(err); contended != nil {
 			if waitUntil.IsZero() {
-				waitUntil = contended.Since.Add(contention.Patience)
+				waitUntil = contended.Since.Add(ack.Patience)
 			}
 			if err = r.Acks.WaitForCursor(ctx, contended, waitUntil); err == nil {
 				continue

@@ -1,4 +1,4 @@
-package contention
+package ack
 
 import (
 	"slices"
@@ -13,12 +13,12 @@ func TestContendedCursorsAreRememberedUntilTheyAreGotOrExpire(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cursor := func(partition int64) Cursor { return Cursor{partition, "g"} }
-		one, wide, other := []Cursor{cursor(1)}, []Cursor{cursor(3), cursor(2)}, []Cursor{cursor(3)}
-		calls := [][]Cursor{one, wide, other}
-		c := New()
+		single, wide, other := []Cursor{cursor(1)}, []Cursor{cursor(3), cursor(2)}, []Cursor{cursor(3)}
+		calls := [][]Cursor{single, wide, other}
+		c := newContentionCache()
 		free := func() (free [][]Cursor) {
 			for _, call := range calls {
-				if _, contended := c.First(slices.Values(call)); !contended {
+				if _, contended := c.first(slices.Values(call)); !contended {
 					free = append(free, call)
 				}
 			}
@@ -26,15 +26,15 @@ func TestContendedCursorsAreRememberedUntilTheyAreGotOrExpire(t *testing.T) {
 		}
 		require.Equal(t, calls, free())
 
-		c.Learn(nil, []Cursor{cursor(1), cursor(2), {Partition: 3, Group: "another"}})
-		for want, call := range map[Cursor][]Cursor{cursor(1): one, cursor(2): wide} {
-			found, contended := c.First(slices.Values(call))
+		c.learn(nil, []Cursor{cursor(1), cursor(2), {Partition: 3, Group: "another"}})
+		for want, call := range map[Cursor][]Cursor{cursor(1): single, cursor(2): wide} {
+			found, contended := c.first(slices.Values(call))
 			require.True(t, contended)
 			require.Equal(t, want, found)
 		}
 		time.Sleep(Patience - time.Millisecond)
 		require.Equal(t, [][]Cursor{other}, free())
-		c.Learn([]Cursor{cursor(1), cursor(2)}, []Cursor{cursor(1)})
+		c.learn([]Cursor{cursor(1), cursor(2)}, []Cursor{cursor(1)})
 		require.Equal(t, [][]Cursor{wide, other}, free())
 		time.Sleep(Patience - time.Millisecond)
 		require.Equal(t, [][]Cursor{wide, other}, free())
