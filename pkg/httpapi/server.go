@@ -158,7 +158,7 @@ func (s *Server) Open(deps Deps) {
 
 // startingRoutes are the routes before Open. Each other request gets 503.
 func (s *Server) startingRoutes() []Route {
-	return s.probes(func() ListenerState { return ListenerState{State: "starting"} }, func() int { return 0 }, nil)
+	return s.probes(func() ListenerState { return ListenerState{Listener: api.Listener{State: "starting"}} }, func() int { return 0 }, nil)
 }
 
 // answerStarting answers a request whose route does not exist yet.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
-	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
@@ -129,7 +129,7 @@ type Resources struct {
 	Detail     stats.QueueDetail
 	Tags       []stats.Tag
 	Overview   stats.Overview
-	Sweeps     []stats.Sweep
+	Sweeps     []api.Sweep
 	Messages   stats.MessageList
 	FailWith   error
 	Filter     stats.QueueFilter
@@ -169,7 +169,7 @@ func (r resourcesFake) Overview(context.Context, []string) (stats.Overview, erro
 	return r.Resources.Overview, r.FailWith
 }
 
-func (r resourcesFake) Sweeps(context.Context) ([]stats.Sweep, error) {
+func (r resourcesFake) Sweeps(context.Context) ([]api.Sweep, error) {
 	return r.Resources.Sweeps, r.FailWith
 }
 
@@ -181,6 +181,6 @@ func (r resourcesFake) Messages(_ context.Context, filter stats.MessageFilter) (
 // doctorFake finds nothing.
 type doctorFake struct{}
 
-func (doctorFake) Run(context.Context) doctor.Report {
-	return doctor.Report{Healthy: true, Checks: []doctor.Finding{}}
+func (doctorFake) Run(context.Context) api.Examination {
+	return api.Examination{Healthy: true, Checks: []api.Finding{}}
 }

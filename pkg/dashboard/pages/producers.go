@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -14,9 +15,9 @@ const producersPage = "25"
 
 type producersData struct {
 	// Dispatcher has the inbox. It is nil for a caller with grants.
-	Dispatcher  *source.Dispatcher
-	Attachments *source.Attachments
-	Rejected    *source.RejectedRows
+	Dispatcher  *api.Dispatcher
+	Attachments *api.Attachments
+	Rejected    *api.RejectedRows
 	// Queue and Code are the filters of the rejected rows.
 	Queue, Code                    string
 	Codes                          []page.Choice
@@ -28,15 +29,15 @@ func producers(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &producersData{Queue: q.Get("q"), Code: q.Get("code"), Codes: page.Choices("", "any reason", "invalid", "invalid", "too_large", "too large", "queue_full", "queue full")}
 	var err error
-	if d.Dispatcher, err = may[source.Dispatcher](r, "/api/v1/status/dispatcher"); err != nil {
+	if d.Dispatcher, err = may[api.Dispatcher](r, "/api/v1/status/dispatcher"); err != nil {
 		return nil, err
 	}
 	tables := string(page.Link("/api/v1/attachments", "limit", producersPage, "cursor", q.Get("tables")))
-	if d.Attachments, err = source.Read[source.Attachments](r.Ctx, r.Client, r.Caller, tables); err != nil {
+	if d.Attachments, err = source.Read[api.Attachments](r.Ctx, r.Client, r.Caller, tables); err != nil {
 		return nil, err
 	}
 	rejected := string(page.Link("/api/v1/inbox/rejected", "queue", d.Queue, "code", d.Code, "limit", producersPage, "cursor", q.Get("after")))
-	if d.Rejected, err = source.Read[source.RejectedRows](r.Ctx, r.Client, r.Caller, rejected); err != nil {
+	if d.Rejected, err = source.Read[api.RejectedRows](r.Ctx, r.Client, r.Caller, rejected); err != nil {
 		return nil, err
 	}
 	shown := *d.Rejected

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
@@ -18,16 +19,16 @@ const (
 )
 
 type queueData struct {
-	*source.QueueStatus
+	*api.QueueStatus
 	*heatMap
 	Name string
 	// Groups are a page of the groups. Lag and Oldest are the largest of a group, and Held
 	// and Dead the sums of all on the page.
-	Groups                   *source.QueueGroups
+	Groups                   *api.QueueGroups
 	Lag, Held, Dead          string
 	Oldest                   int64
 	MoreGroups, FirstGroups  template.URL
-	Chosen                   *source.Heat
+	Chosen                   *api.PartitionHeat
 	Reasons                  []reason
 	Chart                    any
 	Zoom                     zoom
@@ -38,19 +39,19 @@ type queueData struct {
 // reason is what explain says of a partition and a group.
 type reason struct {
 	Group string
-	*source.Explanation
+	*api.Explanation
 }
 
 func queue(r *page.Request) (*page.Content, error) {
 	name := r.Query.Get("q")
 	path := "/api/v1/resources/queues/" + page.Esc(name)
-	status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
+	status, err := source.Read[api.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
 	if err != nil {
 		return nil, err
 	}
-	data := &queueData{QueueStatus: status, Name: name, Options: optionsOf(status.Queue.Options)}
+	data := &queueData{QueueStatus: status, Name: name, Options: optionsOf(valuesOf(&status.Queue.Options))}
 	groups := string(page.Link(path+"/groups", "limit", groupsPage, "cursor", r.Query.Get("groups")))
-	if data.Groups, err = source.Read[source.QueueGroups](r.Ctx, r.Client, r.Caller, groups); err != nil {
+	if data.Groups, err = source.Read[api.QueueGroups](r.Ctx, r.Client, r.Caller, groups); err != nil {
 		return nil, err
 	}
 	data.sum(r)
@@ -104,7 +105,7 @@ func (d *queueData) sum(r *page.Request) {
 
 // choose reads a partition, and why the groups receive nothing from it.
 func (d *queueData) choose(r *page.Request, path, partition string) error {
-	found, err := source.Read[source.Heats](r.Ctx, r.Client, r.Caller, path+"/partitions?limit=1&from="+template.URLQueryEscaper(partition))
+	found, err := source.Read[api.PartitionHeats](r.Ctx, r.Client, r.Caller, path+"/partitions?limit=1&from="+template.URLQueryEscaper(partition))
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 	d.Chosen = &found.Partitions[0]
 	for _, g := range d.Groups.Groups[:min(maxReasons, len(d.Groups.Groups))] {
 		path := string(page.Link("/api/v1/explain", "queue", d.Name, "partition", partition, "consumerGroup", g.Name))
-		found, err := source.Read[source.Explanation](r.Ctx, r.Client, r.Caller, path)
+		found, err := source.Read[api.Explanation](r.Ctx, r.Client, r.Caller, path)
 		if err != nil {
 			return err
 		}
@@ -126,16 +127,16 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 // queueChart is the chart of what happened to a queue.
 func queueChart(r *page.Request, name string, z *zoom) (any, error) {
 	from, to := z.instants()
-	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))
+	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))
 	if err != nil {
 		return nil, err
 	}
 	series := slices.Clone(ops.Series)
-	slices.SortFunc(series, func(a, b source.QueueBucket) int { return a.Bucket.Compare(b.Bucket) })
+	slices.SortFunc(series, func(a, b api.QueueBucket) int { return a.Bucket.Compare(b.Bucket.Time) })
 	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}}
 	for _, b := range series {
 		for i, v := range []float64{b.PushPerSecond, b.PopPerSecond, b.AckPerSecond} {
-			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket, Value: v})
+			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket.Time, Value: v})
 		}
 	}
 	return chart.Lines("Messages per second of "+name, "/s", z.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines), nil

@@ -128,7 +128,7 @@ func (h *Handlers) StreamState(p *wire.Params) (any, error) {
 	}
 	rows := make([]wire.Fields, len(found))
 	for i, e := range found {
-		rows[i] = wire.Fields{"key", e.Key, "value", wire.Stored(e.Value), "updated_at", e.UpdatedAt}
+		rows[i] = wire.Fields{"key", e.Key, "value", e.Value, "updated_at", e.UpdatedAt}
 	}
 	return wire.Fields{"success", true, "rows", rows}, err
 }

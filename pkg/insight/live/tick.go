@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
 
@@ -83,8 +84,8 @@ func (h *Hub) tick(now time.Time) {
 		h.out.rates = &rates
 	}
 	for name, c := range counted {
-		deleted := Sweep{Retention: c.RemovedRetention, Completed: c.RemovedCompleted, Evicted: c.RemovedEvicted, Partitions: c.PartitionsDeleted}
-		if deleted != (Sweep{}) {
+		deleted := api.SweepCounts{Retention: c.RemovedRetention, Completed: c.RemovedCompleted, Evicted: c.RemovedEvicted, Partitions: c.PartitionsDeleted}
+		if deleted != (api.SweepCounts{}) {
 			e := Event{Type: TypeSweep, Instance: h.Instance, At: now, Queue: name, Data: deleted}
 			h.publishLocked(e)
 			if len(h.interests) > 0 {
@@ -104,16 +105,16 @@ func (h *Hub) tick(now time.Time) {
 
 // ratesLocked returns the rates of the queues that were busy, or whose waiting requests changed. ok is
 // false if there is nothing to say. After a busy second, the first idle one is said too.
-func (h *Hub) ratesLocked(counted map[string]history.Counts, over time.Duration, waiting map[string]int) (r Rates, ok bool) {
+func (h *Hub) ratesLocked(counted map[string]history.Counts, over time.Duration, waiting map[string]int) (r api.Rates, ok bool) {
 	seconds := max(over.Seconds(), 0.001)
 	perSecond := func(n int64) float64 { return math.Round(100*float64(n)/seconds) / 100 }
-	r = Rates{Seconds: math.Round(1000*seconds) / 1000, Queues: []QueueRates{}}
+	r = api.Rates{Seconds: math.Round(1000*seconds) / 1000, Queues: []api.QueueRates{}}
 	said := map[string]int{}
 	for name, c := range counted {
 		// An acknowledgment that made a dead letter counts as a success in the history.
 		acked, failed := c.AckSuccess-c.DeadLetters, c.AckFailed+c.DeadLetters
 		if c.PushMessages+c.PopMessages+acked+failed > 0 {
-			r.Queues = append(r.Queues, QueueRates{
+			r.Queues = append(r.Queues, api.QueueRates{
 				Queue: name, Pushed: perSecond(c.PushMessages), Delivered: perSecond(c.PopMessages), Acked: perSecond(acked),
 				Failed: perSecond(failed), Waiting: waiting[name],
 			})
@@ -125,13 +126,13 @@ func (h *Hub) ratesLocked(counted map[string]history.Counts, over time.Duration,
 	for _, names := range []map[string]int{waiting, s.said} {
 		for name := range names {
 			if _, done := said[name]; !done && differs(s.said[name], waiting[name]) && differs(s.said[name], s.sampled[name]) {
-				r.Queues = append(r.Queues, QueueRates{Queue: name, Waiting: waiting[name]})
+				r.Queues = append(r.Queues, api.QueueRates{Queue: name, Waiting: waiting[name]})
 				said[name] = waiting[name]
 			}
 		}
 	}
 	ok = len(r.Queues) > 0 || s.busy
-	slices.SortFunc(r.Queues, func(a, b QueueRates) int {
+	slices.SortFunc(r.Queues, func(a, b api.QueueRates) int {
 		return cmp.Or(cmp.Compare(b.Pushed+b.Delivered+b.Acked+b.Failed, a.Pushed+a.Delivered+a.Acked+a.Failed), cmp.Compare(a.Queue, b.Queue))
 	})
 	if s.said == nil {
