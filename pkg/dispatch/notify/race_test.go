@@ -3,10 +3,8 @@ package notify_test
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,84 +124,6 @@ func waitForItems(ctx context.Context, n *notify.Notifier[int], tb *table, keys 
 		}
 		ticket.Close()
 	}
-}
-
-// TestEveryTicketIsCountedOnce makes all calls concurrently. At the end, the counts
-// that the calls returned add up to the number of woken tickets.
-func TestEveryTicketIsCountedOnce(t *testing.T) {
-	t.Parallel()
-	const waiters, tickets = 16, 300
-	n := notify.New[int]()
-	ended := make(chan struct{})
-	var returned atomic.Uint64
-	var announcing, waiting sync.WaitGroup
-	for range 4 {
-		announcing.Go(func() { returned.Add(announceUntil(ended, n)) })
-	}
-	taken := make([][]*notify.Ticket[int], waiters)
-	for waiter := range waiters {
-		waiting.Go(func() { taken[waiter] = takeTickets(t, n, tickets) })
-	}
-	waiting.Wait()
-	close(ended)
-	announcing.Wait()
-	requireWaiting(t, n, 0, 0)
-	n.Close() // waits for the timer function
-
-	var happened uint64
-	for _, tickets := range taken {
-		for _, ticket := range tickets {
-			if woken(ticket) {
-				happened++
-			}
-		}
-	}
-	require.Equal(t, happened, returned.Load()+n.WokenByTimer())
-	require.Positive(t, n.WokenByTimer())
-	requireNothingKept(t, n)
-}
-
-const sharedKeys = 8
-
-// announceUntil announces and reads the status until ended closes. It returns how
-// many tickets it woke.
-func announceUntil(ended <-chan struct{}, n *notify.Notifier[int]) uint64 {
-	for count, round := 0, 0; ; round++ {
-		select {
-		case <-ended:
-			return uint64(count)
-		default:
-		}
-		if round%100 == 0 {
-			count += n.BroadcastAll(notify.ByTimer)
-		}
-		in := time.Duration(rand.IntN(100)-30) * time.Microsecond
-		count += n.Announce(time.Now().Add(in), notify.ByTimer, rand.IntN(sharedKeys))
-		n.Due(3)
-		n.Next()
-		n.Waiting()
-		runtime.Gosched() // lets the woken waiters run, also on few cores
-	}
-}
-
-// takeTickets takes tickets one after the other and returns all of them. It waits for
-// two in three and closes the others at once.
-func takeTickets(t *testing.T, n *notify.Notifier[int], count int) []*notify.Ticket[int] {
-	tickets := make([]*notify.Ticket[int], count)
-	for number := range tickets {
-		ticket := n.Ticket(rand.IntN(sharedKeys), rand.IntN(sharedKeys))
-		tickets[number] = ticket
-		if number%3 > 0 {
-			select {
-			case <-ticket.C():
-			case <-time.After(patience):
-				assert.Fail(t, "a ticket did not wake", "ticket %d", number)
-				return tickets[:number]
-			}
-		}
-		ticket.Close()
-	}
-	return tickets
 }
 
 // TestTicketsCanCloseDuringAWake wakes many tickets. As soon as the first ticket has
