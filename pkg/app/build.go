@@ -13,6 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/token"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
@@ -291,14 +292,14 @@ func (b builder) open(ctx context.Context, cfg postgres.Config, name string, war
 }
 
 // inboxState returns what the dispatcher status shows of the inbox.
-func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
+func (p *parts) inboxState(ctx context.Context) (api.Inbox, error) {
 	found, err := p.sequencer.Counts(ctx)
 	if err != nil {
-		return httpapi.InboxState{}, err
+		return api.Inbox{}, err
 	}
 	holder, err := p.sequencer.Holder(ctx)
-	return httpapi.InboxState{
-		Waiting: found.Waiting, Rejected: found.Rejected, Oldest: found.Oldest, Leading: found.Leading, Holder: (*httpapi.InboxHolder)(holder),
+	return api.Inbox{
+		Waiting: found.Waiting, Rejected: found.Rejected, OldestSeconds: found.Oldest.Seconds(), Sequencer: found.Leading, Holder: (*api.InboxHolder)(holder),
 	}, err
 }
 
@@ -306,6 +307,9 @@ func (p *parts) inboxState(ctx context.Context) (httpapi.InboxState, error) {
 func (p *parts) listenerState() httpapi.ListenerState {
 	state, proof := p.listener.State()
 	return httpapi.ListenerState{
-		Instance: p.instance, State: string(state), Proof: proof, Reconnects: p.listener.Reconnects(), Peers: p.listener.Peers(), Others: p.listener.PeerIDs(),
+		Listener: api.Listener{
+			State: string(state), SecondsSinceProof: proof.Seconds(), Reconnects: p.listener.Reconnects(), Peers: int64(p.listener.Peers()),
+		},
+		Instance: p.instance, Others: p.listener.PeerIDs(),
 	}
 }

@@ -63,7 +63,7 @@ func registerGauges(reg *prometheus.Registry, pool *postgres.Pool, p *parts, log
 		return 0
 	})
 	gauge("belfry_listener_seconds_since_proof", "Seconds since the listener last proved itself.",
-		func() float64 { return p.listenerState().Proof.Seconds() })
+		func() float64 { return p.listenerState().SecondsSinceProof })
 	gauge("belfry_listener_peers", "Other instances that this one hears.", func() float64 { return float64(p.listener.Peers()) })
 	counter("belfry_listener_reconnects_total", "Reconnects of the listener.",
 		func() float64 { return float64(p.listener.Reconnects()) })

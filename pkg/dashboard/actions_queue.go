@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/pages"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -22,7 +23,7 @@ func configure(f form) (change, error) {
 		method: http.MethodPost, path: "/api/v1/configure", done: "The options of " + name + " are in force on all instances.",
 		back: "queue?" + url.Values{"q": {name}}.Encode(),
 		prepare: func(d *Dashboard, caller *source.Caller) (any, error) {
-			status := &source.QueueStatus{}
+			status := &api.QueueStatus{}
 			err := d.client.Load(caller.Request.Context(), caller, path("/api/v1/status/queues/%s?limit=0&countLimit=0", name), status)
 			exists := !source.IsStatus(err, http.StatusNotFound)
 			if !exists {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
@@ -24,14 +25,6 @@ type Popper interface {
 
 // ListenerState describes the LISTEN connection.
 type ListenerState = observe.ListenerState
-
-// InboxState describes the inbox: the messages that producers wrote with SQL and that are not in their
-// partitions yet.
-type InboxState = observe.InboxState
-
-// InboxHolder is the database session that has the lock for moving messages from the inbox to their
-// partitions.
-type InboxHolder = observe.InboxHolder
 
 // Catalog configures, pauses and deletes queues, and wakes the pops that wait for one.
 type Catalog interface {
@@ -120,7 +113,7 @@ type Deps struct {
 	// Listener returns the state of the LISTEN connection.
 	Listener func() ListenerState
 	// Inbox returns the state of the inbox, or an error if ctx ends first.
-	Inbox func(ctx context.Context) (InboxState, error)
+	Inbox func(ctx context.Context) (api.Inbox, error)
 	// Flushes returns the figures of group commit, by operation.
 	Flushes  func() []store.Flushes
 	Defaults queue.Defaults

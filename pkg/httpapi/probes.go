@@ -66,7 +66,7 @@ func (s *Server) health(listener func() ListenerState, waiting func() int, switc
 		l, worker := listener(), os.Getpid()
 		return wire.Fields{
 			"status", state, "database", database, "server", "belfry", "worker_id", worker, "version", s.start.Version,
-			"waiting", waiting(), "listener", wire.Fields{"state", l.State, "secondsSinceProof", l.Proof},
+			"waiting", waiting(), "listener", wire.Fields{"state", l.State, "secondsSinceProof", l.SecondsSinceProof},
 			"shared_state", queen.InstanceState(&l, switches), "queen", wire.Fields{"worker_id", worker, "status", "active"},
 		}, nil
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -24,7 +25,7 @@ import (
 
 func TestHealthReportsWhetherTheServerCanWork(t *testing.T) {
 	t.Parallel()
-	f := &apitest.Fakes{Waiting: 7, Listener: httpapi.ListenerState{State: "proven", Proof: 1500 * time.Millisecond, Reconnects: 2, Peers: 1}}
+	f := &apitest.Fakes{Waiting: 7, Listener: httpapi.ListenerState{Listener: api.Listener{State: "proven", SecondsSinceProof: 1.5, Reconnects: 2, Peers: 1}}}
 	rec := apitest.Call(f, "GET", "/health", "")
 	require.Equal(t, 200, rec.Code)
 	require.JSONEq(t, `{"status":"healthy","database":"connected","server":"belfry","version":"1.2.3","waiting":7,

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/data"
 )
 
@@ -54,7 +55,7 @@ func (s *Server) Open(deps Deps) {
 
 // startingRoutes are the routes before Open. Each other request gets 503.
 func (s *Server) startingRoutes() []Route {
-	return s.probes(func() ListenerState { return ListenerState{State: "starting"} }, func() int { return 0 }, nil)
+	return s.probes(func() ListenerState { return ListenerState{Listener: api.Listener{State: "starting"}} }, func() int { return 0 }, nil)
 }
 
 // answerStarting answers a request whose route does not exist yet.

@@ -1,7 +1,8 @@
 // Command reference makes files from the parts of the OpenAPI document in
 // pkg/httpapi/openapi: openapi.json, which the server sends,
-// docs/http-reference.md, and a page for each subject in docs/http. Run it with go generate ./pkg/httpapi/openapi after a
-// change of a part. Its test fails when a file is out of date.
+// docs/http-reference.md, and a page for each subject in docs/http. A schema with x-go-type is that of a Go type of
+// pkg/client/api. Run it with go generate ./pkg/httpapi/openapi after a change of a part or of such a type. Its test fails when a
+// file is out of date.
 package main
 
 import (
@@ -15,11 +16,15 @@ import (
 	"github.com/belfry-mq/belfry/test/contract"
 )
 
-// derived returns the text of each generated file by its path in the repository.
-func derived() (map[string][]byte, error) {
-	document, err := contract.Assemble(openapi.Sources)
+// derived returns the text of each generated file by its path in the repository, whose folder is top.
+func derived(top string) (map[string][]byte, error) {
+	parts, err := contract.Assemble(openapi.Sources)
 	if err != nil {
 		return nil, fmt.Errorf("merging the parts: %w", err)
+	}
+	document, err := expand(parts, filepath.Join(top, filepath.FromSlash(typesFolder)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the Go types: %w", err)
 	}
 	text, err := reference(document)
 	if err != nil {
@@ -31,16 +36,17 @@ func derived() (map[string][]byte, error) {
 }
 
 func run() error {
-	top, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	found, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return fmt.Errorf("finding the repository: %w", err)
 	}
-	files, err := derived()
+	top := strings.TrimSpace(string(found))
+	files, err := derived(top)
 	if err != nil {
 		return err
 	}
 	for name, text := range files {
-		path := filepath.Join(strings.TrimSpace(string(top)), filepath.FromSlash(name))
+		path := filepath.Join(top, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 
 func TestDerivedFilesAreUpToDate(t *testing.T) {
 	t.Parallel()
-	files, err := derived()
+	files, err := derived("../..")
 	require.NoError(t, err)
 	written, err := filepath.Glob("../../docs/http/*")
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func TestReference(t *testing.T) {
 // Every link of a page names a heading, of that page or of another one.
 func TestLinksNameHeadings(t *testing.T) {
 	t.Parallel()
-	files, err := derived()
+	files, err := derived("../..")
 	require.NoError(t, err)
 	delete(files, "pkg/httpapi/openapi/openapi.json")
 	headings := map[string]bool{}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
@@ -129,7 +130,7 @@ type Resources struct {
 	Detail     stats.QueueDetail
 	Tags       []stats.Tag
 	Overview   stats.Overview
-	Sweeps     []stats.Sweep
+	Sweeps     []api.Sweep
 	Messages   stats.MessageList
 	FailWith   error
 	Filter     stats.QueueFilter
@@ -169,7 +170,7 @@ func (r resourcesFake) Overview(context.Context, []string) (stats.Overview, erro
 	return r.Resources.Overview, r.FailWith
 }
 
-func (r resourcesFake) Sweeps(context.Context) ([]stats.Sweep, error) {
+func (r resourcesFake) Sweeps(context.Context) ([]api.Sweep, error) {
 	return r.Resources.Sweeps, r.FailWith
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
@@ -41,7 +42,7 @@ type Fakes struct {
 	Status      dispatch.Status
 	Listener    httpapi.ListenerState
 	// Inbox is nil for a database that does not answer.
-	Inbox       *httpapi.InboxState
+	Inbox       *api.Inbox
 	Flushes     []store.Flushes
 	Resources   Resources
 	Lists       Lists
@@ -105,9 +106,9 @@ func (f *Fakes) Reached() bool {
 		f.DeadLetters.Calls+f.Traces.Calls > 0
 }
 
-func (f *Fakes) inboxState(context.Context) (httpapi.InboxState, error) {
+func (f *Fakes) inboxState(context.Context) (api.Inbox, error) {
 	if f.Inbox == nil {
-		return httpapi.InboxState{}, errors.New("the database does not answer")
+		return api.Inbox{}, errors.New("the database does not answer")
 	}
 	return *f.Inbox, nil
 }

@@ -3,6 +3,7 @@ package apitest
 import (
 	"context"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
@@ -10,12 +11,12 @@ import (
 // Lists replace the lists that read a bounded number of rows.
 type Lists struct {
 	Page  stats.QueuePage
-	Pairs []stats.TagPair
+	Pairs []api.TagPair
 	Found problem.Found
 
 	// The parameters of the last calls.
 	Filter  stats.QueuePageFilter
-	After   stats.TagPair
+	After   api.TagPair
 	From    problem.Position
 	Limit   int
 	Allowed []string
@@ -28,7 +29,7 @@ func (l listsFake) QueuePage(_ context.Context, filter stats.QueuePageFilter) (s
 	return l.Page, nil
 }
 
-func (l listsFake) TagPairs(_ context.Context, after stats.TagPair, limit int) ([]stats.TagPair, error) {
+func (l listsFake) TagPairs(_ context.Context, after api.TagPair, limit int) ([]api.TagPair, error) {
 	l.After, l.Limit = after, limit
 	return l.Pairs, nil
 }

@@ -19,6 +19,9 @@ const apiTypes = "pkg/client/api"
 // clientModules are the modules that a program compiles because it imports the client.
 var clientModules = []string{"github.com/go-json-experiment/json", "github.com/google/uuid"}
 
+// apiTypes are the requests and answers, which both sides compile.
+const apiTypes = "pkg/client/api"
+
 // toolsOnly are the packages that only commands other than `belfry serve`, tests and scripts need, each with the packages
 // below it. The server compiles none of them. A path without a dot in its first part is one of this module.
 var toolsOnly = []struct{ path, use string }{

@@ -99,7 +99,9 @@ func (d *Document) checkAnswer(o *operation, e Exchange) []string {
 	if media != "application/json" {
 		return complaints
 	}
-	return append(complaints, d.checkJSON("the answer "+status, pointer+"/content/"+escape(media)+"/schema", e.Body)...)
+	schema := pointer + "/content/" + escape(media) + "/schema"
+	complaints = append(complaints, d.checkOrder(schema, e.Body)...)
+	return append(complaints, d.checkJSON("the answer "+status, schema, e.Body)...)
 }
 
 func (d *Document) checkHeaders(response object, pointer string, sent http.Header) []string {

@@ -85,18 +85,23 @@ func TestCheck(t *testing.T) {
 		change func(e *exchange)
 		want   string // "" for a valid exchange
 	}{
-		"good":                         {func(*exchange) {}, ""},
-		"a refusal":                    {func(e *exchange) { e.status, e.body = 400, refused }, ""},
-		"nothing":                      {func(e *exchange) { e.status, e.body = 204, "" }, ""},
-		"a path without parameters":    {func(e *exchange) { e.target, e.status, e.body = "/a/fixed", 204, "" }, ""},
-		"text":                         {func(e *exchange) { e.method, e.target, e.media, e.body = "GET", "/text", "text/plain", "{" }, ""},
-		"OPTIONS":                      {func(e *exchange) { e.method, e.status, e.body = "OPTIONS", 204, "" }, ""},
-		"no such path":                 {func(e *exchange) { e.target, e.status, e.body = "/b", 404, refused }, ""},
-		"no such method":               {func(e *exchange) { e.method, e.status, e.body = "PUT", 405, refused }, ""},
-		"a refused query":              {func(e *exchange) { e.target, e.status, e.body = "/a/b?n=x&y=1", 400, refused }, ""},
-		"a refused body":               {func(e *exchange) { e.sent, e.status, e.body = "{", 400, refused }, ""},
-		"a refusal with 200":           {func(e *exchange) { e.sent, e.body = "{", strings.Replace(goodAnswer, "{", `{"success":false,`, 1) }, ""},
-		"an explicit success":          {func(e *exchange) { e.sent, e.body = `{"y":1}`, strings.Replace(goodAnswer, "{", `{"success":true,`, 1) }, "'y'"},
+		"good":                      {func(*exchange) {}, ""},
+		"a refusal":                 {func(e *exchange) { e.status, e.body = 400, refused }, ""},
+		"nothing":                   {func(e *exchange) { e.status, e.body = 204, "" }, ""},
+		"a path without parameters": {func(e *exchange) { e.target, e.status, e.body = "/a/fixed", 204, "" }, ""},
+		"text":                      {func(e *exchange) { e.method, e.target, e.media, e.body = "GET", "/text", "text/plain", "{" }, ""},
+		"OPTIONS":                   {func(e *exchange) { e.method, e.status, e.body = "OPTIONS", 204, "" }, ""},
+		"no such path":              {func(e *exchange) { e.target, e.status, e.body = "/b", 404, refused }, ""},
+		"no such method":            {func(e *exchange) { e.method, e.status, e.body = "PUT", 405, refused }, ""},
+		"a refused query":           {func(e *exchange) { e.target, e.status, e.body = "/a/b?n=x&y=1", 400, refused }, ""},
+		"a refused body":            {func(e *exchange) { e.sent, e.status, e.body = "{", 400, refused }, ""},
+		"a refusal with 200": {func(e *exchange) {
+			e.sent, e.body = "{", strings.Replace(goodAnswer, `,"open"`, `,"success":false,"open"`, 1)
+		}, ""},
+		"an explicit success": {func(e *exchange) {
+			e.sent, e.body = `{"y":1}`, strings.Replace(goodAnswer, `,"open"`, `,"success":true,"open"`, 1)
+		}, "'y'"},
+		"members in another order":     {func(e *exchange) { e.body = strings.Replace(goodAnswer, "{", `{"success":true,`, 1) }, "id comes before success"},
 		"an unknown path with success": {func(e *exchange) { e.target = "/b" }, "no such method and path"},
 		"an unknown path, bad error":   {func(e *exchange) { e.target, e.status, e.body = "/b", 404, `{"message":"no"}` }, "error"},
 		"OPTIONS with a body":          {func(e *exchange) { e.method, e.status = "OPTIONS", 204 }, "OPTIONS"},

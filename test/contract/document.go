@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 )
@@ -21,6 +22,7 @@ type Document struct {
 	root       object
 	operations []*operation
 	schemas    map[string]*jsonschema.Schema // by the pointer to it
+	ordered    *yaml.Node                    // the document with the order of its members
 }
 
 // operation is one method of one path.
@@ -44,7 +46,11 @@ func Parse(text []byte) (*Document, error) {
 	if !ok {
 		return nil, fmt.Errorf("the document is not an object")
 	}
-	d := &Document{root: root, schemas: map[string]*jsonschema.Schema{}}
+	ordered := yaml.Node{}
+	if err := yaml.Unmarshal(text, &ordered); err != nil {
+		return nil, err
+	}
+	d := &Document{root: root, schemas: map[string]*jsonschema.Schema{}, ordered: ordered.Content[0]}
 	paths := child(root, "paths")
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		item := child(paths, path)

@@ -11,31 +11,19 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 )
 
 const folder = "../../pkg/httpapi/openapi"
 
-// documents returns the served document, and the document with the parts whose endpoints are not served yet.
+// documents returns the served document by a name for it.
 func documents(t *testing.T) map[string]*Document {
 	t.Helper()
-	parsed, err := parseOnce()
+	served, err := loadOnce()
 	require.NoError(t, err)
-	return parsed
+	return map[string]*Document{"served": served}
 }
 
-var parseOnce = sync.OnceValues(func() (map[string]*Document, error) {
-	served, err := Load()
-	if err != nil {
-		return nil, err
-	}
-	later, err := Assemble(openapi.Sources, os.DirFS(folder+"/pending"))
-	if err != nil {
-		return nil, err
-	}
-	pending, err := Parse(later)
-	return map[string]*Document{"served": served, "with what is pending": pending}, err
-})
+var loadOnce = sync.OnceValues(Load)
 
 // TestDocumentIsOpenAPI checks the document against the schema of OpenAPI 3.1 in testdata. compile checks the schemas
 // in it.

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -9,12 +10,12 @@ import (
 const waitersShown = 100
 
 type dispatcherData struct {
-	*source.Dispatcher
+	*api.Dispatcher
 	MoreGroups, MoreDue, MoreBackoff int
 }
 
 func dispatcher(r *page.Request) (*page.Content, error) {
-	found, err := source.Read[source.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
+	found, err := source.Read[api.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -20,7 +21,7 @@ const (
 type groupData struct {
 	Queue, Name string
 	// Group is nil if it does not exist in the queue.
-	Group       *source.GroupFigures
+	Group       *api.GroupFigures
 	QueuePaused bool
 	Lists       []placeList
 	Tabs        []view
@@ -35,7 +36,7 @@ type groupData struct {
 // placeList is a part of a list of places.
 type placeList struct {
 	Kind, Title, None string
-	Places            []source.Place
+	Places            []api.Place
 	// Next and First are other pages.
 	Next, First template.URL
 	Incomplete  bool
@@ -51,7 +52,7 @@ var lists = []struct{ kind, title, none string }{
 
 // seekData is the preview of a seek.
 type seekData struct {
-	*source.SeekPreview
+	*api.SeekPreview
 	// To is beginning, end or time, and At the instant. Partition is empty for all of them.
 	To, At, Partition string
 	Error             string
@@ -60,7 +61,7 @@ type seekData struct {
 func group(r *page.Request) (*page.Content, error) {
 	data := &groupData{Queue: r.Query.Get("q"), Name: r.Query.Get("g"), Partition: r.Query.Get("p"), List: r.Query.Get("list"), From: r.Query.Get("from")}
 	path := "/api/v1/consumer-groups/" + page.Esc(data.Name) + "/queues/" + page.Esc(data.Queue)
-	found, err := source.Read[source.GroupState](r.Ctx, r.Client, r.Caller, path+"?limit="+placesFirst)
+	found, err := source.Read[api.GroupState](r.Ctx, r.Client, r.Caller, path+"?limit="+placesFirst)
 	switch {
 	case source.IsStatus(err, 404):
 	case err != nil:
@@ -95,7 +96,7 @@ func group(r *page.Request) (*page.Content, error) {
 }
 
 // list sets the lists: the beginnings of three, or a page of one.
-func (d *groupData) list(r *page.Request, path string, found *source.GroupState) error {
+func (d *groupData) list(r *page.Request, path string, found *api.GroupState) error {
 	d.Tabs = []view{{"overview", d.link(), d.List == ""}}
 	for i, one := range lists {
 		d.Tabs = append(d.Tabs, view{one.title, d.link("list", one.kind), d.List == one.kind})
@@ -111,7 +112,7 @@ func (d *groupData) list(r *page.Request, path string, found *source.GroupState)
 			}
 			d.Lists = append(d.Lists, list)
 		case d.List == "" && i < 3:
-			d.fill(&list, []*source.Places{&found.Places.Due, &found.Places.Leased, &found.Places.Resting}[i])
+			d.fill(&list, []*api.PlaceList{&found.Places.Due, &found.Places.Leased, &found.Places.Resting}[i])
 			if list.Next != "" {
 				list.Next = d.link("list", one.kind)
 			}
@@ -127,21 +128,21 @@ func (d *groupData) link(pairs ...string) template.URL {
 }
 
 // readPlaces reads a page of one list. If the names are so long that the page would be too large, it reads fewer.
-func (d *groupData) readPlaces(r *page.Request, path string) (*source.Places, error) {
+func (d *groupData) readPlaces(r *page.Request, path string) (*api.PlaceList, error) {
 	target := []string{"list", d.List, "from", d.From}
 	if r.Query.Has("after") {
 		target = append(target, "cursor", r.Query.Get("after"))
 	}
-	found, err := source.Read[source.Places](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", placesPage)...)))
+	found, err := source.Read[api.PlaceList](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", placesPage)...)))
 	if err != nil || d.fitting(found.Partitions) == len(found.Partitions) {
 		return found, err
 	}
 	fewer := strconv.Itoa(d.fitting(found.Partitions))
-	return source.Read[source.Places](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", fewer)...)))
+	return source.Read[api.PlaceList](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", fewer)...)))
 }
 
 // fitting returns how many places a list can show.
-func (d *groupData) fitting(places []source.Place) int {
+func (d *groupData) fitting(places []api.Place) int {
 	size := 0
 	for i := range places {
 		if size += 2*len(d.link("p", places[i].Partition)) + len(places[i].Partition) + 600; size > maxPlaces && i > 0 {
@@ -152,7 +153,7 @@ func (d *groupData) fitting(places []source.Place) int {
 }
 
 // fill sets the places of a list.
-func (d *groupData) fill(list *placeList, found *source.Places) {
+func (d *groupData) fill(list *placeList, found *api.PlaceList) {
 	shown := d.fitting(found.Partitions)
 	list.Places, list.Incomplete = found.Partitions[:shown], found.Pagination.Incomplete
 	if next := found.Pagination.Next; next != nil || shown < len(found.Partitions) {
@@ -187,7 +188,7 @@ func previewSeek(r *page.Request, path, to string) (*seekData, error) {
 		target = append(target, "timestamp", seek.At)
 	}
 	var err error
-	seek.SeekPreview, err = source.Read[source.SeekPreview](r.Ctx, r.Client, r.Caller, string(page.Link(path+"/seek", target...)))
+	seek.SeekPreview, err = source.Read[api.SeekPreview](r.Ctx, r.Client, r.Caller, string(page.Link(path+"/seek", target...)))
 	if err == nil && seek.Partition != "" && seek.PartitionsExamined == 0 {
 		seek.Error = "The group has no place in a partition with the name " + seek.Partition + "."
 	}

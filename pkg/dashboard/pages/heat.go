@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -63,7 +64,7 @@ func readHeat(r *page.Request, name string) (*heatMap, error) {
 	case r.Query.Has("after"):
 		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
 	}
-	found, err := source.Read[source.Heats](r.Ctx, r.Client, r.Caller, path)
+	found, err := source.Read[api.PartitionHeats](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func (m *heatMap) link(name string, pairs ...string) template.URL {
 }
 
 // value is what colors a partition, and its text.
-func (m *heatMap) value(p *source.Heat) (value int64, text string) {
+func (m *heatMap) value(p *api.PartitionHeat) (value int64, text string) {
 	switch m.By {
 	case "depth":
 		return p.Lag, page.Plural(p.Lag, "message", "messages")
@@ -99,10 +100,10 @@ func (m *heatMap) value(p *source.Heat) (value int64, text string) {
 }
 
 // color makes the squares. It leaves out those that would make the page too large, and the next page has them.
-func (m *heatMap) color(name string, found *source.Heats) {
+func (m *heatMap) color(name string, found *api.PartitionHeats) {
 	rows := slices.Clone(found.Partitions)
 	if !m.Named { // they are the worst by age
-		slices.SortStableFunc(rows, func(a, b source.Heat) int {
+		slices.SortStableFunc(rows, func(a, b api.PartitionHeat) int {
 			left, _ := m.value(&a)
 			right, _ := m.value(&b)
 			return cmp.Compare(right, left)
@@ -139,7 +140,7 @@ func (m *heatMap) color(name string, found *source.Heats) {
 }
 
 // label says what a square stands for.
-func label(p *source.Heat) string {
+func label(p *api.PartitionHeat) string {
 	parts := []string{page.Plural(p.Lag, "message", "messages") + " left"}
 	if p.OldestSeconds > 0 {
 		parts = append(parts, "the oldest "+page.Span(time.Duration(p.OldestSeconds)*time.Second)+" old")

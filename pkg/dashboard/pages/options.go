@@ -3,11 +3,11 @@ package pages
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -46,6 +46,14 @@ var known = []option{
 	{Name: "encryptionEnabled", Meaning: "Payloads are encrypted at rest", Flag: true},
 }
 
+// valuesOf returns the options of a queue by their names.
+func valuesOf(options *api.QueueOptions) map[string]any {
+	values := map[string]any{}
+	encoded, _ := json.Marshal(options) // numbers and flags are never an error
+	_ = json.Unmarshal(encoded, &values)
+	return values
+}
+
 // optionsOf returns the known options with the values of a queue.
 func optionsOf(values map[string]any) []option {
 	list := slices.Clone(known)
@@ -82,17 +90,17 @@ func options(r *page.Request) (*page.Content, error) {
 	name := r.Query.Get("q")
 	data := &optionsData{Name: name, Options: slices.Clone(known)}
 	content := &page.Content{Title: "Options of " + name, Data: data}
-	var status *source.QueueStatus
+	var status *api.QueueStatus
 	if name == "" {
 		content.Title = "New queue"
 	} else {
-		found, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
+		found, err := source.Read[api.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
 		switch {
 		case source.IsStatus(err, http.StatusNotFound): // the form creates it
 		case err != nil:
 			return nil, err
 		default:
-			status, data.Exists, data.Options = found, true, optionsOf(found.Queue.Options)
+			status, data.Exists, data.Options = found, true, optionsOf(valuesOf(&found.Queue.Options))
 			data.Namespace, data.Task = found.Queue.Namespace, found.Queue.Task
 		}
 	}
@@ -170,10 +178,10 @@ func (o option) shown() string {
 
 // Configuration returns the body of POST /api/v1/configure that makes changes to a queue, which is nil if there is
 // none yet. An error says that another value has changed since.
-func Configuration(name string, queue *source.QueueStatus, changes []Change) (map[string]any, error) {
+func Configuration(name string, queue *api.QueueStatus, changes []Change) (map[string]any, error) {
 	namespace, task, kept := "", "", map[string]any{}
 	if queue != nil {
-		namespace, task, kept = queue.Queue.Namespace, queue.Queue.Task, maps.Clone(queue.Queue.Options)
+		namespace, task, kept = queue.Queue.Namespace, queue.Queue.Task, valuesOf(&queue.Queue.Options)
 	}
 	now := map[string]option{"namespace": {Value: namespace}, "task": {Value: task}}
 	for _, o := range optionsOf(kept) {

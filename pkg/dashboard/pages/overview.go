@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
@@ -31,7 +32,7 @@ type overviewData struct {
 	All, Next, First template.URL
 	Activity         *source.Activity
 	// Dispatcher is nil for a caller who may not see it.
-	Dispatcher *source.Dispatcher
+	Dispatcher *api.Dispatcher
 	Chart      any
 	Busiest    []busyQueue
 	Empty      bool
@@ -48,7 +49,7 @@ func overview(r *page.Request) (*page.Content, error) {
 	if data.Activity, err = source.Read[source.Activity](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/worker-metrics?live=false"); err != nil {
 		return nil, err
 	}
-	data.Dispatcher, err = source.Read[source.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
+	data.Dispatcher, err = source.Read[api.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
 	if err != nil && !source.IsStatus(err, http.StatusForbidden) { // a token with grants may not see it
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (d *overviewData) list(r *page.Request) error {
 	if len(d.Busiest) == busiest {
 		return nil
 	}
-	found, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, "/api/v1/queues?limit="+strconv.Itoa(busiest))
+	found, err := source.Read[api.QueuePage](r.Ctx, r.Client, r.Caller, "/api/v1/queues?limit="+strconv.Itoa(busiest))
 	if err != nil {
 		return err
 	}
@@ -94,11 +95,11 @@ func (d *overviewData) look(r *page.Request) error {
 	if r.Query.Get("show") == "more" {
 		limit = moreProblems
 	}
-	found, err := source.Read[source.Problems](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/problems", "limit", strconv.Itoa(limit), "cursor", after)))
+	found, err := source.Read[api.Problems](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/problems", "limit", strconv.Itoa(limit), "cursor", after)))
 	if err != nil {
 		return err
 	}
-	d.Problems, d.Examined = listedProblems(found.Problems), found.Examined
+	d.Problems, d.Examined = listedProblems(found.Problems), int(found.Examined)
 	if after == "" {
 		switches, err := may[source.Maintenance](r, "/api/v1/system/maintenance")
 		if err != nil {
@@ -108,7 +109,7 @@ func (d *overviewData) look(r *page.Request) error {
 	} else {
 		d.First = page.Link("")
 	}
-	if d.Left = found.Found - len(found.Problems); d.Left > 0 && limit == shownProblems {
+	if d.Left = int(found.Found) - len(found.Problems); d.Left > 0 && limit == shownProblems {
 		d.All = page.Link("", "show", "more", "after", after)
 	}
 	if next := found.Pagination.Next; next != nil {

@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -29,7 +30,7 @@ func level(bad bool) string {
 }
 
 // serverProblems are what is wrong with this instance.
-func serverProblems(d *source.Dispatcher) (found []Problem) {
+func serverProblems(d *api.Dispatcher) (found []Problem) {
 	if d == nil {
 		return nil
 	}
@@ -61,40 +62,41 @@ func serverProblems(d *source.Dispatcher) (found []Problem) {
 }
 
 // listedProblems are problems of queues and groups, and held snapshots.
-func listedProblems(all []source.Problem) (found []Problem) {
+func listedProblems(all []api.Problem) (found []Problem) {
 	for i := range all {
 		found = append(found, listedProblem(&all[i]))
 	}
 	return found
 }
 
-func listedProblem(p *source.Problem) Problem {
+func listedProblem(p *api.Problem) Problem {
 	messages := page.AtLeast(p.Messages, p.MessagesAreLowerBound) + map[bool]string{true: " message", false: " messages"}[p.Messages == 1 && !p.MessagesAreLowerBound]
-	q := Problem{Level: level(p.Urgent), Name: p.Queue, Age: p.AgeSeconds, Link: page.Link("queue", "q", p.Queue)}
-	if p.ConsumerGroup != "" {
-		q.Name, q.Link = p.Queue+" · "+page.GroupName(p.ConsumerGroup), page.Link("group", "q", p.Queue, "g", p.ConsumerGroup)
+	name, group, partition := page.Optional(p.Queue), page.Optional(p.ConsumerGroup), page.Optional(p.Partition)
+	q := Problem{Level: level(p.Urgent), Name: name, Age: page.Optional(p.AgeSeconds), Link: page.Link("queue", "q", name)}
+	if group != "" {
+		q.Name, q.Link = name+" · "+page.GroupName(group), page.Link("group", "q", name, "g", group)
 	}
 	switch p.Kind {
 	case "held_snapshot":
-		q.Kind, q.Name, q.Link = "Open transaction", p.Session, page.Link("system")
+		q.Kind, q.Name, q.Link = "Open transaction", page.Optional(p.Session), page.Link("system")
 		q.Text, q.Advice = "Postgres cannot remove old row versions, and tables grow", "See how to end it"
 	case "stuck_head":
-		q.Kind, q.Name, q.Link = "Stuck", q.Name+" · "+p.Partition, page.Link("group", "q", p.Queue, "g", p.ConsumerGroup, "p", p.Partition)
+		q.Kind, q.Name, q.Link = "Stuck", q.Name+" · "+partition, page.Link("group", "q", name, "g", group, "p", partition)
 		q.Text, q.Advice = "The first message was delivered "+page.Plural(p.Deliveries, "time", "times")+", and "+messages+" wait", "See why it fails"
-		if p.RetryInSeconds > 0 {
-			q.Text = "The first message waits " + page.Span(time.Duration(p.RetryInSeconds)*time.Second) + " for a retry, and " + messages + " wait"
+		if wait := page.Optional(p.RetryInSeconds); wait > 0 {
+			q.Text = "The first message waits " + page.Span(time.Duration(wait)*time.Second) + " for a retry, and " + messages + " wait"
 		}
 	case "lag":
 		q.Kind, q.Text, q.Advice = "Lag", messages, "See what waits, and why"
 	case "dead_letters":
-		q.Kind, q.Link = "Dead letters", page.Link("dead", "q", p.Queue, "g", p.ConsumerGroup)
+		q.Kind, q.Link = "Dead letters", page.Link("dead", "q", name, "g", group)
 		q.Text, q.Advice = messages+" failed too often", "Look at the errors, then redrive"
 	case "paused_queue":
 		q.Kind, q.Text, q.Advice = "Paused", messages+" wait", "Resume the queue"
 	case "paused_group":
 		q.Kind, q.Text, q.Advice = "Paused", messages+" wait for the group", "Resume the group"
 	case "paused_partition":
-		q.Kind, q.Name, q.Link = "Paused", p.Queue+" · "+p.Partition, page.Link("queue", "q", p.Queue, "p", p.Partition)
+		q.Kind, q.Name, q.Link = "Paused", name+" · "+partition, page.Link("queue", "q", name, "p", partition)
 		q.Text, q.Advice = messages+" wait in the partition", "Resume the partition"
 	}
 	return q

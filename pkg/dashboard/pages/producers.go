@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -14,7 +15,7 @@ const producersPage = "25"
 
 type producersData struct {
 	// Dispatcher has the inbox. It is nil for a caller with grants.
-	Dispatcher  *source.Dispatcher
+	Dispatcher  *api.Dispatcher
 	Attachments *source.Attachments
 	Rejected    *source.RejectedRows
 	// Queue and Code are the filters of the rejected rows.
@@ -28,7 +29,7 @@ func producers(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &producersData{Queue: q.Get("q"), Code: q.Get("code"), Codes: page.Choices("", "any reason", "invalid", "invalid", "too_large", "too large", "queue_full", "queue full")}
 	var err error
-	if d.Dispatcher, err = may[source.Dispatcher](r, "/api/v1/status/dispatcher"); err != nil {
+	if d.Dispatcher, err = may[api.Dispatcher](r, "/api/v1/status/dispatcher"); err != nil {
 		return nil, err
 	}
 	tables := string(page.Link("/api/v1/attachments", "limit", producersPage, "cursor", q.Get("tables")))

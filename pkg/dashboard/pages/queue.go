@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
@@ -18,16 +19,16 @@ const (
 )
 
 type queueData struct {
-	*source.QueueStatus
+	*api.QueueStatus
 	*heatMap
 	Name string
 	// Groups are a page of the groups. Lag and Oldest are the largest of a group, and Held
 	// and Dead the sums of all on the page.
-	Groups                   *source.QueueGroups
+	Groups                   *api.QueueGroups
 	Lag, Held, Dead          string
 	Oldest                   int64
 	MoreGroups, FirstGroups  template.URL
-	Chosen                   *source.Heat
+	Chosen                   *api.PartitionHeat
 	Reasons                  []reason
 	Chart                    any
 	Zoom                     zoom
@@ -44,13 +45,13 @@ type reason struct {
 func queue(r *page.Request) (*page.Content, error) {
 	name := r.Query.Get("q")
 	path := "/api/v1/resources/queues/" + page.Esc(name)
-	status, err := source.Read[source.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
+	status, err := source.Read[api.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
 	if err != nil {
 		return nil, err
 	}
-	data := &queueData{QueueStatus: status, Name: name, Options: optionsOf(status.Queue.Options)}
+	data := &queueData{QueueStatus: status, Name: name, Options: optionsOf(valuesOf(&status.Queue.Options))}
 	groups := string(page.Link(path+"/groups", "limit", groupsPage, "cursor", r.Query.Get("groups")))
-	if data.Groups, err = source.Read[source.QueueGroups](r.Ctx, r.Client, r.Caller, groups); err != nil {
+	if data.Groups, err = source.Read[api.QueueGroups](r.Ctx, r.Client, r.Caller, groups); err != nil {
 		return nil, err
 	}
 	data.sum(r)
@@ -104,7 +105,7 @@ func (d *queueData) sum(r *page.Request) {
 
 // choose reads a partition, and why the groups receive nothing from it.
 func (d *queueData) choose(r *page.Request, path, partition string) error {
-	found, err := source.Read[source.Heats](r.Ctx, r.Client, r.Caller, path+"/partitions?limit=1&from="+template.URLQueryEscaper(partition))
+	found, err := source.Read[api.PartitionHeats](r.Ctx, r.Client, r.Caller, path+"/partitions?limit=1&from="+template.URLQueryEscaper(partition))
 	if err != nil {
 		return err
 	}

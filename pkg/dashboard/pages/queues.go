@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
@@ -31,9 +32,11 @@ var defaultColumns = []string{"partitions", "pending", "processing", "dead", "la
 
 // sorts compare two queues by a column, the largest first.
 var sorts = map[string]func(a, b *queueRow) int{
-	"pending":    func(a, b *queueRow) int { return cmp.Compare(b.Messages.Pending, a.Messages.Pending) },
-	"dead":       func(a, b *queueRow) int { return cmp.Compare(b.Messages.DeadLetter, a.Messages.DeadLetter) },
-	"lag":        func(a, b *queueRow) int { return cmp.Compare(b.OldestSeconds, a.OldestSeconds) },
+	"pending": func(a, b *queueRow) int { return cmp.Compare(b.Messages.Pending, a.Messages.Pending) },
+	"dead":    func(a, b *queueRow) int { return cmp.Compare(b.Messages.DeadLetter, a.Messages.DeadLetter) },
+	"lag": func(a, b *queueRow) int {
+		return cmp.Compare(page.Optional(b.OldestSeconds), page.Optional(a.OldestSeconds))
+	},
 	"partitions": func(a, b *queueRow) int { return cmp.Compare(b.Partitions, a.Partitions) },
 	"stored":     func(a, b *queueRow) int { return cmp.Compare(b.Messages.Total, a.Messages.Total) },
 }
@@ -56,7 +59,7 @@ type queuesData struct {
 }
 
 type queueRow struct {
-	source.Queue
+	api.CountedQueue
 	P99  float64
 	Line template.HTML
 	// Fill is how full the gauge is, from 0 to 10: the part of the largest number of pending messages.
@@ -83,7 +86,7 @@ func queues(r *page.Request) (*page.Content, error) {
 		path += "&cursor=" + template.URLQueryEscaper(r.Query.Get("after"))
 		data.First = with(r, "queues", "after", "")
 	}
-	found, err := source.Read[source.Queues](r.Ctx, r.Client, r.Caller, path)
+	found, err := source.Read[api.QueuePage](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
 		return nil, err
 	}
@@ -114,10 +117,10 @@ func shownColumns(chosen []string) map[string]bool {
 }
 
 // list makes the rows. It sorts them if they are all queues that match.
-func (d *queuesData) list(r *page.Request, found *source.Queues) {
+func (d *queuesData) list(r *page.Request, found *api.QueuePage) {
 	most := int64(1)
 	for _, q := range found.Queues {
-		d.Rows = append(d.Rows, queueRow{Queue: q, Late: q.OldestSeconds >= lateAfter})
+		d.Rows = append(d.Rows, queueRow{CountedQueue: q, Late: page.Optional(q.OldestSeconds) >= lateAfter})
 		most = max(most, q.Messages.Pending)
 	}
 	for i := range d.Rows {
@@ -145,7 +148,7 @@ const maxNames = 200
 
 // tags sets the namespaces and tasks that the filters offer. A token with grants is offered the tags of the rows.
 func (d *queuesData) tags(r *page.Request) error {
-	found, err := source.Read[source.Tags](r.Ctx, r.Client, r.Caller, "/api/v1/tags?limit=300")
+	found, err := source.Read[api.Tags](r.Ctx, r.Client, r.Caller, "/api/v1/tags?limit=300")
 	switch {
 	case err == nil:
 		for _, pair := range found.Tags {

@@ -21,7 +21,7 @@ func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	found, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
-	next := wire.NextPage(page.Cut(len(found.Letters), found.Cut), found.Letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
+	next := wire.NextPage(wire.Cut(page, len(found.Letters), found.Cut), found.Letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
 	return wire.Fields{"messages", wire.Each(found.Letters, deadLetterRow), "total", found.Total, "pagination", next}, err
 }
 

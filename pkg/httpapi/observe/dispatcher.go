@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -18,87 +19,11 @@ const inboxTimeout = 2 * time.Second
 
 // ListenerState describes the LISTEN connection.
 type ListenerState struct {
+	api.Listener
 	// Instance is the id under which this instance notifies the others.
-	Instance queue.ID `json:"-"`
-	State    string   `json:"state"`
-	// Proof is the time since the connection last received its own notification.
-	Proof      time.Duration `json:"secondsSinceProof"`
-	Reconnects int64         `json:"reconnects"`
-	Peers      int           `json:"peers"`
+	Instance queue.ID
 	// Others are the ids of the other instances.
-	Others []queue.ID `json:"-"`
-}
-
-// InboxState describes the messages that producers wrote with SQL.
-type InboxState struct {
-	// Waiting counts the messages that are committed but not sequenced yet. Oldest is
-	// the age of the oldest one.
-	Waiting int64         `json:"waiting"`
-	Oldest  time.Duration `json:"oldestSeconds"`
-	// Rejected counts the messages that cannot be sequenced.
-	Rejected int64 `json:"rejected"`
-	// Leading says that this instance sequences the messages.
-	Leading bool `json:"sequencer"`
-	// Holder is the session that has the lock for sequencing, or nil.
-	Holder *InboxHolder `json:"holder,omitempty"`
-}
-
-// InboxHolder is a session that has the lock for sequencing. It need not be a
-// session of Belfry.
-type InboxHolder struct {
-	PID         int64  `json:"pid"` // 0 for a prepared transaction
-	User        string `json:"user"`
-	Application string `json:"application"`
-}
-
-// waitingJSON describes the waiting requests of one group.
-type waitingJSON struct {
-	Queue         string        `json:"queue,omitempty"`
-	Partition     string        `json:"partition,omitempty"`
-	Namespace     string        `json:"namespace,omitempty"`
-	Task          string        `json:"task,omitempty"`
-	ConsumerGroup string        `json:"consumerGroup"`
-	Waiting       int           `json:"waiting"`
-	Oldest        time.Duration `json:"oldestSeconds"`
-	Next          time.Duration `json:"nextTimeoutSeconds"`
-}
-
-// targetJSON is a group, and a partition when PartitionID is not 0. The names are missing when the database
-// does not answer, and for what is deleted.
-type targetJSON struct {
-	GroupID       int64  `json:"groupId"`
-	PartitionID   int64  `json:"partitionId,omitzero"`
-	Queue         string `json:"queue,omitempty"`
-	ConsumerGroup string `json:"consumerGroup,omitempty"`
-	Partition     string `json:"partition,omitempty"`
-}
-
-// dueJSON is a partition or a group that becomes due.
-type dueJSON struct {
-	targetJSON
-	In time.Duration `json:"inSeconds"`
-}
-
-// backoffJSON is a group that backs off.
-type backoffJSON struct {
-	targetJSON
-	EmptyLooks int           `json:"emptyLooks"`
-	Delay      time.Duration `json:"delaySeconds"`
-}
-
-// batchJSON is the group commit of one operation.
-type batchJSON struct {
-	Operation string        `json:"operation"`
-	Waiting   int           `json:"waiting"`
-	Blocked   int           `json:"blockedCallers"`
-	InFlight  int           `json:"inFlight"`
-	Flushes   int64         `json:"flushes"`
-	Calls     int64         `json:"calls"`
-	Size      int64         `json:"size"`
-	Duration  time.Duration `json:"flushSeconds"`
-	Splits    int64         `json:"splits"`
-	Retries   int64         `json:"retries"`
-	Failures  int64         `json:"failures"`
+	Others []queue.ID
 }
 
 // DispatcherStatus serves GET /api/v1/status/dispatcher. It answers why no message
@@ -106,40 +31,45 @@ type batchJSON struct {
 // instance receives the wakes of other instances.
 func (h *Handlers) DispatcherStatus(p *wire.Params) (any, error) {
 	status := h.Waiting.Status()
-	answer := wire.Fields{"listener", h.Listener()}
 	ctx, cancel := context.WithTimeout(p.Ctx(), inboxTimeout)
 	defer cancel()
-	if inbox, err := h.Inbox(ctx); err == nil { // without the inbox, the answer still has the rest
-		answer = append(answer, "inbox", inbox)
+	var inbox *api.Inbox
+	if found, err := h.Inbox(ctx); err == nil { // without the inbox, the answer still has the rest
+		inbox = &found
 	}
 	targets := h.targets(ctx, &status)
-	return append(answer,
-		"waiting", status.Waiting,
-		"groups", wire.Each(status.Groups, func(g *dispatch.WaitingGroup) waitingJSON {
-			return waitingJSON{
+	return api.Dispatcher{
+		Listener: h.Listener().Listener, Inbox: inbox, Waiting: int64(status.Waiting),
+		Groups: wire.Each(status.Groups, func(g *dispatch.WaitingGroup) api.WaitingGroup {
+			return api.WaitingGroup{
 				Queue: g.Queue, Partition: g.Partition, Namespace: g.Namespace, Task: g.Task, ConsumerGroup: g.Group,
-				Waiting: g.Waiting, Oldest: g.Oldest, Next: g.Next,
+				Waiting: int64(g.Waiting), OldestSeconds: g.Oldest.Seconds(), NextTimeoutSeconds: g.Next.Seconds(),
 			}
 		}),
-		"due", wire.Each(status.Due, func(d *dispatch.DueInstant) dueJSON { return dueJSON{targets[d.Target], d.In} }),
-		"backoff", wire.Each(status.Backoff, func(b *dispatch.BackoffGroup) backoffJSON {
-			return backoffJSON{targets[b.Target], b.EmptyProbes, b.Delay}
+		Due: wire.Each(status.Due, func(d *dispatch.DueInstant) api.DueTarget {
+			return api.DueTarget{Target: targets[d.Target], InSeconds: d.In.Seconds()}
 		}),
-		"batches", wire.Each(h.Flushes(), func(f *store.Flushes) batchJSON {
-			return batchJSON{f.Op, f.Waiting, f.Blocked, f.InFlight, f.Flushes, f.Calls, f.Size, f.Duration, f.Splits, f.Retries, f.Failures}
+		Backoff: wire.Each(status.Backoff, func(b *dispatch.BackoffGroup) api.BackoffTarget {
+			return api.BackoffTarget{Target: targets[b.Target], EmptyLooks: int64(b.EmptyProbes), DelaySeconds: b.Delay.Seconds()}
 		}),
-		"truncated", status.Truncated,
-	), nil
+		Batches: wire.Each(h.Flushes(), func(f *store.Flushes) api.Batch {
+			return api.Batch{
+				Operation: f.Op, Waiting: int64(f.Waiting), BlockedCallers: int64(f.Blocked), InFlight: int64(f.InFlight), Flushes: f.Flushes,
+				Calls: f.Calls, Size: f.Size, FlushSeconds: f.Duration.Seconds(), Splits: f.Splits, Retries: f.Retries, Failures: f.Failures,
+			}
+		}),
+		Truncated: status.Truncated,
+	}, nil
 }
 
 // targets returns the targets of a status with their names, as far as the database says them before ctx ends.
-func (h *Handlers) targets(ctx context.Context, status *dispatch.Status) map[queue.Target]targetJSON {
-	found := map[queue.Target]targetJSON{}
+func (h *Handlers) targets(ctx context.Context, status *dispatch.Status) map[queue.Target]api.Target {
+	found := map[queue.Target]api.Target{}
 	for i := range status.Due {
-		found[status.Due[i].Target] = targetJSON{}
+		found[status.Due[i].Target] = api.Target{}
 	}
 	for i := range status.Backoff {
-		found[status.Backoff[i].Target] = targetJSON{}
+		found[status.Backoff[i].Target] = api.Target{}
 	}
 	if len(found) == 0 {
 		return found
@@ -150,7 +80,9 @@ func (h *Handlers) targets(ctx context.Context, status *dispatch.Status) map[que
 		names = make([]catalog.Names, len(targets))
 	}
 	for i, target := range targets {
-		found[target] = targetJSON{target.Group, target.Partition, names[i].Queue, names[i].Group, names[i].Partition}
+		found[target] = api.Target{
+			GroupID: target.Group, PartitionID: target.Partition, Queue: names[i].Queue, ConsumerGroup: names[i].Group, Partition: names[i].Partition,
+		}
 	}
 	return found
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
@@ -19,8 +20,8 @@ import (
 func TestDispatcherStatusListsTheWaitingRequests(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{
-		Listener: observe.ListenerState{State: "degraded", Proof: 2 * time.Second, Reconnects: 3, Peers: 4},
-		Inbox:    &observe.InboxState{Waiting: 5, Rejected: 6, Oldest: 1500 * time.Millisecond, Leading: true, Holder: &observe.InboxHolder{PID: 7, User: "u", Application: "a"}},
+		Listener: observe.ListenerState{Listener: api.Listener{State: "degraded", SecondsSinceProof: 2, Reconnects: 3, Peers: 4}},
+		Inbox:    &api.Inbox{Waiting: 5, Rejected: 6, OldestSeconds: 1.5, Sequencer: true, Holder: &api.InboxHolder{PID: 7, User: "u", Application: "a"}},
 		Names:    map[queue.Target]catalog.Names{{Group: 8, Partition: 9}: {Queue: "orders", Group: "g", Partition: "eu"}},
 		Flushes:  []store.Flushes{{Op: "push", Status: batch.Status{Waiting: 1, Blocked: 2, InFlight: 3}, Flushes: 4, Calls: 5, Size: 6, Duration: 7 * time.Second, Splits: 8, Retries: 9, Failures: 10}},
 		Status: dispatch.Status{

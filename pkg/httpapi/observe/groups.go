@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -30,18 +31,15 @@ func (h *Handlers) ListGroups(p *wire.Params) (any, error) {
 }
 
 // groupRow describes a group of one queue. Queen MQ has no totalLag.
-func groupRow(g *stats.Group) wire.Fields {
-	var mode *string
-	var startAt, createdAt time.Time
+func groupRow(g *stats.Group) api.Group {
+	row := api.Group{
+		Name: g.Name, Topics: []string{g.Queue}, QueueName: g.Queue, Members: g.Partitions, PartitionsWithLag: g.Lagging, TotalLag: g.Lag,
+		MaxTimeLag: seconds(g.Oldest), State: groupState(g), Paused: g.Paused,
+	}
 	if g.Mode != queue.SubscribeAll {
-		text := string(g.Mode)
-		mode, startAt, createdAt = &text, g.StartAt, g.CreatedAt
+		row.SubscriptionMode, row.SubscriptionTimestamp, row.SubscriptionCreatedAt = (*string)(&g.Mode), &g.StartAt, &g.CreatedAt
 	}
-	return wire.Fields{
-		"name", g.Name, "topics", []string{g.Queue}, "queueName", g.Queue, "members", g.Partitions,
-		"partitionsWithLag", g.Lagging, "totalLag", g.Lag, "maxTimeLag", seconds(g.Oldest), "state", groupState(g),
-		"paused", g.Paused, "subscriptionMode", mode, "subscriptionTimestamp", startAt, "subscriptionCreatedAt", createdAt,
-	}
+	return row
 }
 
 func groupState(g *stats.Group) string {
@@ -53,28 +51,6 @@ func groupState(g *stats.Group) string {
 	default:
 		return "Lagging"
 	}
-}
-
-// groupQueueJSON is one queue of GET /api/v1/consumer-groups/:group.
-type groupQueueJSON struct {
-	Partitions []cursorJSON `json:"partitions"`
-	// Truncated says that the group has more cursors than limit. Queen MQ does not
-	// have it.
-	Truncated bool `json:"truncated,omitzero"`
-}
-
-// cursorJSON is the cursor of a group in one partition. WorkerID is the id of
-// the live lease. TotalExpired counts the expired messages that pops of the
-// group skipped; Queen MQ does not have it.
-type cursorJSON struct {
-	Partition      string    `json:"partition"`
-	WorkerID       queue.ID  `json:"workerId"`
-	LastConsumedAt time.Time `json:"lastConsumedAt"`
-	TotalConsumed  int64     `json:"totalConsumed"`
-	TotalExpired   int64     `json:"totalExpired"`
-	OffsetLag      int64     `json:"offsetLag"`
-	TimeLagSeconds int64     `json:"timeLagSeconds"`
-	LeaseActive    bool      `json:"leaseActive"`
 }
 
 // ShowGroup serves GET /api/v1/consumer-groups/:group.
@@ -89,32 +65,18 @@ func (h *Handlers) ShowGroup(p *wire.Params) (any, error) {
 // group lists the cursors of one group by queue.
 func (h *Handlers) group(p *wire.Params, name string) (any, error) {
 	queues, err := h.Groups.Group(p.Ctx(), name, listLimit(p), readable(p))
-	out := make(map[string]groupQueueJSON, len(queues))
+	out := make(api.GroupDetail, len(queues))
 	for _, q := range queues {
-		out[q.Queue] = groupQueueJSON{Partitions: wire.Each(q.Partitions, toCursorJSON), Truncated: q.Truncated}
+		out[q.Queue] = api.GroupQueue{Partitions: wire.Each(q.Partitions, groupCursor), Truncated: q.Truncated}
 	}
 	return out, err
 }
 
-func toCursorJSON(p *stats.PartitionProgress) cursorJSON {
-	return cursorJSON{
-		Partition: p.Partition, WorkerID: p.Lease, LastConsumedAt: p.ConsumedAt, TotalConsumed: p.Consumed,
+func groupCursor(p *stats.PartitionProgress) api.GroupCursor {
+	return api.GroupCursor{
+		Partition: p.Partition, WorkerID: wire.IDOrNull(p.Lease), LastConsumedAt: &p.ConsumedAt, TotalConsumed: p.Consumed,
 		TotalExpired: p.Expired, OffsetLag: p.Lag, TimeLagSeconds: seconds(p.Age), LeaseActive: !p.Lease.IsZero(),
 	}
-}
-
-// laggingJSON is an element of GET /api/v1/consumer-groups/lagging.
-type laggingJSON struct {
-	ConsumerGroup      string    `json:"consumer_group"`
-	QueueName          string    `json:"queue_name"`
-	PartitionName      string    `json:"partition_name"`
-	PartitionID        queue.ID  `json:"partition_id"`
-	WorkerID           queue.ID  `json:"worker_id"`
-	OffsetLag          int64     `json:"offset_lag"`
-	TimeLagSeconds     int64     `json:"time_lag_seconds"`
-	LagHours           float64   `json:"lag_hours"`
-	OldestUnconsumedAt time.Time `json:"oldest_unconsumed_at"`
-	LastConsumedAt     time.Time `json:"last_consumed_at"`
 }
 
 // LaggingGroups serves GET /api/v1/consumer-groups/lagging. With detail=true it
@@ -132,11 +94,11 @@ func (h *Handlers) LaggingGroups(p *wire.Params) (any, error) {
 		least = n
 	}
 	cursors, err := h.Groups.Lagging(p.Ctx(), time.Duration(least)*time.Second, listLimit(p), readable(p))
-	return wire.Each(cursors, func(p *stats.LaggingPartition) laggingJSON {
-		return laggingJSON{
-			ConsumerGroup: p.Group, QueueName: p.Queue, PartitionName: p.Partition, PartitionID: p.PartitionID,
-			WorkerID: p.Lease, OffsetLag: p.Lag, TimeLagSeconds: seconds(p.Age),
-			LagHours: math.Round(p.Age.Hours()*100) / 100, OldestUnconsumedAt: p.Oldest, LastConsumedAt: p.ConsumedAt,
+	return wire.Each(cursors, func(p *stats.LaggingPartition) api.LaggingPlace {
+		return api.LaggingPlace{
+			ConsumerGroup: p.Group, QueueName: p.Queue, PartitionName: p.Partition, PartitionID: p.PartitionID.String(),
+			WorkerID: wire.IDOrNull(p.Lease), OffsetLag: p.Lag, TimeLagSeconds: seconds(p.Age),
+			LagHours: math.Round(p.Age.Hours()*100) / 100, OldestUnconsumedAt: &p.Oldest, LastConsumedAt: &p.ConsumedAt,
 		}
 	}), err
 }

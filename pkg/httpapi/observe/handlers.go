@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
@@ -33,7 +34,7 @@ type Resources interface {
 	Namespaces(ctx context.Context, allowed []string) ([]stats.Tag, error)
 	Tasks(ctx context.Context, allowed []string) ([]stats.Tag, error)
 	Overview(ctx context.Context, allowed []string) (stats.Overview, error)
-	Sweeps(ctx context.Context) ([]stats.Sweep, error)
+	Sweeps(ctx context.Context) ([]api.Sweep, error)
 	Messages(ctx context.Context, filter stats.MessageFilter) (stats.MessageList, error)
 }
 
@@ -47,7 +48,7 @@ type DeadLetters interface {
 // Queues reads queues and their tags.
 type Queues interface {
 	QueuePage(ctx context.Context, filter stats.QueuePageFilter) (stats.QueuePage, error)
-	TagPairs(ctx context.Context, after stats.TagPair, limit int) ([]stats.TagPair, error)
+	TagPairs(ctx context.Context, after api.TagPair, limit int) ([]api.TagPair, error)
 }
 
 // Problems finds what is wrong.
@@ -180,7 +181,7 @@ type Handlers struct {
 	Explainer   Explainer
 	Doctor      Doctor
 	Listener    func() ListenerState
-	Inbox       func(ctx context.Context) (InboxState, error)
+	Inbox       func(ctx context.Context) (api.Inbox, error)
 	Flushes     func() []store.Flushes
 	Meter       Meter
 	Events      Events

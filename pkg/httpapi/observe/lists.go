@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
@@ -35,15 +36,14 @@ func (h *Handlers) ListQueues(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	page, err := h.Queues.QueuePage(p.Ctx(), filter)
-	return wire.Fields{"queues", wire.Each(page.Queues, pagedQueueRow), "pagination", wire.Fields{"limit", filter.Limit, "next", page.Next}}, err
+	return api.QueuePage{Queues: wire.Each(page.Queues, countedQueue), Pagination: api.Page{Limit: int64(filter.Limit), Next: page.Next}}, err
 }
 
-func pagedQueueRow(q *stats.PagedQueue) wire.Fields {
-	return wire.Fields{
-		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt, "paused", q.Paused,
-		"groups", q.Groups, "partitions", q.Partitions,
-		"messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing, "deadLetter", q.Counts.DeadLetter},
-		"countsAreLowerBounds", !q.Complete, "oldestSeconds", secondsOrNull(q.Oldest),
+func countedQueue(q *stats.PagedQueue) api.CountedQueue {
+	return api.CountedQueue{
+		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: q.CreatedAt, Paused: q.Paused,
+		Groups: q.Groups, Partitions: q.Partitions, Messages: listedCounts(q.Counts), CountsAreLowerBounds: !q.Complete,
+		OldestSeconds: secondsOrNull(q.Oldest),
 	}
 }
 
@@ -58,20 +58,16 @@ func secondsOrNull(d time.Duration) *int64 {
 
 // ListTags serves GET /api/v1/tags. Its cursor is a namespace and a task, as two parameters.
 func (h *Handlers) ListTags(p *wire.Params) (any, error) {
-	limit, after := readLimit(p, maxTags), stats.TagPair{Namespace: p.Text("afterNamespace"), Task: p.Text("afterTask")}
+	limit, after := readLimit(p, maxTags), api.TagPair{Namespace: p.Text("afterNamespace"), Task: p.Text("afterTask")}
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	pairs, err := h.Queues.TagPairs(p.Ctx(), after, limit)
-	tags := make([]wire.Fields, len(pairs))
-	var next any
-	for i, pair := range pairs {
-		tags[i] = wire.Fields{"namespace", pair.Namespace, "task", pair.Task}
-		if i+1 == limit {
-			next = wire.Fields{"afterNamespace", pair.Namespace, "afterTask", pair.Task}
-		}
+	tags, err := h.Queues.TagPairs(p.Ctx(), after, limit)
+	page := api.TagPage{Limit: int64(limit)}
+	if len(tags) == limit {
+		page.Next = &api.TagCursor{AfterNamespace: tags[limit-1].Namespace, AfterTask: tags[limit-1].Task}
 	}
-	return wire.Fields{"tags", tags, "pagination", wire.Fields{"limit", limit, "next", next}}, err
+	return api.Tags{Tags: tags, Pagination: page}, err
 }
 
 // ListProblems serves GET /api/v1/problems.
@@ -84,17 +80,17 @@ func (h *Handlers) ListProblems(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.Fields{
-		"problems", wire.Each(found.Problems, problemRow), "found", found.Total, "examined", found.Examined,
-		"pagination", wire.Fields{"limit", limit, "next", positionCursor(found.Next)},
+	return api.Problems{
+		Problems: wire.Each(found.Problems, problemRow), Found: int64(found.Total), Examined: int64(found.Examined),
+		Pagination: api.Page{Limit: int64(limit), Next: positionCursor(found.Next)},
 	}, nil
 }
 
-func problemRow(f *problem.Problem) wire.Fields {
-	return wire.Fields{
-		"kind", f.Kind, "urgent", f.Urgent, "queue", wire.OrNull(f.Queue), "consumerGroup", wire.OrNull(f.Group), "partition", partitionOf(f),
-		"ageSeconds", secondsOrNull(f.Age), "messages", f.Messages, "messagesAreLowerBound", !f.Complete,
-		"deliveries", f.Deliveries, "failures", f.Failures, "retryInSeconds", secondsOrNull(f.RetryIn), "session", wire.OrNull(f.Session),
+func problemRow(f *problem.Problem) api.Problem {
+	return api.Problem{
+		Kind: string(f.Kind), Urgent: f.Urgent, Queue: wire.OrNull(f.Queue), ConsumerGroup: wire.OrNull(f.Group), Partition: partitionOf(f),
+		AgeSeconds: secondsOrNull(f.Age), Messages: f.Messages, MessagesAreLowerBound: !f.Complete, Deliveries: f.Deliveries,
+		Failures: f.Failures, RetryInSeconds: secondsOrNull(f.RetryIn), Session: wire.OrNull(f.Session),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -40,11 +41,11 @@ func TestQueues(t *testing.T) {
 
 func TestTags(t *testing.T) {
 	t.Parallel()
-	f := &apitest.Fakes{Lists: apitest.Lists{Pairs: []stats.TagPair{{Namespace: "n"}, {Namespace: "n", Task: "t"}}}}
+	f := &apitest.Fakes{Lists: apitest.Lists{Pairs: []api.TagPair{{Namespace: "n"}, {Namespace: "n", Task: "t"}}}}
 	require.JSONEq(t, `{"tags": [{"namespace": "n", "task": ""}, {"namespace": "n", "task": "t"}], "pagination": {"limit": 50, "next": null}}`, listed(t, f, "/api/v1/tags"))
 	require.JSONEq(t, `{"tags": [{"namespace": "n", "task": ""}, {"namespace": "n", "task": "t"}],
 		"pagination": {"limit": 2, "next": {"afterNamespace": "n", "afterTask": "t"}}}`, listed(t, f, "/api/v1/tags?limit=2&afterNamespace=a&afterTask=b"))
-	require.Equal(t, stats.TagPair{Namespace: "a", Task: "b"}, f.Lists.After)
+	require.Equal(t, api.TagPair{Namespace: "a", Task: "b"}, f.Lists.After)
 }
 
 // Every cursor that an answer has is accepted, and means the same position.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -59,7 +60,7 @@ func messageMode(m stats.Mode) wire.Fields {
 
 // messageFilter reads the query of GET /messages. Queen MQ calls the namespace
 // ns; Belfry accepts namespace too.
-func messageFilter(p *wire.Params, page wire.Page, now time.Time) (stats.MessageFilter, error) {
+func messageFilter(p *wire.Params, page api.OffsetPage, now time.Time) (stats.MessageFilter, error) {
 	filter := stats.MessageFilter{
 		Queue: p.Name("queue"), Partition: p.Name("partition"),
 		Limit: int(page.Limit), Offset: int(page.Offset), After: ReadMark(p), Allowed: readable(p),

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -44,26 +45,23 @@ func (h *Handlers) GroupsOfQueue(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	found, err := h.Progress.OfQueue(p.Ctx(), name, from, limit)
-	return wire.Fields{
-		"queueName", name, "paused", found.Paused, "partitions", found.Partitions, "stored", found.Stored, "countsAreLowerBounds", found.AtLeast,
-		"groups", wire.Each(found.Groups, figures), "pagination", wire.Fields{"limit", limit, "next", found.Next},
+	return api.QueueGroups{
+		QueueName: name, Paused: found.Paused, Partitions: found.Partitions, Stored: found.Stored, CountsAreLowerBounds: found.AtLeast,
+		Groups: wire.Each(found.Groups, figures), Pagination: api.Page{Limit: int64(limit), Next: found.Next},
 	}, err
 }
 
 // figures describes a group of one queue.
-func figures(g *stats.GroupFigures) wire.Fields {
-	var mode *string
-	var startAt time.Time
+func figures(g *stats.GroupFigures) api.GroupFigures {
+	row := api.GroupFigures{
+		Name: g.Name, Paused: g.Paused, CreatedAt: g.CreatedAt, Joining: g.Joining, CountsAreLowerBounds: g.AtLeast, Lag: g.Lag,
+		OldestSeconds: seconds(g.Oldest), PartitionsWithLag: g.Lagging, Due: g.Due, Leased: g.Leased, Resting: g.Resting,
+		Failing: g.Failing, LeasedMessages: g.Held, DeadLetters: g.Dead, MoreDeadLetters: g.DeadAtLeast,
+	}
 	if g.Mode != queue.SubscribeAll {
-		text := string(g.Mode)
-		mode, startAt = &text, g.StartAt
+		row.SubscriptionMode, row.SubscriptionTimestamp = (*string)(&g.Mode), &g.StartAt
 	}
-	return wire.Fields{
-		"name", g.Name, "paused", g.Paused, "subscriptionMode", mode, "subscriptionTimestamp", startAt, "createdAt", g.CreatedAt,
-		"joining", g.Joining, "countsAreLowerBounds", g.AtLeast, "lag", g.Lag, "oldestSeconds", seconds(g.Oldest), "partitionsWithLag", g.Lagging,
-		"due", g.Due, "leased", g.Leased, "resting", g.Resting, "failing", g.Failing, "leasedMessages", g.Held,
-		"deadLetters", g.Dead, "moreDeadLetters", g.DeadAtLeast,
-	}
+	return row
 }
 
 // ShowGroupOfQueue serves GET /api/v1/consumer-groups/:group/queues/:queue.
@@ -74,8 +72,11 @@ func (h *Handlers) ShowGroupOfQueue(p *wire.Params) (any, error) {
 	}
 	limit := limitOf(p)
 	found, err := h.Progress.Show(p.Ctx(), queueName, group, limit)
-	lists := wire.Fields{"due", h.places(&found.Due, limit), "leased", h.places(&found.Leased, limit), "resting", h.places(&found.Resting, limit)}
-	return wire.Fields{"queueName", queueName, "queuePaused", found.QueuePaused, "group", figures(&found.GroupFigures), "places", lists, "timestamp", time.Now()}, err
+	return api.GroupState{
+		QueueName: queueName, QueuePaused: found.QueuePaused, Group: figures(&found.GroupFigures),
+		Places:    api.Places{Due: h.places(&found.Due, limit), Leased: h.places(&found.Leased, limit), Resting: h.places(&found.Resting, limit)},
+		Timestamp: time.Now(),
+	}, err
 }
 
 // Places serves GET /api/v1/consumer-groups/:group/queues/:queue/partitions.
@@ -113,7 +114,7 @@ func instantOf(p *wire.Params) stats.PlaceStart {
 }
 
 // places describes a part of the places of a group.
-func (h *Handlers) places(found *stats.Places, limit int) wire.Fields {
+func (h *Handlers) places(found *stats.Places, limit int) api.PlaceList {
 	var next *string
 	if n := found.Next; n != nil {
 		text := n.Name
@@ -122,23 +123,21 @@ func (h *Handlers) places(found *stats.Places, limit int) wire.Fields {
 		}
 		next = &text
 	}
-	return wire.Fields{"partitions", wire.Each(found.List, h.place), "pagination", wire.Fields{"limit", limit, "next", next, "incomplete", found.Incomplete}}
+	return api.PlaceList{
+		Partitions: wire.Each(found.List, h.place), Pagination: api.PlacePage{Limit: int64(limit), Next: next, Incomplete: found.Incomplete},
+	}
 }
 
-func (h *Handlers) place(one *stats.Place) wire.Fields {
-	var cause *string
-	if one.Cause != "" {
-		cause = &one.Cause
-	}
-	var holder any
+func (h *Handlers) place(one *stats.Place) api.Place {
+	var holder *api.Holder
 	if who, known := h.Holders.Of(one.Lease); known {
-		holder = wire.Fields{"caller", who.Caller, "userAgent", who.Agent}
+		holder = &who
 	}
-	return wire.Fields{
-		"partition", one.Partition, "partitionId", one.ID, "paused", one.Paused, "readyAt", one.ReadyAt, "cause", cause, "startsAt", one.StartsAt,
-		"lag", one.Lag, "oldestSeconds", seconds(one.Age), "leaseId", one.Lease, "leasedAt", one.LeasedAt, "leaseUntil", one.LeaseUntil, "holder", holder,
-		"leasedMessages", one.Held, "deliveries", one.Deliveries, "failures", one.Failures, "consumed", one.Consumed, "expired", one.Expired,
-		"lastConsumedAt", one.ConsumedAt,
+	return api.Place{
+		Partition: one.Partition, PartitionID: one.ID.String(), Paused: one.Paused, ReadyAt: &one.ReadyAt, Cause: wire.OrNull(one.Cause),
+		StartsAt: &one.StartsAt, Lag: one.Lag, OldestSeconds: seconds(one.Age), LeaseID: wire.IDOrNull(one.Lease), LeasedAt: &one.LeasedAt,
+		LeaseUntil: &one.LeaseUntil, Holder: holder, LeasedMessages: one.Held, Deliveries: one.Deliveries, Failures: one.Failures,
+		Consumed: one.Consumed, Expired: one.Expired, LastConsumedAt: &one.ConsumedAt,
 	}
 }
 
@@ -164,9 +163,9 @@ func (h *Handlers) PreviewSeek(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	found, err := h.Progress.PreviewSeek(p.Ctx(), queueName, group, to)
-	return wire.Fields{
-		"consumerGroup", group, "queueName", queueName, "partitionName", to.Partition, "messagesAgain", found.Again, "messagesSkipped", found.Skipped,
-		"leasesEnded", found.Leases, "partitionsExamined", found.Cursors, "countsAreLowerBounds", found.AtLeast,
+	return api.SeekPreview{
+		ConsumerGroup: group, QueueName: queueName, PartitionName: to.Partition, MessagesAgain: found.Again, MessagesSkipped: found.Skipped,
+		LeasesEnded: found.Leases, PartitionsExamined: found.Cursors, CountsAreLowerBounds: found.AtLeast,
 	}, err
 }
 
@@ -187,17 +186,16 @@ func (h *Handlers) Partitions(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	found, next, err := h.Progress.Heat(p.Ctx(), name, f)
-	return wire.Fields{"partitions", wire.Each(found, func(one *stats.Heat) wire.Fields {
-		var group *string
-		if one.Group != "" {
-			group = &one.Group
-		}
-		return wire.Fields{
-			"id", one.ID, "name", one.Name, "paused", one.Paused, "stored", one.Stored, "lag", one.Lag, "oldestSeconds", seconds(one.Age),
-			"failures", one.Failures, "leased", one.Leased, "resting", one.Resting, "consumerGroup", group, "deadLetters", one.Dead,
-			"moreDeadLetters", one.DeadAtLeast, "lastPushAt", one.PushedAt,
-		}
-	}), "pagination", wire.Fields{"limit", f.Limit, "next", next}}, err
+	return api.PartitionHeats{
+		Partitions: wire.Each(found, func(one *stats.Heat) api.PartitionHeat {
+			return api.PartitionHeat{
+				ID: one.ID.String(), Name: one.Name, Paused: one.Paused, Stored: one.Stored, Lag: one.Lag, OldestSeconds: seconds(one.Age),
+				Failures: one.Failures, Leased: one.Leased, Resting: one.Resting, ConsumerGroup: wire.OrNull(one.Group), DeadLetters: one.Dead,
+				MoreDeadLetters: one.DeadAtLeast, LastPushAt: &one.PushedAt,
+			}
+		}),
+		Pagination: api.Page{Limit: int64(f.Limit), Next: next},
+	}, err
 }
 
 func seconds(d time.Duration) int64 { return max(0, int64(d/time.Second)) }

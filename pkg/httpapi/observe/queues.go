@@ -2,8 +2,8 @@ package observe
 
 import (
 	"strconv"
-	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -17,59 +17,43 @@ const (
 	maxListedPartitions = 10_000
 )
 
-// countsJSON counts messages by state. Failed is always 0: a failed message is
-// pending again or a dead letter.
-type countsJSON struct {
-	Total      int64 `json:"total"`
-	Pending    int64 `json:"pending"`
-	Processing int64 `json:"processing"`
-	Completed  int64 `json:"completed"`
-	Failed     int64 `json:"failed"`
-	DeadLetter int64 `json:"deadLetter"`
+// counts converts counts.
+func counts(c stats.Counts) api.Counts {
+	return api.Counts{Total: c.Total, Pending: c.Pending, Processing: c.Processing, Completed: c.Completed, DeadLetter: c.DeadLetter}
 }
 
-func toCountsJSON(c stats.Counts) countsJSON {
-	return countsJSON{Total: c.Total, Pending: c.Pending, Processing: c.Processing, Completed: c.Completed, DeadLetter: c.DeadLetter}
+func listedCounts(c stats.Counts) api.ListedCounts {
+	return api.ListedCounts{Total: c.Total, Pending: c.Pending, Processing: c.Processing, DeadLetter: c.DeadLetter}
 }
 
-type partitionJSON struct {
-	ID            queue.ID   `json:"id"`
-	Name          string     `json:"name"`
-	CreatedAt     time.Time  `json:"createdAt"`
-	Paused        bool       `json:"paused"`
-	Stats         countsJSON `json:"stats"`
-	OldestMessage time.Time  `json:"oldestMessage"`
-	NewestMessage time.Time  `json:"newestMessage"`
-}
-
-// QueueRow returns the members of a queue in a list.
-func QueueRow(q *stats.Queue) wire.Fields {
-	return wire.Fields{
-		"id", q.ID, "name", q.Name, "namespace", q.Namespace, "task", q.Task, "createdAt", q.CreatedAt, "paused", q.Paused,
-		"partitions", q.Partitions, "messages", wire.Fields{"total", q.Counts.Total, "pending", q.Counts.Pending, "processing", q.Counts.Processing, "deadLetter", q.Counts.DeadLetter},
+// ListedQueue converts a queue of a list.
+func ListedQueue(q *stats.Queue) api.ListedQueue {
+	return api.ListedQueue{
+		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: q.CreatedAt, Paused: q.Paused,
+		Partitions: q.Partitions, Messages: listedCounts(q.Counts),
 	}
 }
 
 // Queue serves GET /api/v1/resources/queues/:queue.
 func (h *Handlers) Queue(p *wire.Params) (any, error) {
 	detail, page, err := h.queueDetail(p)
-	return wire.Fields{
-		"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
-		"createdAt", detail.CreatedAt, "paused", detail.Paused,
-		"partitions", wire.Each(detail.Page, func(p *stats.Partition) partitionJSON {
-			return partitionJSON{
-				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Stats: toCountsJSON(p.Counts),
-				OldestMessage: p.Oldest, NewestMessage: p.Newest,
+	return api.QueueDetail{
+		ID: detail.ID.String(), Name: detail.Name, Namespace: detail.Namespace, Task: detail.Task,
+		CreatedAt: detail.CreatedAt, Paused: detail.Paused,
+		Partitions: wire.Each(detail.Page, func(p *stats.Partition) api.Partition {
+			return api.Partition{
+				ID: p.ID.String(), Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Stats: counts(p.Counts),
+				OldestMessage: &p.Oldest, NewestMessage: &p.Newest,
 			}
 		}),
-		"totals", toCountsJSON(detail.Counts), "swept", swept(detail.Swept), "pagination", page,
+		Totals: counts(detail.Counts), Swept: detail.Swept, Pagination: page,
 	}, err
 }
 
 // queueDetail reads a queue with at most limit partitions after the partition
 // that cursor names. The next of page is null on the last page. With countLimit the totals cover so many
 // partitions, limit can be 0, and page has totalsAreLowerBounds.
-func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page wire.Fields, err error) {
+func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page api.PartitionPage, err error) {
 	name := p.PathName("queue")
 	var after *string
 	if p.QueryParams().Has("cursor") {
@@ -89,13 +73,12 @@ func (h *Handlers) queueDetail(p *wire.Params) (detail stats.QueueDetail, page w
 		return detail, page, p.Err
 	}
 	detail, err = h.Resources.QueueUpTo(p.Ctx(), name, after, limit, counted)
-	var next *string
+	page.Limit = int64(limit)
 	if err == nil && detail.More && len(detail.Page) > 0 {
-		next = &detail.Page[len(detail.Page)-1].Name
+		page.Next = &detail.Page[len(detail.Page)-1].Name
 	}
-	page = wire.Fields{"limit", limit, "next", next}
 	if counted != nil {
-		page = append(page, "totalsAreLowerBounds", detail.Partial)
+		page.TotalsAreLowerBounds = &detail.Partial
 	}
 	return detail, page, err
 }
@@ -124,89 +107,50 @@ func (h *Handlers) QueueStatuses(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	queues, err := h.Resources.Queues(p.Ctx(), filter)
-	return wire.Fields{"queues", wire.Each(queues, QueueRow), "pagination", page}, err
+	return api.QueueStatuses{Queues: wire.Each(queues, ListedQueue), Pagination: page}, err
 }
 
-// consumedJSON is the progress of all groups together in one partition. Belfry
-// does not count batches, so BatchesConsumed is 0. TotalExpired counts the expired
-// messages that pops skipped; Queen MQ does not have it.
-type consumedJSON struct {
-	TotalConsumed   int64 `json:"totalConsumed"`
-	BatchesConsumed int64 `json:"batchesConsumed"`
-	TotalExpired    int64 `json:"totalExpired"`
-}
-
-type partitionStatusJSON struct {
-	ID            queue.ID     `json:"id"`
-	Name          string       `json:"name"`
-	CreatedAt     time.Time    `json:"createdAt"`
-	Paused        bool         `json:"paused"`
-	Messages      countsJSON   `json:"messages"`
-	Stats         countsJSON   `json:"stats"`
-	Cursor        consumedJSON `json:"cursor"`
-	LastActivity  time.Time    `json:"lastActivity"`
-	OldestMessage time.Time    `json:"oldestMessage"`
-	NewestMessage time.Time    `json:"newestMessage"`
-}
-
-// queueTotalsJSON has the same numbers twice, because clients read either place.
-type queueTotalsJSON struct {
-	Messages countsJSON `json:"messages"`
-	countsJSON
-}
-
-// QueueStatus serves GET /api/v1/status/queues/:queue.
+// QueueStatus serves GET /api/v1/status/queues/:queue. Belfry does not count batches, so BatchesConsumed is 0.
 func (h *Handlers) QueueStatus(p *wire.Params) (any, error) {
 	detail, page, err := h.queueDetail(p)
 	o := &detail.Options
-	return wire.Fields{
-		"queue", wire.Fields{
-			"id", detail.ID, "name", detail.Name, "namespace", detail.Namespace, "task", detail.Task,
-			"priority", o.Priority, "createdAt", detail.CreatedAt, "paused", detail.Paused,
-			"config", wire.Fields{
-				"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "retryDelay", o.RetryDelay, "ttl", o.TTL,
-				"maxQueueSize", o.MaxSize, "deadLetterQueue", o.DeadLetterQueue,
+	return api.QueueStatus{
+		Queue: api.QueueSettings{
+			ID: detail.ID.String(), Name: detail.Name, Namespace: detail.Namespace, Task: detail.Task,
+			Priority: int(o.Priority), CreatedAt: detail.CreatedAt, Paused: detail.Paused,
+			Config: api.QueueConfig{
+				LeaseTime: o.LeaseTime, RetryLimit: o.RetryLimit, RetryDelay: o.RetryDelay, TTL: o.TTL,
+				MaxQueueSize: o.MaxSize, DeadLetterQueue: o.DeadLetterQueue,
 			},
-			"options", ConfiguredOptions(o, &detail.Extensions),
+			Options: ConfiguredOptions(o, &detail.Extensions),
 		},
-		"partitions", wire.Each(detail.Page, func(p *stats.Partition) partitionStatusJSON {
-			return partitionStatusJSON{
-				ID: p.ID, Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Messages: toCountsJSON(p.Counts),
-				Stats: toCountsJSON(p.Counts), Cursor: consumedJSON{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
-				LastActivity: p.ActiveAt, OldestMessage: p.Oldest, NewestMessage: p.Newest,
+		Partitions: wire.Each(detail.Page, func(p *stats.Partition) api.PartitionStatus {
+			return api.PartitionStatus{
+				ID: p.ID.String(), Name: p.Name, CreatedAt: p.CreatedAt, Paused: p.Paused, Messages: counts(p.Counts),
+				Stats: counts(p.Counts), Cursor: api.PartitionCursor{TotalConsumed: p.Consumed, TotalExpired: p.Expired},
+				LastActivity: &p.ActiveAt, OldestMessage: &p.Oldest, NewestMessage: &p.Newest,
 			}
 		}),
-		"totals", queueTotalsJSON{toCountsJSON(detail.Counts), toCountsJSON(detail.Counts)},
-		"swept", swept(detail.Swept), "pagination", page,
+		Totals: api.QueueTotals{Messages: counts(detail.Counts), Counts: counts(detail.Counts)},
+		Swept:  detail.Swept, Pagination: page,
 	}, err
-}
-
-// swept counts the messages that sweeps removed from a queue since it was created.
-// Queen MQ does not have it.
-func swept(n stats.SweepTotals) wire.Fields {
-	return wire.Fields{
-		"retention", n.Retention, "completed", n.Completed, "evicted", n.Evicted, "unread", n.Unread,
-		"expired", n.Expired, "skipped", n.Skipped,
-	}
 }
 
 // Sweeps serves GET /api/v1/status/sweeps: for each kind of sweep whether it is
 // running, and when it runs next. Queen MQ does not have it.
 func (h *Handlers) Sweeps(p *wire.Params) (any, error) {
 	found, err := h.Resources.Sweeps(p.Ctx())
-	return wire.Fields{"sweeps", wire.Each(found, func(s *stats.Sweep) wire.Fields {
-		return wire.Fields{"job", s.Job, "running", s.Running, "nextAt", s.NextAt}
-	})}, err
+	return api.Sweeps{Sweeps: found}, err
 }
 
 // ConfiguredOptions returns all options as POST /api/v1/configure takes them.
-func ConfiguredOptions(o *queue.Options, more *queue.Extensions) wire.Fields {
-	return wire.Fields{
-		"leaseTime", o.LeaseTime, "retryLimit", o.RetryLimit, "retryDelay", o.RetryDelay, "retryBackoff", more.RetryBackoff,
-		"retryDelayMax", more.RetryDelayMax, "delayedProcessing", o.DelayedProcessing, "windowBuffer", o.WindowBuffer,
-		"encryptionEnabled", o.EncryptionEnabled, "retentionEnabled", o.RetentionEnabled, "retentionSeconds", o.RetentionSeconds,
-		"completedRetentionSeconds", o.CompletedRetentionSeconds, "maxWaitTimeSeconds", o.MaxWaitTimeSeconds, "maxSize", o.MaxSize,
-		"priority", o.Priority, "ttl", o.TTL, "deadLetterQueue", o.DeadLetterQueue, "dlqAfterMaxRetries", o.DLQAfterMaxRetries,
-		"expireAfterSeconds", more.ExpireAfterSeconds, "deadLetterExpired", more.DeadLetterExpired, "maxDeliveries", more.MaxDeliveries,
+func ConfiguredOptions(o *queue.Options, more *queue.Extensions) api.QueueOptions {
+	return api.QueueOptions{
+		LeaseTime: o.LeaseTime, RetryLimit: o.RetryLimit, RetryDelay: o.RetryDelay, RetryBackoff: more.RetryBackoff,
+		RetryDelayMax: more.RetryDelayMax, DelayedProcessing: o.DelayedProcessing, WindowBuffer: o.WindowBuffer,
+		EncryptionEnabled: o.EncryptionEnabled, RetentionEnabled: o.RetentionEnabled, RetentionSeconds: o.RetentionSeconds,
+		CompletedRetentionSeconds: o.CompletedRetentionSeconds, MaxWaitTimeSeconds: o.MaxWaitTimeSeconds, MaxSize: o.MaxSize,
+		Priority: int(o.Priority), TTL: o.TTL, DeadLetterQueue: o.DeadLetterQueue, DLQAfterMaxRetries: o.DLQAfterMaxRetries,
+		ExpireAfterSeconds: more.ExpireAfterSeconds, DeadLetterExpired: more.DeadLetterExpired, MaxDeliveries: more.MaxDeliveries,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
@@ -31,7 +32,7 @@ func oneDetail() stats.QueueDetail {
 	return stats.QueueDetail{Queue: q, More: true, Page: []stats.Partition{
 		{ID: apitest.IDTwo, Name: "a", CreatedAt: atNoon, Counts: q.Counts, Oldest: atNoon, Newest: atNoon, Consumed: 7, ActiveAt: atNoon, Expired: 8},
 		{ID: apitest.IDThree, Name: "ü/", CreatedAt: atNoon},
-	}, Swept: stats.SweepTotals{Retention: 1, Completed: 2, Evicted: 3, Unread: 4, Expired: 5, Skipped: 6}}
+	}, Swept: api.Swept{Retention: 1, Completed: 2, Evicted: 3, Unread: 4, Expired: 5, Skipped: 6}}
 }
 
 const oneSwept = `{"retention": 1, "completed": 2, "evicted": 3, "unread": 4, "expired": 5, "skipped": 6}`
@@ -45,10 +46,10 @@ func TestResourcesHaveTheShapesOfQueenMQ(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Resources: apitest.Resources{
 		Queues: []stats.Queue{oneQueue()}, Detail: oneDetail(), Tags: []stats.Tag{{Name: "x", Queues: 1, Partitions: 2, Counts: oneQueue().Counts}},
-		Sweeps: []stats.Sweep{{Job: "eviction", Running: true, NextAt: atNoon}},
+		Sweeps: []api.Sweep{{Job: "eviction", Running: true, NextAt: atNoon}},
 		Overview: stats.Overview{
 			Queues: 1, Partitions: 2, Namespaces: 3, Tasks: 4, Counts: oneQueue().Counts,
-			TimeLag: stats.Distribution{Avg: 1, Median: 2, Min: 3, Max: 4}, OffsetLag: stats.Distribution{Avg: 5, Median: 6, Min: 7, Max: 8},
+			TimeLag: api.Spread{Avg: 1, Median: 2, Min: 3, Max: 4}, OffsetLag: api.Spread{Avg: 5, Median: 6, Min: 7, Max: 8},
 		},
 	}}
 	for target, want := range map[string]string{

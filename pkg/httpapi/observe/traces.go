@@ -37,7 +37,7 @@ func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 	} else if queue.CodeOf(err) == queue.CodeNotFound {
 		err = nil
 	}
-	next := wire.NextPage(page.Cut(len(found), cut), found, func(last *trace.Trace) string { return wire.Cursor(last.CreatedAt, last.ID) })
+	next := wire.NextPage(wire.Cut(page, len(found), cut), found, func(last *trace.Trace) string { return wire.Cursor(last.CreatedAt, last.ID) })
 	return wire.Fields{"traces", wire.Each(found, traceRow), "pagination", next}, err
 }
 
@@ -50,7 +50,7 @@ func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	found, total, cut, err := h.Traces.ByName(p.Ctx(), name, after, trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
-	next := wire.NextPage(page.Cut(len(found), cut), found, func(last *trace.NamedTrace) string { return wire.Cursor(last.CreatedAt, last.ID) })
+	next := wire.NextPage(wire.Cut(page, len(found), cut), found, func(last *trace.NamedTrace) string { return wire.Cursor(last.CreatedAt, last.ID) })
 	return wire.Fields{"traces", wire.Each(found, namedTraceRow), "total", total, "pagination", next}, err
 }
 

@@ -2,6 +2,7 @@ package queen
 
 import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
@@ -10,5 +11,5 @@ import (
 // Queues serves GET /api/v1/resources/queues: all of them, newest first.
 func (h *Handlers) Queues(p *wire.Params) (any, error) {
 	queues, err := h.Observe.Resources.Queues(p.Ctx(), stats.QueueFilter{Allowed: identity.GrantsOf(p.Ctx()).Readable()})
-	return wire.Fields{"queues", wire.Each(queues, observe.QueueRow)}, err
+	return api.Queues{Queues: wire.Each(queues, observe.ListedQueue)}, err
 }

@@ -15,7 +15,7 @@ func (h *Handlers) SharedState(*wire.Params) (any, error) {
 		identities = append(identities, id.String(), i)
 	}
 	return append(InstanceState(&l, h.Observe.Switches), "transport", wire.Fields{
-		"kind", "postgres", "state", l.State, "secondsSinceProof", l.Proof, "reconnects", l.Reconnects,
+		"kind", "postgres", "state", l.State, "secondsSinceProof", l.SecondsSinceProof, "reconnects", l.Reconnects,
 		"server_id", l.Instance, "session_id", l.Instance, "port", 0, "peer_count", len(peers), "peers", peers,
 		"learned_identities_count", len(peers), "learned_identities", identities,
 		"messages_sent", 0, "messages_received", 0, "messages_dropped", 0, "signature_failures", 0, "sequence_rejections", 0,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -15,17 +16,11 @@ const (
 	maxAgent = 100
 )
 
-// Holder is who took a lease.
-type Holder struct {
-	// Caller is as in the function Caller, and Agent the header User-Agent.
-	Caller, Agent string
-}
-
 // Holders remembers who took the latest leases through this instance. The zero value is ready to use. Its
 // methods may be called by any goroutine, and none blocks.
 type Holders struct {
 	mu     sync.Mutex
-	known  map[queue.ID]Holder
+	known  map[queue.ID]api.Holder
 	leases []queue.ID // in the order in which they were taken, from at on
 	at     int
 }
@@ -36,11 +31,11 @@ func (h *Holders) Took(c echo.Context, lease queue.ID) {
 		return
 	}
 	agent := c.Request().UserAgent()
-	one := Holder{Caller(c), agent[:min(len(agent), maxAgent)]}
+	one := api.Holder{Caller: Caller(c), UserAgent: agent[:min(len(agent), maxAgent)]}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.known == nil {
-		h.known = map[queue.ID]Holder{}
+		h.known = map[queue.ID]api.Holder{}
 	}
 	if len(h.leases) < maxHolders {
 		h.leases = append(h.leases, lease)
@@ -53,7 +48,7 @@ func (h *Holders) Took(c echo.Context, lease queue.ID) {
 }
 
 // Of returns who took a lease, if it is remembered.
-func (h *Holders) Of(lease queue.ID) (Holder, bool) {
+func (h *Holders) Of(lease queue.ID) (api.Holder, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one, known := h.known[lease]

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -28,7 +29,7 @@ func TestHoldersRememberTheLatestLeases(t *testing.T) {
 		one, known := h.Of(id)
 		require.Equal(t, i >= 2, known, i)
 		if known {
-			require.Equal(t, Holder{Caller: "192.0.2.1", Agent: strings.Repeat("a", 100)}, one)
+			require.Equal(t, api.Holder{Caller: "192.0.2.1", UserAgent: strings.Repeat("a", 100)}, one)
 		}
 	}
 	_, known := h.Of(queue.ID{})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -19,30 +20,24 @@ const (
 // Limit reads the limit of a list without an offset.
 func Limit(p *Params) int64 { return ReadPage(p, 100).Limit }
 
-// Page describes the part of a list that a request selects.
-type Page struct {
-	Limit  int64 `json:"limit"`
-	Offset int64 `json:"offset"`
-}
-
 // ReadPage reads limit and offset. An unreadable value counts as its default.
-func ReadPage(p *Params, defaultLimit int) Page {
+func ReadPage(p *Params, defaultLimit int) api.OffsetPage {
 	limit := Clamp(1, LeadingInt(p.QueryParam("limit"), defaultLimit), MaxLimit)
 	offset := max(0, LeadingInt(p.QueryParam("offset"), 0))
 	if offset > maxOffset {
 		p.Check(queue.Invalidf("offset is %d: at most %d is allowed; page with cursor, the next of an earlier answer, "+
 			"or narrow the list", offset, maxOffset))
 	}
-	return Page{int64(limit), int64(offset)}
+	return api.OffsetPage{Limit: int64(limit), Offset: int64(offset)}
 }
 
 // Cut returns the page with the number of its rows as limit, if its rows are fewer because they are large. So a client
 // that goes on by its offset or by next misses nothing.
-func (p Page) Cut(rows int, cut bool) Page {
+func Cut(page api.OffsetPage, rows int, cut bool) api.OffsetPage {
 	if cut {
-		p.Limit = int64(rows)
+		page.Limit = int64(rows)
 	}
-	return p
+	return page
 }
 
 // Cursor returns the cursor of the page after the row with this instant and id.
@@ -69,12 +64,12 @@ const MaxMicros = 253402300799999999
 
 // NextPage describes a page with these rows. cursorAfter returns the cursor after a
 // row. next is null on the last page.
-func NextPage[Row any](page Page, rows []Row, cursorAfter func(last *Row) string) Fields {
+func NextPage[Row any](page api.OffsetPage, rows []Row, cursorAfter func(last *Row) string) api.CursorPage {
 	var next *string
 	if n := len(rows); n > 0 && int64(n) == page.Limit {
 		next = OrNull(cursorAfter(&rows[n-1]))
 	}
-	return Fields{"limit", page.Limit, "offset", page.Offset, "next", next}
+	return api.CursorPage{OffsetPage: page, Next: next}
 }
 
 // Each converts every row. The result is never nil, so that JSON has [] and not
@@ -94,6 +89,15 @@ func OrNull[T comparable](value T) *T {
 		return nil
 	}
 	return &value
+}
+
+// IDOrNull returns the text of an id, or nil for the zero id.
+func IDOrNull(id queue.ID) *string {
+	if id.IsZero() {
+		return nil
+	}
+	text := id.String()
+	return &text
 }
 
 // CheckSpan refuses a filter whose end is before its start.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -119,7 +120,7 @@ func TestTheCostOfManyPartitions(t *testing.T) {
 	t.Logf("an overview of %d partitions: %s", partitions, time.Since(began))
 	require.EqualValues(t, partitions+1, o.Partitions)
 	require.Equal(t, stats.Counts{Total: partitions, Pending: partitions / 2, Completed: partitions / 2}, o.Counts)
-	require.Equal(t, stats.Distribution{Avg: 1, Median: 1, Min: 1, Max: 1}, o.OffsetLag)
+	require.Equal(t, api.Spread{Avg: 1, Median: 1, Min: 1, Max: 1}, o.OffsetLag)
 	began = time.Now()
 	page, err := r.Messages(t.Context(), stats.MessageFilter{Limit: 200})
 	require.NoError(t, err)

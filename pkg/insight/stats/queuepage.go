@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
@@ -114,12 +115,9 @@ func (r *Reader) figures(ctx context.Context, queues []PagedQueue) error {
 	return err
 }
 
-// TagPair is a namespace and a task that at least one queue has. Either can be empty.
-type TagPair struct{ Namespace, Task string }
-
 // TagPairs lists at most limit pairs in order, after a pair. The zero pair: from the first one. The pair of queues without
 // tags is left out. The cost does not depend on the number of queues. Errors: CodeUnavailable.
-func (r *Reader) TagPairs(ctx context.Context, after TagPair, limit int) ([]TagPair, error) {
-	found, err := postgres.Collect(ctx, r.pool, sqlQueueTags, pgx.RowToStructByPos[TagPair], after.Namespace, after.Task, int64(limit))
+func (r *Reader) TagPairs(ctx context.Context, after api.TagPair, limit int) ([]api.TagPair, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlQueueTags, pgx.RowToStructByPos[api.TagPair], after.Namespace, after.Task, int64(limit))
 	return found, postgres.Wrapf(err, "listing the tags of queues")
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -75,10 +76,10 @@ func TestTagPairsAreListedOnce(t *testing.T) {
 	r := newFixture(t)
 	r.exec(`INSERT INTO belfry.queue (name, namespace, task) SELECT 'q' || i, CASE WHEN i % 4 < 3 THEN 'n' || i % 4 ELSE '' END, CASE WHEN i % 2 = 0 THEN 't' ELSE '' END
 		FROM generate_series(1, 40) i`)
-	want := []stats.TagPair{{Namespace: "n0", Task: "t"}, {Namespace: "n1"}, {Namespace: "n2", Task: "t"}}
+	want := []api.TagPair{{Namespace: "n0", Task: "t"}, {Namespace: "n1"}, {Namespace: "n2", Task: "t"}}
 	for limit := 1; limit < 5; limit++ {
-		var found []stats.TagPair
-		for after := (stats.TagPair{}); ; after = found[len(found)-1] {
+		var found []api.TagPair
+		for after := (api.TagPair{}); ; after = found[len(found)-1] {
 			page, err := r.TagPairs(t.Context(), after, limit)
 			require.NoError(t, err)
 			if found = append(found, page...); len(page) < limit {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 )
 
@@ -14,11 +15,8 @@ type Overview struct {
 	Counts                                Counts
 	// TimeLag (in seconds) and OffsetLag (in messages) describe the partitions that some
 	// group is not done with. Both are zero when no partition lags.
-	TimeLag, OffsetLag Distribution
+	TimeLag, OffsetLag api.Spread
 }
-
-// Distribution describes a set of values, each figure rounded to a whole number.
-type Distribution struct{ Avg, Median, Min, Max int64 }
 
 // Overview returns sums over the queues whose names match a pattern of allowed (nil: over all
 // queues). The cost is O(partitions). Errors: CodeUnavailable.
@@ -47,9 +45,9 @@ func (r *Reader) Overview(ctx context.Context, allowed []string) (Overview, erro
 
 // distribution sorts values. The median of an even number of values is the mean of the
 // two in the middle.
-func distribution[N int64 | float64](values []N) Distribution {
+func distribution[N int64 | float64](values []N) api.Spread {
 	if len(values) == 0 {
-		return Distribution{}
+		return api.Spread{}
 	}
 	slices.Sort(values)
 	number := func(i int) float64 { return float64(values[i]) }
@@ -59,7 +57,7 @@ func distribution[N int64 | float64](values []N) Distribution {
 	}
 	last := len(values) - 1
 	round := func(x float64) int64 { return int64(math.Round(x)) }
-	return Distribution{
+	return api.Spread{
 		Avg: round(sum / float64(len(values))), Median: round((number(last/2) + number((last+1)/2)) / 2),
 		Min: round(number(0)), Max: round(number(last)),
 	}

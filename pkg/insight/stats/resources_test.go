@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -188,9 +189,9 @@ func TestOverviewSumsUp(t *testing.T) {
 	require.InDelta(t, 3600, o.TimeLag.Max, enginetest.Patience.Seconds())
 	require.InDelta(t, 1850, o.TimeLag.Median, enginetest.Patience.Seconds())
 	require.InDelta(t, 1850, o.TimeLag.Avg, enginetest.Patience.Seconds())
-	o.TimeLag = stats.Distribution{}
+	o.TimeLag = api.Spread{}
 	require.Equal(t, stats.Overview{
 		Queues: 2, Partitions: 3, Namespaces: 1, Tasks: 2, Counts: stats.Counts{Total: 6, Pending: 4, Completed: 2},
-		OffsetLag: stats.Distribution{Avg: 2, Median: 2, Min: 2, Max: 2},
+		OffsetLag: api.Spread{Avg: 2, Median: 2, Min: 2, Max: 2},
 	}, o)
 }
