@@ -64,7 +64,7 @@ type PushMaintenanceSet struct {
 type RejectedChanged struct {
 	Success bool `json:"success"`
 	// How many messages there were.
-	Messages int `json:"messages"`
+	Messages int64 `json:"messages"`
 }
 
 // AddedTrace is the answer of POST /api/v1/traces.

@@ -35,7 +35,7 @@ type SetOptions struct {
 	// The maximum number of waiting messages. A push that exceeds it gets 429. 0 means no limit.
 	MaxSize *int64 `json:"maxSize,omitzero"`
 	// The order of queues in a pop by namespace or task. The highest priority comes first.
-	Priority *int64 `json:"priority,omitzero"`
+	Priority *int `json:"priority,omitzero"`
 	// The pause of a partition after a failed acknowledgment, in milliseconds, ±20 % at random. 0 means none. The default is
 	// 1,000, unless `defaults.retry_delay` sets another one. A failed redriven message pauses only the later redriven messages
 	// of the partition.
@@ -71,6 +71,18 @@ type Configured struct {
 	Task        Name       `json:"task"`
 	Options     SetOptions `json:"options"`
 	// Unknown options, which were dropped, options that have no effect, and encryption without a key. Absent without any.
+	Warnings []string `json:"warnings,omitzero"`
+}
+
+// ChangedQueue is the answer of PATCH /api/v1/resources/queues/:queue. Its options are those in force.
+type ChangedQueue struct {
+	Configured bool         `json:"configured"`
+	QueueID    ID           `json:"queueId"`
+	Queue      Name         `json:"queue"`
+	Namespace  Name         `json:"namespace"`
+	Task       Name         `json:"task"`
+	Options    QueueOptions `json:"options"`
+	// Unknown options, and options without effect. Absent without any.
 	Warnings []string `json:"warnings,omitzero"`
 }
 
