@@ -13,9 +13,6 @@ import (
 // server is what `belfry serve` runs. It and the packages that it imports are the server.
 const server = "pkg/app"
 
-// apiTypes are the requests and answers of the API. It is below the client, so that its users get one tree of packages.
-const apiTypes = "pkg/client/api"
-
 // clientModules are the modules that a program compiles because it imports the client.
 var clientModules = []string{"github.com/go-json-experiment/json", "github.com/google/uuid"}
 

@@ -21,7 +21,7 @@ type Ack struct {
 	PartitionID   string `json:"partitionId"`
 	// The lease of the delivery. If it has ended, the acknowledgment is refused. An absent or empty lease is not checked.
 	LeaseID string `json:"leaseId,omitzero"`
-	// An absent or empty status is `completed`.
+	// An absent or empty status is `completed`, and so is `success`. An item with any other text is refused.
 	Status AckStatus `json:"status,omitzero"`
 	// The reason of the failure. A dead letter keeps it.
 	Error string `json:"error,omitzero"`
@@ -29,14 +29,14 @@ type Ack struct {
 	// `retryDelay` of the queue, and `retry` for nothing. Of several in one call the longest holds for a partition.
 	RetryAfterSeconds float64 `json:"retryAfter,omitzero"`
 	// The consumer group. An absent or empty one is the reader without a group. A batch names the group of all its items.
-	Group Name `json:"consumerGroup,omitzero"`
+	Group string `json:"consumerGroup,omitzero"`
 }
 
 // AckBatch is the body of POST /api/v1/ack/batch.
 type AckBatch struct {
 	// The group of all items. An absent or empty one is the reader without a group.
-	Group Name  `json:"consumerGroup,omitzero"`
-	Acks  []Ack `json:"acknowledgments"`
+	Group string `json:"consumerGroup,omitzero"`
+	Acks  []Ack  `json:"acknowledgments"`
 }
 
 // AckResult is what became of an acknowledgment. The answer has one for each item, in the order of the request.
@@ -48,8 +48,8 @@ type AckResult struct {
 	// Why the item was refused, such as `Message not found` or `Invalid or expired lease`. null if it was not.
 	Error string `json:"error"`
 	// null if the message does not exist, and so are the next two.
-	Queue     Name `json:"queueName"`
-	Partition Name `json:"partitionName"`
+	Queue     *string `json:"queueName"`
+	Partition *string `json:"partitionName"`
 	// The group holds no lease on the partition any more.
 	LeaseReleased bool `json:"leaseReleased"`
 	// The message became a dead letter.

@@ -69,8 +69,8 @@ type RejectedChanged struct {
 
 // AddedTrace is the answer of POST /api/v1/traces.
 type AddedTrace struct {
-	Success bool   `json:"success"`
-	TraceID string `json:"traceId"`
+	Success bool `json:"success"`
+	TraceID ID   `json:"traceId"`
 }
 
 // StreamEnd is the event closing of GET /api/v1/sse/queue/:queue.

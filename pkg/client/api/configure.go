@@ -11,12 +11,13 @@ type Configure struct {
 }
 
 // SetOptions are the options of a queue. In a request, an option that is nil gets its default, or is not changed. The answer
-// has all options of Queen MQ, and of the others those that the request sent.
+// has all options of Queen MQ, and of the others those that the request sent. The defaults are a LeaseTime of 300, a RetryLimit of
+// 7, a RetryDelay of 1,000, a RetryBackoff of 2, a RetryDelayMax of 60,000, a TTL of 3,600, and otherwise 0 and false.
 type SetOptions struct {
-	// The duration of a lease in seconds. 0 means 60. The default is 300, unless `defaults.lease_time` sets another one.
+	// The duration of a lease in seconds. 0 means 60. `defaults.lease_time` sets another default.
 	LeaseTime *int64 `json:"leaseTime,omitzero"`
-	// The number of repeated deliveries of a failed message before it becomes a dead letter. The default is 7, unless
-	// `defaults.retry_limit` sets another one.
+	// The number of repeated deliveries of a failed message before it becomes a dead letter.
+	// `defaults.retry_limit` sets another default.
 	RetryLimit *int64 `json:"retryLimit,omitzero"`
 	// The earliest delivery of a message, in seconds after its push.
 	DelayedProcessing *int64 `json:"delayedProcessing,omitzero"`
@@ -36,9 +37,8 @@ type SetOptions struct {
 	MaxSize *int64 `json:"maxSize,omitzero"`
 	// The order of queues in a pop by namespace or task. The highest priority comes first.
 	Priority *int `json:"priority,omitzero"`
-	// The pause of a partition after a failed acknowledgment, in milliseconds, ±20 % at random. 0 means none. The default is
-	// 1,000, unless `defaults.retry_delay` sets another one. A failed redriven message pauses only the later redriven messages
-	// of the partition.
+	// The pause of a partition after a failed acknowledgment, in milliseconds, ±20 % at random. 0 means none. A failed
+	// redriven message pauses only the later redriven messages of the partition. `defaults.retry_delay` sets another default.
 	RetryDelay *int64 `json:"retryDelay,omitzero"`
 	// Accepted and ignored, so that no default deletes messages. Use `expireAfterSeconds`.
 	TTL *int64 `json:"ttl,omitzero"`
@@ -46,9 +46,9 @@ type SetOptions struct {
 	DeadLetterQueue *bool `json:"deadLetterQueue,omitzero"`
 	// Accepted and ignored.
 	DLQAfterMaxRetries *bool `json:"dlqAfterMaxRetries,omitzero"`
-	// Each further failure makes the pause so many times as long. 1 means that it does not grow. The default is 2.
+	// Each further failure makes the pause so many times as long. 1 means that it does not grow.
 	RetryBackoff *int64 `json:"retryBackoff,omitzero"`
-	// The longest pause in milliseconds, 60,000 by default. A `retryDelay` above it stays as it is.
+	// The longest pause in milliseconds. A `retryDelay` above it stays as it is.
 	RetryDelayMax *int64 `json:"retryDelayMax,omitzero"`
 	// Messages older than this are not delivered. 0 means off.
 	ExpireAfterSeconds *int64 `json:"expireAfterSeconds,omitzero"`
@@ -76,12 +76,13 @@ type Configured struct {
 
 // ChangedQueue is the answer of PATCH /api/v1/resources/queues/:queue. Its options are those in force.
 type ChangedQueue struct {
-	Configured bool         `json:"configured"`
-	QueueID    ID           `json:"queueId"`
-	Queue      Name         `json:"queue"`
-	Namespace  Name         `json:"namespace"`
-	Task       Name         `json:"task"`
-	Options    QueueOptions `json:"options"`
+	Configured bool `json:"configured"`
+	QueueID    ID   `json:"queueId"`
+	Queue      Name `json:"queue"`
+	Namespace  Name `json:"namespace"`
+	Task       Name `json:"task"`
+	// All options. The request describes their meaning.
+	Options QueueOptions `json:"options"`
 	// Unknown options, and options without effect. Absent without any.
 	Warnings []string `json:"warnings,omitzero"`
 }
