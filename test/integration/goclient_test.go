@@ -282,7 +282,7 @@ func TestGoClientPausesARetry(t *testing.T) {
 			return goclient.RetryAfter(300*time.Millisecond, later)
 		case 3:
 			ack := m.Ack(goclient.Retry, later)
-			ack.RetryAfter = 200 * time.Millisecond
+			ack.RetryAfterSeconds = 0.2
 			return errors.Join(c.Transact(ctx, goclient.Transaction{Acks: []goclient.Ack{ack}}), goclient.ErrAcknowledged)
 		}
 		cancel()
