@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -29,7 +30,7 @@ func TestDoctorExaminesTheDatabase(t *testing.T) {
 
 	code, out, _ = belfry(t, "doctor", "--database-url", dsn, "-o", "json")
 	require.Equal(t, 1, code)
-	var report doctor.Report
+	var report api.Examination
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Len(t, report.Checks, len(doctor.Codes()))
 	require.Equal(t, 1, report.Wrong, out)

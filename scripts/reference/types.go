@@ -137,16 +137,17 @@ func (g *goTypes) schema(of ast.Expr) (*yaml.Node, error) {
 	return nil, fmt.Errorf("a schema cannot have the Go type %T", of)
 }
 
-// named returns the schema of a type with a name. An int64 is never negative.
+// named returns the schema of a type with a name. An int64 and a float64 are never negative.
 func (g *goTypes) named(name string) (*yaml.Node, error) {
 	switch name {
 	case "string", "bool":
 		return mapping("type", text(map[string]string{"string": "string", "bool": "boolean"}[name])), nil
-	case "int64":
-		return mapping("type", text("integer"), "minimum", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: "0"}), nil
+	case "int64", "float64":
+		kind := map[string]string{"int64": "integer", "float64": "number"}[name]
+		return mapping("type", text(kind), "minimum", &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: "0"}), nil
 	case "int":
 		return mapping("type", text("integer")), nil
-	case "float64":
+	case "Interval":
 		return mapping("type", text("number")), nil
 	case "any":
 		return mapping(), nil
@@ -165,6 +166,9 @@ func (g *goTypes) named(name string) (*yaml.Node, error) {
 // object returns the schema of a struct. Members that can be absent are not required. What a pointer of such a member
 // points to is never null.
 func (g *goTypes) object(of *ast.StructType) (*yaml.Node, error) {
+	if len(of.Fields.List) == 0 {
+		return mapping("type", text("object")), nil
+	}
 	required, properties := &yaml.Node{Kind: yaml.SequenceNode}, mapping()
 	for _, field := range of.Fields.List {
 		if len(field.Names) == 0 {

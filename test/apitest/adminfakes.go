@@ -7,7 +7,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
-	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
@@ -182,6 +181,6 @@ func (r resourcesFake) Messages(_ context.Context, filter stats.MessageFilter) (
 // doctorFake finds nothing.
 type doctorFake struct{}
 
-func (doctorFake) Run(context.Context) doctor.Report {
-	return doctor.Report{Healthy: true, Checks: []doctor.Finding{}}
+func (doctorFake) Run(context.Context) api.Examination {
+	return api.Examination{Healthy: true, Checks: []api.Finding{}}
 }

@@ -3,6 +3,7 @@ package apitest
 import (
 	"context"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
@@ -41,10 +42,10 @@ func (liveFake) Database(context.Context) (stats.Database, error) { return stats
 
 func (liveFake) Indexes(context.Context) ([]stats.Index, error) { return nil, nil }
 
-func (liveFake) Statements(context.Context) ([]stats.Statement, error) { return nil, nil }
+func (liveFake) Statements(context.Context) ([]api.ActiveQuery, error) { return nil, nil }
 
 func (liveFake) Tables(context.Context) ([]stats.Table, error) { return nil, nil }
 
-func (liveFake) Settings(context.Context) ([]stats.Setting, error) { return nil, nil }
+func (liveFake) Settings(context.Context) ([]api.Setting, error) { return nil, nil }
 
-func (liveFake) Slots(context.Context) ([]stats.Slot, error) { return nil, nil }
+func (liveFake) Slots(context.Context) ([]api.ReplicationSlot, error) { return nil, nil }

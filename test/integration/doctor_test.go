@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/test/pgproxy"
@@ -23,7 +24,7 @@ import (
 
 // problems returns the codes of what a doctor complains about, and what it found. It leaves out disks, because
 // the machine of the test may have a full one.
-func problems(r doctor.Report) (codes []string, found string) {
+func problems(r api.Examination) (codes []string, found string) {
 	codes = []string{}
 	for _, f := range r.Checks {
 		if (f.Result == doctor.Wrong || f.Result == doctor.Warning) && f.Code != "disk_room" && f.Code != "spool_disk" {
@@ -54,7 +55,7 @@ func newSickroom(t *testing.T) *sickroom {
 }
 
 // examine examines without a server.
-func (r *sickroom) examine(edits ...func(c *doctor.Config)) doctor.Report {
+func (r *sickroom) examine(edits ...func(c *doctor.Config)) api.Examination {
 	cfg := app.DoctorConfig(r.cfg, nil)
 	for _, edit := range edits {
 		edit(&cfg)
@@ -63,12 +64,12 @@ func (r *sickroom) examine(edits ...func(c *doctor.Config)) doctor.Report {
 }
 
 // examined asks a server.
-func (c client) examined() doctor.Report {
-	return ask[doctor.Report](c, get("/api/v1/doctor")).ok(http.StatusOK)
+func (c client) examined() api.Examination {
+	return ask[api.Examination](c, get("/api/v1/doctor")).ok(http.StatusOK)
 }
 
 // requireProblems requires that exactly these codes are complained about, and that each of them says what to do.
-func (r *sickroom) requireProblems(got doctor.Report, want ...string) {
+func (r *sickroom) requireProblems(got api.Examination, want ...string) {
 	r.t.Helper()
 	codes, found := problems(got)
 	require.ElementsMatch(r.t, want, codes, found)
@@ -83,9 +84,9 @@ func (r *sickroom) requireProblems(got doctor.Report, want ...string) {
 }
 
 // untilProblem waits until the code is complained about, and requires that no other one is.
-func (r *sickroom) untilProblem(want string, examine func() doctor.Report) {
+func (r *sickroom) untilProblem(want string, examine func() api.Examination) {
 	r.t.Helper()
-	var last doctor.Report
+	var last api.Examination
 	until(r.t, "a complaint about "+want, func() bool {
 		last = examine()
 		codes, _ := problems(last)
@@ -137,8 +138,8 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 		held := producer(t, r.dsn)
 		execute(t, held, `BEGIN ISOLATION LEVEL REPEATABLE READ`)
 		execute(t, held, `SELECT count(*) FROM belfry.queue`)
-		var last doctor.Report
-		r.untilProblem("held_snapshot", func() doctor.Report {
+		var last api.Examination
+		r.untilProblem("held_snapshot", func() api.Examination {
 			last = r.examine(func(c *doctor.Config) { c.Limits.Transaction = 300 * time.Millisecond })
 			return last
 		})
@@ -164,7 +165,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			_, err := held.Exec(t.Context(), `SELECT pg_sleep(60)`)
 			ended <- err
 		}()
-		r.untilProblem("held_snapshot", func() doctor.Report {
+		r.untilProblem("held_snapshot", func() api.Examination {
 			last = r.examine(func(c *doctor.Config) { c.Limits.Transaction = 300 * time.Millisecond })
 			codes, found := problems(last)
 			require.NotContains(t, found, "belfry-inbox", codes)
@@ -268,7 +269,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 	plant("missing synchronous standby", func(*testing.T) {
 		exec(`ALTER SYSTEM SET synchronous_standby_names = 'gone'`)
 		exec(`SELECT pg_reload_conf()`)
-		r.untilProblem("replication_lag", func() doctor.Report { return r.examine() })
+		r.untilProblem("replication_lag", func() api.Examination { return r.examine() })
 		exec(`ALTER SYSTEM RESET synchronous_standby_names`)
 		exec(`SELECT pg_reload_conf()`)
 		until(r.t, "no standby is needed", func() bool { return r.setting("synchronous_standby_names") == "" })

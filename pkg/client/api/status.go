@@ -27,8 +27,8 @@ type Listener struct {
 
 // Inbox describes the messages that producers wrote with SQL.
 type Inbox struct {
-	Waiting       int64   `json:"waiting"`       // Messages that are committed and not in their partitions yet.
-	OldestSeconds float64 `json:"oldestSeconds"` // Age of the oldest of these messages.
+	Waiting       int64    `json:"waiting"`       // Messages that are committed and not in their partitions yet.
+	OldestSeconds Interval `json:"oldestSeconds"` // Age of the oldest of these messages.
 	// Messages that cannot be stored. They are in `belfry.inbox_rejected`, with the reason.
 	Rejected  int64 `json:"rejected"`
 	Sequencer bool  `json:"sequencer"` // This instance moves the messages to their partitions.
@@ -47,14 +47,14 @@ type InboxHolder struct {
 
 // WaitingGroup describes the waiting requests of one group.
 type WaitingGroup struct {
-	Queue              Name    `json:"queue,omitzero"`
-	Partition          Name    `json:"partition,omitzero"`
-	Namespace          Name    `json:"namespace,omitzero"`
-	Task               Name    `json:"task,omitzero"`
-	ConsumerGroup      Name    `json:"consumerGroup"`
-	Waiting            int64   `json:"waiting"`
-	OldestSeconds      float64 `json:"oldestSeconds"`      // How long the oldest of these requests has waited.
-	NextTimeoutSeconds float64 `json:"nextTimeoutSeconds"` // Time until the next of these requests times out.
+	Queue              Name     `json:"queue,omitzero"`
+	Partition          Name     `json:"partition,omitzero"`
+	Namespace          Name     `json:"namespace,omitzero"`
+	Task               Name     `json:"task,omitzero"`
+	ConsumerGroup      Name     `json:"consumerGroup"`
+	Waiting            int64    `json:"waiting"`
+	OldestSeconds      Interval `json:"oldestSeconds"`      // How long the oldest of these requests has waited.
+	NextTimeoutSeconds Interval `json:"nextTimeoutSeconds"` // Time until the next of these requests times out.
 }
 
 // Target is a group, or one partition of it. The names are absent for what is deleted.
@@ -69,14 +69,14 @@ type Target struct {
 // DueTarget is a partition or a group that becomes due.
 type DueTarget struct {
 	Target
-	InSeconds float64 `json:"inSeconds"`
+	InSeconds Interval `json:"inSeconds"`
 }
 
 // BackoffTarget is a group that backs off.
 type BackoffTarget struct {
 	Target
-	EmptyLooks   int64   `json:"emptyLooks"`   // Probes in a row that found nothing.
-	DelaySeconds float64 `json:"delaySeconds"` // The pause before the next probe.
+	EmptyLooks   int64    `json:"emptyLooks"`   // Probes in a row that found nothing.
+	DelaySeconds Interval `json:"delaySeconds"` // The pause before the next probe.
 }
 
 // Batch is the group commit of one operation.

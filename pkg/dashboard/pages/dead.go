@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -27,7 +28,7 @@ func (f deadFilter) link(path string, more ...string) template.URL {
 }
 
 type deadData struct {
-	*source.DeadLetters
+	*api.DeadLetterSummary
 	deadFilter
 	// Wrong says why a filter cannot be used.
 	Wrong string
@@ -39,7 +40,7 @@ type deadData struct {
 // Total says how many dead letters match.
 func (d *deadData) Total() string {
 	text := page.Plural(d.Matched, "dead letter", "dead letters")
-	if d.DeadLetters.Next != nil || d.Back != "" {
+	if d.DeadLetterSummary.Next != nil || d.Back != "" {
 		return "at least " + text
 	}
 	return text
@@ -49,14 +50,14 @@ func (d *deadData) Total() string {
 func (d *deadData) Filtered() bool { return d.deadFilter != deadFilter{} }
 
 // ByError and ByPartition return this page with the filters of a count.
-func (d *deadData) ByError(c *source.DeadLetterCount) template.URL {
+func (d *deadData) ByError(c *api.DeadLetterError) template.URL {
 	f := d.deadFilter
 	f.Queue, f.Group, f.Error = c.Queue, c.ConsumerGroup, c.ErrorMessage
 	return f.link("dead")
 }
 
 // ByPartition is ByError for a partition.
-func (d *deadData) ByPartition(c *source.DeadLetterCount) template.URL {
+func (d *deadData) ByPartition(c *api.DeadLetterPartition) template.URL {
 	f := d.deadFilter
 	f.Queue, f.Group, f.Partition = c.Queue, c.ConsumerGroup, c.Partition
 	return f.link("dead")
@@ -90,7 +91,7 @@ func (d *deadData) readTime(text string) string {
 func deadLetters(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &deadData{
-		DeadLetters: &source.DeadLetters{}, deadFilter: deadFilter{Queue: q.Get("q"), Group: q.Get("g"), Partition: q.Get("p"), Error: q.Get("e")},
+		DeadLetterSummary: &api.DeadLetterSummary{}, deadFilter: deadFilter{Queue: q.Get("q"), Group: q.Get("g"), Partition: q.Get("p"), Error: q.Get("e")},
 	}
 	d.From, d.To = d.readTime(q.Get("from")), d.readTime(q.Get("to"))
 	if d.Wrong == "" && d.From != "" && d.To != "" && instant(d.To).Before(instant(d.From)) {
@@ -101,7 +102,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	}
 	filters := []string{"queue", d.Queue, "consumerGroup", d.Group, "partition", d.Partition, "error", d.Error, "from", d.From, "to", d.To}
 	summary := string(page.Link("/api/v1/dlq/summary", append(filters, "limit", deadPage, "cursor", q.Get("after"))...))
-	found, err := source.Read[source.DeadLetters](r.Ctx, r.Client, r.Caller, summary)
+	found, err := source.Read[api.DeadLetterSummary](r.Ctx, r.Client, r.Caller, summary)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 		shown.Messages[i].ErrorMessage = page.ClipText(shown.Messages[i].ErrorMessage)
 	}
 	shown.Errors, shown.Partitions = found.Errors[:min(len(found.Errors), maxCounts)], found.Partitions[:min(len(found.Partitions), maxCounts)]
-	d.DeadLetters = &shown
+	d.DeadLetterSummary = &shown
 	if next := found.Pagination.Next; next != nil {
 		d.Next = d.link("dead", "after", *next)
 	}

@@ -29,7 +29,7 @@ type groupData struct {
 	List      string
 	From      string
 	Seek      *seekData
-	Chosen    *source.Explanation
+	Chosen    *api.Explanation
 	Partition string
 }
 
@@ -73,7 +73,7 @@ func group(r *page.Request) (*page.Content, error) {
 		}
 	}
 	if data.Partition != "" {
-		data.Chosen, err = source.Read[source.Explanation](r.Ctx, r.Client, r.Caller,
+		data.Chosen, err = source.Read[api.Explanation](r.Ctx, r.Client, r.Caller,
 			string(page.Link("/api/v1/explain", "queue", data.Queue, "partition", data.Partition, "consumerGroup", data.Name)))
 		if err != nil {
 			return nil, err

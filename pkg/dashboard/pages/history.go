@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
@@ -14,8 +15,8 @@ import (
 type historyData struct {
 	Queue, Group, Namespace, Task, Span string
 	Choices                             []page.Choice
-	*source.Series
-	Swept *source.Retention
+	*api.WorkerMetrics
+	Swept *api.Retention
 	// From and To are the chosen time.
 	From, To string
 	Zoom     zoom
@@ -48,14 +49,14 @@ func history(r *page.Request) (*page.Content, error) {
 		return string(page.Link("/api/v1/analytics/"+name, "from", from, "to", to, "queue", d.Queue, "consumerGroup", d.Group, "namespace", d.Namespace, "task", d.Task))
 	}
 	var err error
-	if d.Series, err = source.Read[source.Series](r.Ctx, r.Client, r.Caller, path("worker-metrics")+"&live=false"); err != nil {
+	if d.WorkerMetrics, err = source.Read[api.WorkerMetrics](r.Ctx, r.Client, r.Caller, path("worker-metrics")+"&live=false"); err != nil {
 		return nil, err
 	}
-	latencies, err := source.Read[source.Latencies](r.Ctx, r.Client, r.Caller, path("queue-lag"))
+	latencies, err := source.Read[[]api.QueueLag](r.Ctx, r.Client, r.Caller, path("queue-lag"))
 	if err != nil {
 		return nil, err
 	}
-	d.Swept, err = source.Read[source.Retention](r.Ctx, r.Client, r.Caller, path("retention"))
+	d.Swept, err = source.Read[api.Retention](r.Ctx, r.Client, r.Caller, path("retention"))
 	if err != nil && !source.IsStatus(err, http.StatusBadRequest) { // it has no groups
 		return nil, err
 	}
@@ -71,19 +72,21 @@ func history(r *page.Request) (*page.Content, error) {
 }
 
 // draw makes the charts of a span.
-func (d *historyData) draw(span chart.Span, latencies source.Latencies) {
+func (d *historyData) draw(span chart.Span, latencies []api.QueueLag) {
 	line := func(name, class string) *chart.Line { return &chart.Line{Name: name, Class: class} }
 	pushed, delivered, acked := line("pushed", "a"), line("delivered", "b"), line("acknowledged", "c")
 	failed, dead, faults := line("failed", "b"), line("dead letters", "d"), line("errors of the database", "a")
 	for i := range slices.Backward(d.TimeSeries) {
 		p := &d.TimeSeries[i]
-		add := func(l *chart.Line, v float64) { l.Points = append(l.Points, chart.Point{At: p.Timestamp, Value: v}) }
+		add := func(l *chart.Line, v float64) {
+			l.Points = append(l.Points, chart.Point{At: p.Timestamp.Time, Value: v})
+		}
 		add(pushed, p.PushPerSecond)
 		add(delivered, p.PopPerSecond)
 		add(acked, p.AckPerSecond)
-		add(failed, p.AckFailed)
-		add(dead, p.DLQCount)
-		add(faults, p.DBErrors)
+		add(failed, float64(p.AckFailed))
+		add(dead, float64(p.DLQCount))
+		add(faults, float64(p.DBErrors))
 	}
 	d.Rates = chart.Lines("Messages per second", "/s", span, []chart.Line{*pushed, *delivered, *acked})
 	d.Failures = chart.Lines("Failures", "", span, []chart.Line{*failed, *dead, *faults})
@@ -92,21 +95,21 @@ func (d *historyData) draw(span chart.Span, latencies source.Latencies) {
 		old, done, unread := line("by age", "a"), line("consumed", "c"), line("not consumed in time", "b")
 		for i := range slices.Backward(d.Swept.Series) {
 			p := &d.Swept.Series[i]
-			old.Points = append(old.Points, chart.Point{At: p.Bucket, Value: p.RetentionMsgs})
-			done.Points = append(done.Points, chart.Point{At: p.Bucket, Value: p.CompletedRetentionMsgs})
-			unread.Points = append(unread.Points, chart.Point{At: p.Bucket, Value: p.EvictionMsgs})
+			old.Points = append(old.Points, chart.Point{At: p.Bucket.Time, Value: float64(p.RetentionMsgs)})
+			done.Points = append(done.Points, chart.Point{At: p.Bucket.Time, Value: float64(p.CompletedRetentionMsgs)})
+			unread.Points = append(unread.Points, chart.Point{At: p.Bucket.Time, Value: float64(p.EvictionMsgs)})
 		}
 		d.Sweeps = chart.Lines("Messages that sweeps deleted", "", span, []chart.Line{*old, *done, *unread})
 	}
 }
 
 // drawLatency draws the queue that was slowest in each interval, and lists the busiest queues.
-func (d *historyData) drawLatency(span chart.Span, latencies source.Latencies) {
+func (d *historyData) drawLatency(span chart.Span, latencies []api.QueueLag) {
 	worst, queues := map[time.Time][2]float64{}, map[string]*busyQueue{}
 	for i := range latencies {
 		l := &latencies[i]
-		at := worst[l.BucketTime]
-		worst[l.BucketTime] = [2]float64{max(at[0], l.P50Ms), max(at[1], l.P99Ms)}
+		at := worst[l.BucketTime.Time]
+		worst[l.BucketTime.Time] = [2]float64{max(at[0], l.P50Ms), max(at[1], l.P99Ms)}
 		one := queues[l.QueueName]
 		if one == nil {
 			one = &busyQueue{Name: l.QueueName}

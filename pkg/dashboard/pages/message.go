@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -18,7 +19,7 @@ const (
 )
 
 type messageData struct {
-	*source.StoredMessage
+	*api.StoredMessage
 	// Self is the path of the page.
 	Self    string
 	Viewer  page.Payload
@@ -37,8 +38,8 @@ type messageReader struct {
 	Name string
 	// Level and State are the short state, and Why says more.
 	Level, State string
-	Why          *source.Explanation
-	Dead         *source.DeadLetter
+	Why          *api.Explanation
+	Dead         *api.DeadLetter
 }
 
 // step is something that happened to a message.
@@ -55,12 +56,12 @@ type step struct {
 func message(r *page.Request) (*page.Content, error) {
 	partition, transaction := r.Query.Get("partition"), r.Query.Get("t")
 	path := "/api/v1/messages/" + page.Esc(partition) + "/" + page.Esc(transaction)
-	found, err := source.Read[source.StoredMessage](r.Ctx, r.Client, r.Caller, path)
+	found, err := source.Read[api.StoredMessage](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
 		return nil, err
 	}
 	d := &messageData{StoredMessage: found, Self: string(page.Link("message", "partition", partition, "t", transaction)), Viewer: page.ViewPayload(found.Payload, page.MaxTree)}
-	dead, err := source.Read[source.DeadLetters](r.Ctx, r.Client, r.Caller,
+	dead, err := source.Read[api.DeadLetters](r.Ctx, r.Client, r.Caller,
 		string(page.Link("/api/v1/dlq", "queue", found.Queue, "partition", found.Partition, "transactionId", transaction, "limit", "100")))
 	if err != nil {
 		return nil, err
@@ -68,11 +69,11 @@ func message(r *page.Request) (*page.Content, error) {
 	if err := d.read(r, dead.Messages); err != nil {
 		return nil, err
 	}
-	traces, err := source.Read[source.Traces](r.Ctx, r.Client, r.Caller, "/api/v1/traces/"+page.Esc(partition)+"/"+page.Esc(transaction))
+	traces, err := source.Read[api.Traces](r.Ctx, r.Client, r.Caller, "/api/v1/traces/"+page.Esc(partition)+"/"+page.Esc(transaction))
 	if err != nil {
 		return nil, err
 	}
-	changes, err := source.Read[source.Audit](r.Ctx, r.Client, r.Caller,
+	changes, err := source.Read[api.Audit](r.Ctx, r.Client, r.Caller,
 		string(page.Link("/api/v1/audit", "queue", found.Queue, "from", found.CreatedAt.UTC().Format(time.RFC3339Nano), "limit", "200")))
 	if err != nil && !source.IsStatus(err, http.StatusForbidden) { // only administrators see who did what
 		return nil, err
@@ -82,20 +83,20 @@ func message(r *page.Request) (*page.Content, error) {
 }
 
 // read asks for each group what it does with the message.
-func (d *messageData) read(r *page.Request, dead []source.DeadLetter) error {
+func (d *messageData) read(r *page.Request, dead []api.DeadLetter) error {
 	groups := slices.Clone(d.ConsumerGroups)
 	if d.Mode.HasQueueMode || len(groups) == 0 {
-		groups = append([]source.MessageGroup{{Name: page.QueueMode, Consumed: page.Optional(d.QueueStatus) == "completed"}}, groups...)
+		groups = append([]api.MessageGroup{{Name: page.QueueMode, Consumed: page.Optional(d.QueueStatus) == "completed"}}, groups...)
 	}
 	d.More = max(0, len(groups)-maxReaders)
 	for _, g := range groups[:len(groups)-d.More] {
 		one := messageReader{Name: g.Name, Level: "off", State: "pending"}
-		if i := slices.IndexFunc(dead, func(l source.DeadLetter) bool { return l.ConsumerGroup == g.Name }); i >= 0 {
+		if i := slices.IndexFunc(dead, func(l api.DeadLetter) bool { return l.ConsumerGroup == g.Name }); i >= 0 {
 			letter := dead[i]
 			letter.ErrorMessage = page.ClipText(letter.ErrorMessage)
 			one.Dead = &letter
 		}
-		why, err := source.Read[source.Explanation](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/explain",
+		why, err := source.Read[api.Explanation](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/explain",
 			"queue", d.Queue, "partition", d.Partition, "consumerGroup", g.Name, "transactionId", d.TransactionID)))
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -32,7 +33,7 @@ type messagesData struct {
 	Queue, Partition, Transaction, Trace, Status, Since, Until string
 	Choices                                                    []page.Choice
 	Statuses                                                   []string
-	Messages                                                   []source.Message
+	Messages                                                   []api.ListedMessage
 	// Scanned is how many messages a search has read, and Back the instant of the last of them.
 	Searching bool
 	Scanned   int
@@ -109,7 +110,7 @@ func (d *messagesData) read(r *page.Request, path, cursor, partitions string) er
 				at += "&" + more[0] + "=" + url.QueryEscape(more[1])
 			}
 		}
-		found, err := source.Read[source.Messages](r.Ctx, r.Client, r.Caller, at)
+		found, err := source.Read[api.Messages](r.Ctx, r.Client, r.Caller, at)
 		if source.IsStatus(err, http.StatusBadRequest) {
 			d.Error = "The filters cannot be used: " + err.Error() + "."
 			return nil
@@ -138,7 +139,7 @@ func (d *messagesData) read(r *page.Request, path, cursor, partitions string) er
 	return nil
 }
 
-func (d *messagesData) matches(m *source.Message) bool {
+func (d *messagesData) matches(m *api.ListedMessage) bool {
 	return (d.Transaction == "" || m.TransactionID == d.Transaction) && (d.Trace == "" || page.Optional(m.TraceID) == d.Trace)
 }
 

@@ -30,7 +30,7 @@ type overviewData struct {
 	// pauses that were examined. Next is where to go on, and First where it begins.
 	Left, Examined   int
 	All, Next, First template.URL
-	Activity         *source.Activity
+	Activity         *api.WorkerMetrics
 	// Dispatcher is nil for a caller who may not see it.
 	Dispatcher *api.Dispatcher
 	Chart      any
@@ -46,7 +46,7 @@ type busyQueue struct {
 
 func overview(r *page.Request) (*page.Content, error) {
 	data, err := &overviewData{}, error(nil)
-	if data.Activity, err = source.Read[source.Activity](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/worker-metrics?live=false"); err != nil {
+	if data.Activity, err = source.Read[api.WorkerMetrics](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/worker-metrics?live=false"); err != nil {
 		return nil, err
 	}
 	data.Dispatcher, err = source.Read[api.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
@@ -101,7 +101,7 @@ func (d *overviewData) look(r *page.Request) error {
 	}
 	d.Problems, d.Examined = listedProblems(found.Problems), int(found.Examined)
 	if after == "" {
-		switches, err := may[source.Maintenance](r, "/api/v1/system/maintenance")
+		switches, err := may[api.Maintenance](r, "/api/v1/system/maintenance")
 		if err != nil {
 			return err
 		}
@@ -119,15 +119,15 @@ func (d *overviewData) look(r *page.Request) error {
 }
 
 // rates is the chart of what all instances did in the last hour.
-func rates(a *source.Activity) any {
+func rates(a *api.WorkerMetrics) any {
 	now := time.Now().Truncate(time.Minute)
 	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute, Open: true}
 	pushed, delivered, acked := make([]chart.Point, 0, 61), make([]chart.Point, 0, 61), make([]chart.Point, 0, 61)
 	for i := range slices.Backward(a.TimeSeries) {
 		p := &a.TimeSeries[i]
-		pushed = append(pushed, chart.Point{At: p.Timestamp, Value: p.PushPerSecond})
-		delivered = append(delivered, chart.Point{At: p.Timestamp, Value: p.PopPerSecond})
-		acked = append(acked, chart.Point{At: p.Timestamp, Value: p.AckPerSecond})
+		pushed = append(pushed, chart.Point{At: p.Timestamp.Time, Value: p.PushPerSecond})
+		delivered = append(delivered, chart.Point{At: p.Timestamp.Time, Value: p.PopPerSecond})
+		acked = append(acked, chart.Point{At: p.Timestamp.Time, Value: p.AckPerSecond})
 	}
 	return chart.Lines("Messages per second in the last hour", "/s", span, []chart.Line{
 		{Name: "pushed", Class: "a", Points: pushed}, {Name: "delivered", Class: "b", Points: delivered}, {Name: "acknowledged", Class: "c", Points: acked},

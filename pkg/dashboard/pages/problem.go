@@ -6,7 +6,6 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
-	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
 // Problem is something that an operator should look at.
@@ -103,17 +102,17 @@ func listedProblem(p *api.Problem) Problem {
 }
 
 // maintenanceProblems are the switches that are on. switches is nil for a caller who may not see them.
-func maintenanceProblems(switches *source.Maintenance) (found []Problem) {
+func maintenanceProblems(switches *api.Maintenance) (found []Problem) {
 	if switches == nil {
 		return nil
 	}
 	add := func(name, text string) {
 		found = append(found, Problem{Level: "bad", Kind: "Maintenance", Name: name, Link: page.Link("maintenance"), Text: text, Advice: "End it when the work is done"})
 	}
-	if switches.Push {
+	if switches.MaintenanceMode {
 		add("push", "Pushes are kept on the disks of the instances: no consumer receives them.")
 	}
-	if switches.Pop {
+	if switches.PopMaintenanceMode {
 		add("pop", "No consumer receives a message.")
 	}
 	return found

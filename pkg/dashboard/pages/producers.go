@@ -16,8 +16,8 @@ const producersPage = "25"
 type producersData struct {
 	// Dispatcher has the inbox. It is nil for a caller with grants.
 	Dispatcher  *api.Dispatcher
-	Attachments *source.Attachments
-	Rejected    *source.RejectedRows
+	Attachments *api.Attachments
+	Rejected    *api.RejectedRows
 	// Queue and Code are the filters of the rejected rows.
 	Queue, Code                    string
 	Codes                          []page.Choice
@@ -33,11 +33,11 @@ func producers(r *page.Request) (*page.Content, error) {
 		return nil, err
 	}
 	tables := string(page.Link("/api/v1/attachments", "limit", producersPage, "cursor", q.Get("tables")))
-	if d.Attachments, err = source.Read[source.Attachments](r.Ctx, r.Client, r.Caller, tables); err != nil {
+	if d.Attachments, err = source.Read[api.Attachments](r.Ctx, r.Client, r.Caller, tables); err != nil {
 		return nil, err
 	}
 	rejected := string(page.Link("/api/v1/inbox/rejected", "queue", d.Queue, "code", d.Code, "limit", producersPage, "cursor", q.Get("after")))
-	if d.Rejected, err = source.Read[source.RejectedRows](r.Ctx, r.Client, r.Caller, rejected); err != nil {
+	if d.Rejected, err = source.Read[api.RejectedRows](r.Ctx, r.Client, r.Caller, rejected); err != nil {
 		return nil, err
 	}
 	shown := *d.Rejected

@@ -39,7 +39,7 @@ type queueData struct {
 // reason is what explain says of a partition and a group.
 type reason struct {
 	Group string
-	*source.Explanation
+	*api.Explanation
 }
 
 func queue(r *page.Request) (*page.Content, error) {
@@ -115,7 +115,7 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 	d.Chosen = &found.Partitions[0]
 	for _, g := range d.Groups.Groups[:min(maxReasons, len(d.Groups.Groups))] {
 		path := string(page.Link("/api/v1/explain", "queue", d.Name, "partition", partition, "consumerGroup", g.Name))
-		found, err := source.Read[source.Explanation](r.Ctx, r.Client, r.Caller, path)
+		found, err := source.Read[api.Explanation](r.Ctx, r.Client, r.Caller, path)
 		if err != nil {
 			return err
 		}
@@ -127,16 +127,16 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 // queueChart is the chart of what happened to a queue.
 func queueChart(r *page.Request, name string, z *zoom) (any, error) {
 	from, to := z.instants()
-	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))
+	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))
 	if err != nil {
 		return nil, err
 	}
 	series := slices.Clone(ops.Series)
-	slices.SortFunc(series, func(a, b source.QueueBucket) int { return a.Bucket.Compare(b.Bucket) })
+	slices.SortFunc(series, func(a, b api.QueueBucket) int { return a.Bucket.Compare(b.Bucket.Time) })
 	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}}
 	for _, b := range series {
 		for i, v := range []float64{b.PushPerSecond, b.PopPerSecond, b.AckPerSecond} {
-			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket, Value: v})
+			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket.Time, Value: v})
 		}
 	}
 	return chart.Lines("Messages per second of "+name, "/s", z.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines), nil

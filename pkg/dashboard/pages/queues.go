@@ -90,7 +90,7 @@ func queues(r *page.Request) (*page.Content, error) {
 	if err != nil {
 		return nil, err
 	}
-	ops, err := source.Read[source.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops?live=false")
+	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/queue-ops?live=false")
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func with(r *page.Request, path, name, value string) template.URL {
 }
 
 // draw adds the line of the last hour to each row.
-func (d *queuesData) draw(ops *source.QueueOps) {
+func (d *queuesData) draw(ops *api.QueueOps) {
 	at := map[string]int{}
 	for i := range d.Rows {
 		at[d.Rows[i].Name] = i
@@ -212,7 +212,7 @@ func (d *queuesData) draw(ops *source.QueueOps) {
 			values[row][slot] += b.PopPerSecond
 		}
 		if b.Bucket.After(newest[row]) {
-			newest[row], d.Rows[row].P99 = b.Bucket, b.P99Ms
+			newest[row], d.Rows[row].P99 = b.Bucket.Time, b.P99Ms
 		}
 	}
 	for i := range d.Rows {

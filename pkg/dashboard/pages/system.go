@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -17,10 +18,10 @@ const maxTables = 30
 
 type systemData struct {
 	// Doctor is nil for a caller who may not examine the server, or if the server has no such route.
-	Doctor    *source.Examination
+	Doctor    *api.Examination
 	Instances []instance
 	// Postgres is nil for a caller with grants.
-	Postgres *source.Postgres
+	Postgres *api.Postgres
 	Tables   []table
 }
 
@@ -67,15 +68,15 @@ func system(r *page.Request) (*page.Content, error) {
 	d := &systemData{}
 	var err error
 	if r.Can.SeeAdmin() && r.Can.SeeAll() {
-		if d.Doctor, err = may[source.Examination](r, "/api/v1/doctor"); err != nil {
+		if d.Doctor, err = may[api.Examination](r, "/api/v1/doctor"); err != nil {
 			return nil, err
 		}
 	}
-	processes, err := may[source.Processes](r, "/api/v1/analytics/system-metrics")
+	processes, err := may[api.SystemMetrics](r, "/api/v1/analytics/system-metrics")
 	if err != nil {
 		return nil, err
 	}
-	if d.Postgres, err = may[source.Postgres](r, "/api/v1/analytics/postgres-stats"); err != nil {
+	if d.Postgres, err = may[api.Postgres](r, "/api/v1/analytics/postgres-stats"); err != nil {
 		return nil, err
 	}
 	d.listInstances(processes)
@@ -87,19 +88,19 @@ func system(r *page.Request) (*page.Content, error) {
 }
 
 // Findings returns what the doctor found, the worst first, without what is right.
-func (d *systemData) Findings() []source.Finding {
+func (d *systemData) Findings() []api.Finding {
 	rank := map[string]int{"wrong": 3, "warning": 2, "unknown": 1}
-	found := slices.DeleteFunc(slices.Clone(d.Doctor.Checks), func(f source.Finding) bool { return f.Result == "ok" })
-	slices.SortStableFunc(found, func(a, b source.Finding) int { return cmp.Compare(rank[b.Result], rank[a.Result]) })
+	found := slices.DeleteFunc(slices.Clone(d.Doctor.Checks), func(f api.Finding) bool { return f.Result == "ok" })
+	slices.SortStableFunc(found, func(a, b api.Finding) int { return cmp.Compare(rank[b.Result], rank[a.Result]) })
 	return found
 }
 
 // Fine returns the checks that found nothing.
-func (d *systemData) Fine() []source.Finding {
-	return slices.DeleteFunc(slices.Clone(d.Doctor.Checks), func(f source.Finding) bool { return f.Result != "ok" })
+func (d *systemData) Fine() []api.Finding {
+	return slices.DeleteFunc(slices.Clone(d.Doctor.Checks), func(f api.Finding) bool { return f.Result != "ok" })
 }
 
-func (d *systemData) listInstances(found *source.Processes) {
+func (d *systemData) listInstances(found *api.SystemMetrics) {
 	if found == nil {
 		return
 	}
@@ -110,8 +111,8 @@ func (d *systemData) listInstances(found *source.Processes) {
 			at := &p.TimeSeries[j]
 			if at.Timestamp.After(one.LastSeen) {
 				m := &at.Metrics
-				one.LastSeen, one.CPU, one.Memory = at.Timestamp, (m.CPU.User.Avg+m.CPU.System.Avg)/100, int64(m.Memory.RSS.Last)
-				one.Connections, one.PoolSize = int64(m.Database.Active.Max), int64(m.Database.Size.Last)
+				one.LastSeen, one.CPU, one.Memory = at.Timestamp.Time, (m.CPU.UserUs.Avg+m.CPU.SystemUs.Avg)/100, int64(m.Memory.RSSBytes.Last)
+				one.Connections, one.PoolSize = int64(m.Database.PoolActive.Max), int64(m.Database.PoolSize.Last)
 			}
 		}
 		d.Instances = append(d.Instances, one)
@@ -153,12 +154,12 @@ func (d *systemData) listTables() {
 }
 
 type streamsData struct {
-	*source.Streams
+	*api.Streams
 	Next template.URL
 }
 
 func streams(r *page.Request) (*page.Content, error) {
-	found, err := source.Read[source.Streams](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/streams", "limit", "50", "cursor", r.Query.Get("after"))))
+	found, err := source.Read[api.Streams](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/streams", "limit", "50", "cursor", r.Query.Get("after"))))
 	if err != nil {
 		return nil, err
 	}
@@ -170,17 +171,17 @@ func streams(r *page.Request) (*page.Content, error) {
 }
 
 type maintenanceData struct {
-	*source.Maintenance
-	Rejected *source.Rejected
+	*api.Maintenance
+	Rejected *api.SpoolRejections
 }
 
 // maintenance shows the switches and the spools.
 func maintenance(r *page.Request) (*page.Content, error) {
-	found, err := source.Read[source.Maintenance](r.Ctx, r.Client, r.Caller, "/api/v1/system/maintenance")
+	found, err := source.Read[api.Maintenance](r.Ctx, r.Client, r.Caller, "/api/v1/system/maintenance")
 	if err != nil {
 		return nil, err
 	}
-	rejected, err := source.Read[source.Rejected](r.Ctx, r.Client, r.Caller, "/api/v1/system/maintenance/rejected?limit=50")
+	rejected, err := source.Read[api.SpoolRejections](r.Ctx, r.Client, r.Caller, "/api/v1/system/maintenance/rejected?limit=50")
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +195,7 @@ func maintenance(r *page.Request) (*page.Content, error) {
 }
 
 type auditData struct {
-	*source.Audit
+	*api.Audit
 	Action, Queue, Group, Subject string
 	Actions                       []string
 	Next, First                   template.URL
@@ -210,7 +211,7 @@ func auditLog(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &auditData{Action: q.Get("action"), Queue: q.Get("q"), Group: q.Get("g"), Subject: q.Get("subject"), Actions: auditActions}
 	path := string(page.Link("/api/v1/audit", "action", d.Action, "queue", d.Queue, "consumerGroup", d.Group, "subject", d.Subject, "limit", "100", "cursor", q.Get("after")))
-	found, err := source.Read[source.Audit](r.Ctx, r.Client, r.Caller, path)
+	found, err := source.Read[api.Audit](r.Ctx, r.Client, r.Caller, path)
 	if err != nil {
 		return nil, err
 	}

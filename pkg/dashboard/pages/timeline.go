@@ -5,13 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
-	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
 // tell makes the timeline of a message across its groups from the stored facts. changes is nil if the caller may
 // not see changes.
-func (d *messageData) tell(dead []source.DeadLetter, traces []source.Trace, changes *source.Audit) {
+func (d *messageData) tell(dead []api.DeadLetter, traces []api.Trace, changes *api.Audit) {
 	stored := step{At: d.CreatedAt, Level: "good", What: "Stored"}
 	if by := page.Optional(d.ProducerSub); by != "" {
 		stored.Text = "by " + by
@@ -66,7 +66,7 @@ func (d *messageData) tellReader(one *messageReader) {
 }
 
 // tellChanges adds the changes of operators to this message.
-func (d *messageData) tellChanges(changes *source.Audit) {
+func (d *messageData) tellChanges(changes *api.Audit) {
 	texts := map[string]string{"message.retry": "Retried by an operator", "message.dead_letter": "Made a dead letter by an operator"}
 	for i := range changes.Entries {
 		e := &changes.Entries[i]
@@ -82,7 +82,7 @@ func (d *messageData) tellChanges(changes *source.Audit) {
 }
 
 // tellTraces adds what consumers wrote.
-func (d *messageData) tellTraces(traces []source.Trace) {
+func (d *messageData) tellTraces(traces []api.Trace) {
 	size := 0
 	for i := range traces[:min(len(traces), maxSteps)] {
 		t := &traces[i]

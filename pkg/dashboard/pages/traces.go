@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"slices"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
@@ -11,8 +12,8 @@ import (
 type tracesData struct {
 	Name string
 	// Names is set without a name, and Found with one.
-	Names *source.TraceNames
-	Found *source.Traces
+	Names *api.TraceNames
+	Found *api.NamedTraces
 	Views []page.Payload
 	Next  template.URL
 }
@@ -22,11 +23,11 @@ func traces(r *page.Request) (*page.Content, error) {
 	d := &tracesData{Name: r.Query.Get("name")}
 	var err error
 	if d.Name == "" {
-		d.Names, err = source.Read[source.TraceNames](r.Ctx, r.Client, r.Caller, "/api/v1/traces/names?limit=100&bound=1000")
+		d.Names, err = source.Read[api.TraceNames](r.Ctx, r.Client, r.Caller, "/api/v1/traces/names?limit=100&bound=1000")
 		return &page.Content{Title: "Traces", Data: d, Commands: []page.Command{r.Get("List the names of traces", "/api/v1/traces/names", "trace", "names")}}, err
 	}
 	path := "/api/v1/traces/by-name/" + page.Esc(d.Name)
-	found, err := source.Read[source.Traces](r.Ctx, r.Client, r.Caller, string(page.Link(path, "limit", "50", "bound", "1000", "cursor", r.Query.Get("after"))))
+	found, err := source.Read[api.NamedTraces](r.Ctx, r.Client, r.Caller, string(page.Link(path, "limit", "50", "bound", "1000", "cursor", r.Query.Get("after"))))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (d *tracesData) Story() []step {
 	steps := make([]step, 0, len(d.Found.Traces))
 	for i := range d.Found.Traces {
 		t := &d.Found.Traces[i]
-		steps = append(steps, step{At: t.CreatedAt, Level: "off", What: t.EventType, Group: t.ConsumerGroup, Text: t.TransactionID, Partition: t.PartitionID, Place: t.Queue + " / " + t.Partition, Data: &d.Views[i]})
+		steps = append(steps, step{At: t.CreatedAt, Level: "off", What: t.EventType, Group: t.ConsumerGroup, Text: page.Optional(t.TransactionID), Partition: t.PartitionID, Place: t.Queue + " / " + t.Partition, Data: &d.Views[i]})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return a.At.Compare(b.At) })
 	return steps

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
@@ -36,15 +37,15 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	}
 	points, dbErrors := workerPoints(&q, sums, processes)
 	all := SumOf(sums)
-	return append(q.Head(),
-		"pointCount", len(points), "timeSeries", points,
-		"workers", wire.Each(processes, worker), "queues", queueLags(found, percentile),
-		"summary", wire.Fields{
-			"totalPushMessages", all.PushMessages, "totalPopMessages", all.PopMessages, "totalAckMessages", all.AckSuccess + all.AckFailed,
-			"totalPushRequests", all.PushRequests, "totalPopRequests", all.PopRequests, "totalAckRequests", all.AckRequests,
-			"totalDbErrors", dbErrors, "totalAckFailed", all.AckFailed, "totalDlq", all.DeadLetters, "pendingMessages", pending,
+	return api.WorkerMetrics{
+		HistorySpan: q.Span(), PointCount: int64(len(points)), TimeSeries: points,
+		Workers: wire.Each(processes, worker), Queues: queueLags(found, percentile),
+		Summary: api.WorkerSummary{
+			TotalPushMessages: all.PushMessages, TotalPopMessages: all.PopMessages, TotalAckMessages: all.AckSuccess + all.AckFailed,
+			TotalPushRequests: all.PushRequests, TotalPopRequests: all.PopRequests, TotalAckRequests: all.AckRequests,
+			TotalDBErrors: dbErrors, TotalAckFailed: all.AckFailed, TotalDLQ: all.DeadLetters, PendingMessages: pending,
 		},
-	), err
+	}, err
 }
 
 // queueBuckets returns what happened to queues, and their lags: of each bucket, or of all together.
@@ -57,35 +58,32 @@ func (h *Handlers) queueBuckets(p *wire.Params, q *wire.HistoryQuery, each bool)
 	return found, percentile, err
 }
 
-func worker(one *Process) wire.Fields {
+func worker(one *Process) api.Worker {
 	last := one.Last()
-	return wire.Fields{
-		"hostname", one.Hostname, "workerId", one.PID, "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "freeSlots", 0,
-		"dbConnections", int64(last.PoolSize[3]), "jobQueueSize", 0, "backoffSize", 0, "messagesProcessed", one.Popped, "lastSeen", last.LastAt,
+	return api.Worker{
+		Hostname: one.Hostname, WorkerID: one.PID, DBConnections: int64(last.PoolSize[3]), MessagesProcessed: one.Popped, LastSeen: last.LastAt,
 	}
 }
 
 // workerPoints are the points of all buckets, the newest first, and the errors of all.
-func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Process) (points []wire.Fields, dbErrors int64) {
-	points = Points(q, found, processes, func(at time.Time, c *history.Counts, t *Totals) wire.Fields {
+func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Process) (points []api.WorkerPoint, dbErrors int64) {
+	points = Points(q, found, processes, func(at time.Time, c *history.Counts, t *Totals) api.WorkerPoint {
 		dbErrors += t.DBErrors
 		acked := c.AckSuccess + c.AckFailed
-		return wire.Fields{
-			"timestamp", wire.BucketTime(at), "pushMessages", c.PushMessages, "popMessages", c.PopMessages, "ackMessages", acked,
-			"pushRequests", c.PushRequests, "popRequests", c.PopRequests, "ackRequests", c.AckRequests,
-			"jobsDone", c.PushRequests + c.PopRequests + c.AckRequests + c.Transactions,
-			"pushPerSecond", q.PerSecond(c.PushMessages), "popPerSecond", q.PerSecond(c.PopMessages), "ackPerSecond", q.PerSecond(acked),
-			"avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "avgFreeSlots", 0, "minFreeSlots", 0, "dbConnections", int64(t.PoolSize),
-			"avgJobQueueSize", 0, "maxJobQueueSize", 0, "backoffSize", 0,
-			"avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c), "lagCount", c.LagCount,
-			"dbErrors", t.DBErrors, "ackSuccess", c.AckSuccess, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
+		return api.WorkerPoint{
+			Timestamp: wire.BucketTime(at), PushMessages: c.PushMessages, PopMessages: c.PopMessages, AckMessages: acked,
+			PushRequests: c.PushRequests, PopRequests: c.PopRequests, AckRequests: c.AckRequests,
+			JobsDone:      c.PushRequests + c.PopRequests + c.AckRequests + c.Transactions,
+			PushPerSecond: q.PerSecond(c.PushMessages), PopPerSecond: q.PerSecond(c.PopMessages), AckPerSecond: q.PerSecond(acked),
+			DBConnections: int64(t.PoolSize), AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c), LagCount: c.LagCount,
+			DBErrors: t.DBErrors, AckSuccess: c.AckSuccess, AckFailed: c.AckFailed, DLQCount: c.DeadLetters,
 		}
 	})
 	return points, dbErrors
 }
 
 // queueLags are the lags of each queue over all buckets, the queue with the most messages first.
-func queueLags(found []history.Bucket, percentile map[history.At]history.Percentiles) []wire.Fields {
+func queueLags(found []history.Bucket, percentile map[history.At]history.Percentiles) []api.QueueDelays {
 	sums, names := map[string]*history.Counts{}, []string{}
 	for i := range found {
 		if name := found[i].Queue; sums[name] == nil {
@@ -97,10 +95,12 @@ func queueLags(found []history.Bucket, percentile map[history.At]history.Percent
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(sums[b].PopMessages, sums[a].PopMessages), cmp.Compare(a, b))
 	})
-	return wire.Each(names, func(name *string) wire.Fields {
+	return wire.Each(names, func(name *string) api.QueueDelays {
 		c := sums[*name]
-		return append(wire.Fields{"queueName", *name, "pushCount", c.PushMessages, "popCount", c.PopMessages, "avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c)},
-			wire.Percentiles(percentile[history.At{Queue: *name}])...)
+		return api.QueueDelays{
+			QueueName: *name, PushCount: c.PushMessages, PopCount: c.PopMessages, AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c),
+			Percentiles: wire.Percentiles(percentile[history.At{Queue: *name}]),
+		}
 	})
 }
 
@@ -112,10 +112,11 @@ func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 	}
 	found, percentile, err := h.queueBuckets(p, &q, true)
 	found = slices.DeleteFunc(found, func(b history.Bucket) bool { return b.PopMessages == 0 })
-	return wire.Each(found, func(b *history.Bucket) wire.Fields {
-		return append(wire.Fields{
-			"queueName", b.Queue, "popCount", b.PopMessages, "avgLagMs", wire.AverageLag(&b.Counts), "maxLagMs", wire.MaxLag(&b.Counts), "bucketTime", wire.BucketTime(b.At),
-		}, wire.Percentiles(percentile[history.At{Unix: b.At.Unix(), Queue: b.Queue}])...)
+	return wire.Each(found, func(b *history.Bucket) api.QueueLag {
+		return api.QueueLag{
+			QueueName: b.Queue, PopCount: b.PopMessages, AvgLagMs: wire.AverageLag(&b.Counts), MaxLagMs: wire.MaxLag(&b.Counts),
+			BucketTime: wire.BucketTime(b.At), Percentiles: wire.Percentiles(percentile[history.At{Unix: b.At.Unix(), Queue: b.Queue}]),
+		}
 	}), err
 }
 
@@ -150,21 +151,20 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	}
 	found, waiting := withParked(found, parked)
 	names := []string{}
-	series := wire.Each(found, func(b *history.Bucket) wire.Fields {
+	series := wire.Each(found, func(b *history.Bucket) api.QueueBucket {
 		names = append(names, b.Queue)
 		at := history.At{Unix: b.At.Unix(), Queue: b.Queue}
-		acked := b.AckSuccess + b.AckFailed
-		return append(wire.Fields{
-			"bucket", wire.BucketTime(b.At), "queueName", b.Queue, "pushRequests", b.PushRequests, "pushMessages", b.PushMessages,
-			"popMessages", b.PopMessages, "popEmpty", b.PopEmpty, "ackRequests", b.AckRequests, "ackSuccess", b.AckSuccess, "ackFailed", b.AckFailed,
-			"transactions", b.Transactions, "partitionsCreated", b.PartitionsCreated, "partitionsDeleted", b.PartitionsDeleted,
-			"partitionCount", partitions[b.Queue], "avgLagMs", wire.AverageLag(&b.Counts), "maxLagMs", wire.MaxLag(&b.Counts),
-			"pushPerSecond", q.PerSecond(b.PushMessages), "popPerSecond", q.PerSecond(b.PopMessages), "ackPerSecond", q.PerSecond(acked),
-			"emptyPerSecond", q.PerSecond(b.PopEmpty), "parkedCount", waiting[at],
-		}, wire.Percentiles(percentile[at])...)
+		return api.QueueBucket{
+			Bucket: wire.BucketTime(b.At), QueueName: b.Queue, PushRequests: b.PushRequests, PushMessages: b.PushMessages,
+			PopMessages: b.PopMessages, PopEmpty: b.PopEmpty, AckRequests: b.AckRequests, AckSuccess: b.AckSuccess, AckFailed: b.AckFailed,
+			Transactions: b.Transactions, PartitionsCreated: b.PartitionsCreated, PartitionsDeleted: b.PartitionsDeleted,
+			PartitionCount: partitions[b.Queue], AvgLagMs: wire.AverageLag(&b.Counts), MaxLagMs: wire.MaxLag(&b.Counts),
+			PushPerSecond: q.PerSecond(b.PushMessages), PopPerSecond: q.PerSecond(b.PopMessages), AckPerSecond: q.PerSecond(b.AckSuccess + b.AckFailed),
+			EmptyPerSecond: q.PerSecond(b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
+		}
 	})
 	slices.Sort(names)
-	return append(q.Head(), "series", series, "queues", slices.Compact(names)), err
+	return api.QueueOps{HistorySpan: q.Span(), Series: series, Queues: slices.Compact(names)}, err
 }
 
 // withParked adds a bucket for each queue that requests waited for. It returns how many waited.
@@ -196,18 +196,18 @@ func (h *Handlers) Retention(p *wire.Params) (any, error) {
 	found, err := h.History.Sums(p.Ctx(), q.Range, q.Filter)
 	found = slices.DeleteFunc(found, func(b history.Bucket) bool { return b.Removals == 0 })
 	var all history.Bucket
-	series := wire.Each(found, func(b *history.Bucket) wire.Fields {
+	series := wire.Each(found, func(b *history.Bucket) api.RetentionBucket {
 		all.Add(&b.Counts)
 		all.Removals += b.Removals
-		return append(wire.Fields{"bucket", wire.BucketTime(b.At)}, removed(b)...)
+		return api.RetentionBucket{Bucket: wire.BucketTime(b.At), Removed: removed(b)}
 	})
-	return append(q.Head(), "series", series, "totals", removed(&all)), err
+	return api.Retention{HistorySpan: q.Span(), Series: series, Totals: removed(&all)}, err
 }
 
-func removed(b *history.Bucket) wire.Fields {
-	return wire.Fields{
-		"retentionMsgs", b.RemovedRetention, "completedRetentionMsgs", b.RemovedCompleted, "evictionMsgs", b.RemovedEvicted,
-		"totalMsgs", b.RemovedRetention + b.RemovedCompleted + b.RemovedEvicted, "eventCount", b.Removals,
+func removed(b *history.Bucket) api.Removed {
+	return api.Removed{
+		RetentionMsgs: b.RemovedRetention, CompletedRetentionMsgs: b.RemovedCompleted, EvictionMsgs: b.RemovedEvicted,
+		TotalMsgs: b.RemovedRetention + b.RemovedCompleted + b.RemovedEvicted, EventCount: b.Removals,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -20,14 +21,14 @@ func (h *Handlers) ListAttachments(p *wire.Params) (any, error) {
 	if n := len(found); int64(n) == limit {
 		next = found[n-1].ID
 	}
-	return wire.Fields{"attachments", wire.Each(found, attachmentRow), "pagination", idPagination(limit, next)}, err
+	return api.Attachments{Attachments: wire.Each(found, attachmentRow), Pagination: idPagination(limit, next)}, err
 }
 
-func attachmentRow(a *attach.Attachment) wire.Fields {
-	return wire.Fields{
-		"table", a.Table, "queue", a.Queue, "events", a.Events, "key", a.Key, "condition", wire.OrNull(a.Condition), "payload", a.Payload,
-		"columns", a.Columns, "strict", a.Strict, "attachedBy", a.AttachedBy, "attachedAt", a.AttachedAt,
-		"complete", a.Triggers >= int64(len(a.Events)), "failures", a.Failures, "lastFailedAt", a.LastFailedAt, "lastFailure", wire.OrNull(a.LastFailure),
+func attachmentRow(a *attach.Attachment) api.Attachment {
+	return api.Attachment{
+		Table: a.Table, Queue: a.Queue, Events: a.Events, Key: a.Key, Condition: wire.OrNull(a.Condition), Payload: a.Payload,
+		Columns: a.Columns, Strict: a.Strict, AttachedBy: a.AttachedBy, AttachedAt: a.AttachedAt, Complete: a.Triggers >= int64(len(a.Events)),
+		Failures: a.Failures, LastFailedAt: &a.LastFailedAt, LastFailure: wire.OrNull(a.LastFailure),
 	}
 }
 
@@ -45,10 +46,10 @@ func idCursor(p *wire.Params) int64 {
 }
 
 // idPagination describes a page. next is the id after which the list goes on, 0 at its end.
-func idPagination(limit, next int64) wire.Fields {
+func idPagination(limit, next int64) api.Page {
 	var cursor *string
 	if next != 0 {
 		cursor = wire.OrNull(strconv.FormatInt(next, 10))
 	}
-	return wire.Fields{"limit", limit, "next", cursor}
+	return api.Page{Limit: limit, Next: cursor}
 }

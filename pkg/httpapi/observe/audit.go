@@ -3,6 +3,7 @@ package observe
 import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -29,14 +30,13 @@ func (h *Handlers) ListAudit(p *wire.Params) (any, error) {
 	if n := len(rows); n == limit {
 		next = wire.OrNull(wire.Cursor(rows[n-1].At, rows[n-1].ID))
 	}
-	return wire.Fields{"entries", wire.Each(rows, auditRow), "pagination", wire.Fields{"limit", limit, "next", next}}, err
+	return api.Audit{Entries: wire.Each(rows, auditRow), Pagination: api.Page{Limit: int64(limit), Next: next}}, err
 }
 
-func auditRow(r *audit.Row) wire.Fields {
-	return wire.Fields{
-		"id", r.ID, "at", r.At, "subject", wire.OrNull(r.Subject), "tokenId", wire.OrNull(r.TokenID), "address", r.Address,
-		"requestId", r.RequestID, "action", r.Action, "queue", wire.OrNull(r.Queue), "partition", wire.OrNull(r.Partition),
-		"consumerGroup", wire.OrNull(r.Group), "transactionId", wire.OrNull(r.TransactionID),
-		"parameters", wire.Stored(r.Parameters), "counts", wire.Stored(r.Counts), "result", r.Result,
+func auditRow(r *audit.Row) api.AuditEntry {
+	return api.AuditEntry{
+		ID: r.ID.String(), At: r.At, Subject: wire.OrNull(r.Subject), TokenID: wire.OrNull(r.TokenID), Address: r.Address,
+		RequestID: r.RequestID, Action: r.Action, Queue: wire.OrNull(r.Queue), Partition: wire.OrNull(r.Partition),
+		ConsumerGroup: wire.OrNull(r.Group), TransactionID: wire.OrNull(r.TransactionID), Parameters: r.Parameters, Counts: r.Counts, Result: r.Result,
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -22,22 +23,19 @@ func (h *Handlers) ListDeadLetters(p *wire.Params) (any, error) {
 	}
 	found, err := h.DeadLetters.List(p.Ctx(), filter, after, page.Limit, page.Offset)
 	next := wire.NextPage(wire.Cut(page, len(found.Letters), found.Cut), found.Letters, func(last *deadletter.Letter) string { return wire.Cursor(last.FailedAt, last.ID) })
-	return wire.Fields{"messages", wire.Each(found.Letters, deadLetterRow), "total", found.Total, "pagination", next}, err
+	return api.DeadLetters{Messages: wire.Each(found.Letters, deadLetterRow), Total: found.Total, Pagination: next}, err
 }
 
-func deadLetterRow(l *deadletter.Letter) wire.Fields {
-	var transactionID *string // null for a message that is deleted
-	if !l.MessageID.IsZero() {
-		transactionID = &l.TransactionID
+func deadLetterRow(l *deadletter.Letter) api.DeadLetter {
+	row := api.DeadLetter{
+		ID: wire.IDOrNull(l.MessageID), PartitionID: l.PartitionID.String(), Queue: l.Queue, Partition: l.Partition, ConsumerGroup: l.Group,
+		ErrorMessage: l.Error, RetryCount: int64(l.Failures), Data: l.Payload, DataError: l.PayloadError, ProducerSub: wire.OrNull(l.ProducerSub),
+		CreatedAt: &l.CreatedAt, FailedAt: l.FailedAt,
 	}
-	row := wire.Fields{
-		"id", l.MessageID, "transactionId", transactionID, "partitionId", l.PartitionID, "queue", l.Queue,
-		"partition", l.Partition, "consumerGroup", l.Group, "errorMessage", l.Error, "retryCount", l.Failures, "data", wire.Stored(l.Payload),
+	if row.ID != nil { // the message is not deleted
+		row.TransactionID = &l.TransactionID
 	}
-	if l.PayloadError != "" {
-		row = append(row, "dataError", l.PayloadError)
-	}
-	return append(row, "producerSub", wire.OrNull(l.ProducerSub), "createdAt", l.CreatedAt, "failedAt", l.FailedAt)
+	return row
 }
 
 // DeadLetterFilter reads the query of a list or of a purge.

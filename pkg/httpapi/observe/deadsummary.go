@@ -3,6 +3,7 @@ package observe
 import (
 	"strconv"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
@@ -29,22 +30,18 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	s, err := h.DeadLetters.Summary(p.Ctx(), filter, after, bounds)
-	return wire.Fields{
-		"examined", s.Examined, "matched", s.Matched, "next", keyCursor(s.Next),
-		"errors", wire.Each(s.Errors, func(c *deadletter.Count) wire.Fields {
-			return countRow(c, "errorMessage", c.Error)
+	return api.DeadLetterSummary{
+		Examined: s.Examined, Matched: s.Matched, Next: keyCursor(s.Next),
+		Errors: wire.Each(s.Errors, func(c *deadletter.Count) api.DeadLetterError {
+			return api.DeadLetterError{Queue: c.Queue, ConsumerGroup: c.Group, ErrorMessage: c.Error, Count: c.N, Oldest: c.Oldest, Newest: c.Newest}
 		}),
-		"partitions", wire.Each(s.Partitions, func(c *deadletter.Count) wire.Fields {
-			return countRow(c, "partition", c.Partition, "partitionId", c.PartitionID)
+		Partitions: wire.Each(s.Partitions, func(c *deadletter.Count) api.DeadLetterPartition {
+			return api.DeadLetterPartition{
+				Queue: c.Queue, ConsumerGroup: c.Group, Partition: c.Partition, PartitionID: c.PartitionID.String(), Count: c.N, Oldest: c.Oldest, Newest: c.Newest,
+			}
 		}),
-		"messages", wire.Each(s.Letters, deadLetterRow), "pagination", wire.Fields{"limit", bounds.Letters, "next", keyCursor(s.LettersNext)},
+		Messages: wire.Each(s.Letters, deadLetterRow), Pagination: api.Page{Limit: bounds.Letters, Next: keyCursor(s.LettersNext)},
 	}, err
-}
-
-// countRow is a value and how often it occurs.
-func countRow(c *deadletter.Count, of ...any) wire.Fields {
-	row := append(wire.Fields{"queue", c.Queue, "consumerGroup", c.Group}, of...)
-	return append(row, "count", c.N, "oldest", c.Oldest, "newest", c.Newest)
 }
 
 // keyCursor returns the cursor after a key, nil for the zero key.

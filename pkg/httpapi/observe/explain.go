@@ -3,6 +3,7 @@ package observe
 import (
 	"cmp"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dispatch"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/explain"
@@ -31,17 +32,16 @@ func (h *Handlers) Explain(p *wire.Params) (any, error) {
 			})
 		},
 	})
-	var attempts any
+	var attempts *api.Attempts
 	if found := a.Attempts; found != nil {
-		attempts = wire.Fields{
-			"deliveries", found.Deliveries, "failures", found.Failures, "leasedUntil", found.LeasedUntil, "retryAt", found.RetryAt,
-			"redrivenAt", found.RedrivenAt,
+		attempts = &api.Attempts{
+			Deliveries: found.Deliveries, Failures: found.Failures, LeasedUntil: &found.LeasedUntil, RetryAt: &found.RetryAt, RedrivenAt: &found.RedrivenAt,
 		}
 	}
-	return wire.Fields{
-		"code", a.Code, "sentence", a.Sentence, "nextChangeAt", a.NextChangeAt, "queue", q.Queue, "partition", wire.OrNull(a.Partition),
-		"consumerGroup", q.Group, "transactionId", wire.OrNull(q.TransactionID), "nextTransactionId", wire.OrNull(a.Next), "failures", a.Failures,
-		"deliveries", a.Deliveries, "lag", a.Lag, "ahead", a.Ahead, "waiting", a.Waiting, "sweeps", a.Sweeps, "consumedAt", a.ConsumedAt, "attempts", attempts,
-		"timestamp", a.At,
+	return api.Explanation{
+		Code: string(a.Code), Sentence: a.Sentence, NextChangeAt: &a.NextChangeAt, Queue: q.Queue, Partition: wire.OrNull(a.Partition),
+		ConsumerGroup: q.Group, TransactionID: wire.OrNull(q.TransactionID), NextTransactionID: wire.OrNull(a.Next), Failures: a.Failures,
+		Deliveries: a.Deliveries, Lag: a.Lag, Ahead: a.Ahead, Waiting: int64(a.Waiting), Sweeps: a.Sweeps, ConsumedAt: &a.ConsumedAt,
+		Attempts: attempts, Timestamp: a.At,
 	}, err
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
-	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/insight/explain"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
@@ -144,7 +143,7 @@ type Explainer interface {
 
 // Doctor examines the database and this server.
 type Doctor interface {
-	Run(ctx context.Context) doctor.Report
+	Run(ctx context.Context) api.Examination
 }
 
 // Meter knows the rates of this instance.

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/spool"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 )
@@ -20,24 +21,17 @@ func (h *Handlers) Maintenance(p *wire.Params) (any, error) {
 		all.Rejected += of.Rejected
 		all.Bytes += of.Bytes
 	}
-	return wire.Fields{
-		"maintenanceMode", h.Switches.PushPaused() != nil, "popMaintenanceMode", h.Switches.PopPaused() != nil,
-		"bufferedMessages", all.Messages, "bufferHealthy", h.Spool.Healthy() == nil,
-		"bufferStats", wire.Fields{
-			"pendingCount", all.Messages, "failedCount", all.Rejected, "dbHealthy", loaded == nil && listed == nil,
-			"failedFiles", wire.Fields{"count", 0, "totalBytes", 0, "totalMB", 0, "failoverCount", 0, "qos0Count", 0},
-		},
-		"buffers", wire.Each(spools, heldRow),
+	return api.Maintenance{
+		MaintenanceMode: h.Switches.PushPaused() != nil, PopMaintenanceMode: h.Switches.PopPaused() != nil,
+		BufferedMessages: int64(all.Messages), BufferHealthy: h.Spool.Healthy() == nil,
+		BufferStats: api.BufferStats{PendingCount: int64(all.Messages), FailedCount: int64(all.Rejected), DBHealthy: loaded == nil && listed == nil},
+		Buffers:     wire.Each(spools, heldRow),
 	}, nil
 }
 
-func heldRow(of *spool.Held) wire.Fields {
-	var id any
-	if !of.ID.IsZero() {
-		id = of.ID
-	}
-	return wire.Fields{
-		"id", id, "host", of.Host, "messages", of.Messages, "rejected", of.Rejected, "bytes", of.Bytes, "changedAt", of.ChangedAt,
+func heldRow(of *spool.Held) api.Buffer {
+	return api.Buffer{
+		ID: wire.IDOrNull(of.ID), Host: of.Host, Messages: int64(of.Messages), Rejected: int64(of.Rejected), Bytes: of.Bytes, ChangedAt: of.ChangedAt,
 	}
 }
 
@@ -48,13 +42,13 @@ const maxRejections = 1000
 func (h *Handlers) Rejected(p *wire.Params) (any, error) {
 	limit := wire.Clamp(1, wire.LeadingInt(p.QueryParam("limit"), 100), maxRejections)
 	found, err := h.Spool.Rejections(p.Ctx(), limit)
-	return wire.Fields{"messages", wire.Each(found, spoolRow), "total", h.Spool.Stats().Rejected}, err
+	return api.SpoolRejections{Messages: wire.Each(found, spoolRow), Total: int64(h.Spool.Stats().Rejected)}, err
 }
 
-func spoolRow(r *spool.Rejection) wire.Fields {
-	return wire.Fields{
-		"queue", r.Queue, "partition", r.Partition, "transactionId", r.TransactionID, "producerSub", wire.OrNull(r.ProducerSub),
-		"data", wire.Stored(r.Payload), "reason", r.Reason, "rejectedAt", r.At,
+func spoolRow(r *spool.Rejection) api.SpoolRejection {
+	return api.SpoolRejection{
+		Queue: r.Queue, Partition: r.Partition, TransactionID: r.TransactionID, ProducerSub: wire.OrNull(r.ProducerSub), Data: r.Payload,
+		Reason: r.Reason, RejectedAt: r.At,
 	}
 }
 

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
@@ -28,21 +29,18 @@ func (h *Handlers) ShowMessage(p *wire.Params) (any, error) {
 	if dead := addReaders(&m, found.Groups); dead != nil {
 		failure, failures = &dead.Error, dead.Failures
 	}
-	answer := append(messageRow(&m), "payload", wire.Stored(found.Payload))
-	if found.PayloadError != "" {
-		answer = append(answer, "payloadError", found.PayloadError)
-	}
 	mode := messageMode(stats.Mode{QueueMode: m.QueueStatus != "", Groups: m.Groups})
-	return append(answer,
-		"isEncrypted", found.Encrypted, "errorMessage", failure, "retryCount", failures,
-		"queueConfig", wire.Fields{
-			"leaseTime", found.LeaseTime, "retryLimit", found.RetryLimit, "retryDelay", found.RetryDelay,
-			"ttl", found.TTL, "priority", found.Priority,
+	return api.StoredMessage{
+		ListedMessage: messageRow(&m), Payload: found.Payload, PayloadError: found.PayloadError, IsEncrypted: found.Encrypted,
+		ErrorMessage: failure, RetryCount: int64(failures),
+		QueueConfig: api.MessageQueue{
+			LeaseTime: found.LeaseTime, RetryLimit: found.RetryLimit, RetryDelay: found.RetryDelay, TTL: found.TTL, Priority: int(found.Priority),
 		},
-		"mode", append(mode, "consumedByGroups", m.DoneBy),
-		"consumerGroups", wire.Each(found.Groups, func(g *deadletter.GroupState) wire.Fields {
-			return wire.Fields{"name", g.Group, "consumed", g.Consumed, "leaseExpiresAt", g.LeasedUntil}
-		})), err
+		Mode: api.StoredMode{MessageMode: mode, ConsumedByGroups: m.DoneBy},
+		ConsumerGroups: wire.Each(found.Groups, func(g *deadletter.GroupState) api.MessageGroup {
+			return api.MessageGroup{Name: g.Group, Consumed: g.Consumed, LeaseExpiresAt: &g.LeasedUntil}
+		}),
+	}, err
 }
 
 // addReaders sets the status of m from the progress of all readers: the consumer

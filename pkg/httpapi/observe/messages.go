@@ -29,33 +29,34 @@ func (h *Handlers) Messages(p *wire.Params) (any, error) {
 	if list.Next != nil {
 		next = wire.OrNull(list.Next.Token())
 	}
-	pagination := wire.Fields{"limit", page.Limit, "offset", page.Offset, "next", next}
+	pagination := api.MessagePage{CursorPage: api.CursorPage{OffsetPage: page, Next: next}}
 	if list.NextWindow != nil {
-		pagination = append(pagination, "nextPartitions", list.NextWindow.Token())
+		pagination.NextPartitions = list.NextWindow.Token()
 	}
-	return wire.Fields{"messages", wire.Each(list.Messages, messageRow), "mode", messageMode(list.Mode), "pagination", pagination}, err
+	return api.Messages{Messages: wire.Each(list.Messages, messageRow), Mode: messageMode(list.Mode), Pagination: pagination}, err
 }
 
 // MessageRef names a message.
-func MessageRef(m *stats.Message) wire.Fields {
-	return wire.Fields{
-		"id", m.ID, "transactionId", m.TransactionID, "partitionId", m.PartitionID,
-		"queuePath", m.Queue + "/" + m.Partition, "queue", m.Queue, "partition", m.Partition,
+func MessageRef(m *stats.Message) api.MessageRef {
+	return api.MessageRef{
+		ID: m.ID.String(), TransactionID: m.TransactionID, PartitionID: m.PartitionID.String(),
+		QueuePath: m.Queue + "/" + m.Partition, Queue: m.Queue, Partition: m.Partition,
 	}
 }
 
-// messageRow describes a message. queueStatus is null in the answer of one message
+// messageRow describes a message. QueueStatus is null in the answer of one message
 // that has no reader without a group.
-func messageRow(m *stats.Message) wire.Fields {
-	return append(MessageRef(m),
-		"namespace", m.Namespace, "task", m.Task, "status", m.Status, "queueStatus", wire.OrNull(m.QueueStatus),
-		"busStatus", wire.Fields{"consumedBy", m.DoneBy, "totalGroups", m.Groups}, "traceId", m.TraceID,
-		"producerSub", wire.OrNull(m.ProducerSub), "queuePriority", m.Priority, "createdAt", m.CreatedAt,
-		"leaseExpiresAt", m.LeasedUntil)
+func messageRow(m *stats.Message) api.ListedMessage {
+	return api.ListedMessage{
+		MessageRef: MessageRef(m), Namespace: m.Namespace, Task: m.Task, Status: string(m.Status),
+		QueueStatus: wire.OrNull(string(m.QueueStatus)), BusStatus: api.BusStatus{ConsumedBy: m.DoneBy, TotalGroups: m.Groups},
+		TraceID: wire.IDOrNull(m.TraceID), ProducerSub: wire.OrNull(m.ProducerSub), QueuePriority: int(m.Priority),
+		CreatedAt: m.CreatedAt, LeaseExpiresAt: &m.LeasedUntil,
+	}
 }
 
-func messageMode(m stats.Mode) wire.Fields {
-	return wire.Fields{"hasQueueMode", m.QueueMode, "busGroupsCount", m.Groups, "type", m.Type()}
+func messageMode(m stats.Mode) api.MessageMode {
+	return api.MessageMode{HasQueueMode: m.QueueMode, BusGroupsCount: m.Groups, Type: m.Type()}
 }
 
 // messageFilter reads the query of GET /messages. Queen MQ calls the namespace

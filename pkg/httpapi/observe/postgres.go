@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
@@ -16,9 +17,9 @@ type Postgres interface {
 	Database(ctx context.Context) (stats.Database, error)
 	Tables(ctx context.Context) ([]stats.Table, error)
 	Indexes(ctx context.Context) ([]stats.Index, error)
-	Statements(ctx context.Context) ([]stats.Statement, error)
-	Settings(ctx context.Context) ([]stats.Setting, error)
-	Slots(ctx context.Context) ([]stats.Slot, error)
+	Statements(ctx context.Context) ([]api.ActiveQuery, error)
+	Settings(ctx context.Context) ([]api.Setting, error)
+	Slots(ctx context.Context) ([]api.ReplicationSlot, error)
 }
 
 // schema is the schema of all tables and indexes that are listed.
@@ -42,47 +43,28 @@ func (h *Handlers) PostgresStats(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := wire.Fields{
-		"timestamp", time.Now(), "database", database.Name,
-		"databaseCache", append(wire.Fields{"database", database.Name}, cache(database.Blocks)...),
-	}
-	answer = append(append(answer, caches(tables, indexes)...), tableLists(tables)...)
-	answer = append(answer,
-		"activeQueries", wire.Each(statements, func(s *stats.Statement) wire.Fields {
-			return wire.Fields{
-				"pid", s.PID, "duration", s.Duration, "state", s.State, "query", s.Text, "waitEventType", s.WaitEventType, "waitEvent", s.WaitEvent,
-			}
-		}),
-		"bufferConfig", wire.Fields{"sharedBuffers", database.SharedBuffers, "sharedBuffersSize", database.SharedBuffersSize},
-		"bufferUsage", []any{},
-	)
-	return h.settings(p.Ctx(), answer)
-}
-
-// settings appends what Queen MQ does not have: the settings and the replication slots.
-func (h *Handlers) settings(ctx context.Context, answer wire.Fields) (any, error) {
-	settings, err := h.Live.Settings(ctx)
+	settings, err := h.Live.Settings(p.Ctx())
 	if err != nil {
 		return nil, err
 	}
-	slots, err := h.Live.Slots(ctx)
-	return append(answer,
-		"settings", wire.Each(settings, func(s *stats.Setting) wire.Fields {
-			return wire.Fields{"name", s.Name, "value", s.Value, "source", s.Source, "pendingRestart", s.Pending}
-		}),
-		"replicationSlots", wire.Each(slots, func(s *stats.Slot) wire.Fields {
-			return wire.Fields{"name", s.Name, "kind", s.Kind, "active", s.Active, "keptBytes", s.Kept}
-		}),
-	), err
+	slots, err := h.Live.Slots(p.Ctx())
+	answer := api.Postgres{
+		Timestamp: time.Now(), Database: database.Name,
+		DatabaseCache: api.DatabaseCache{Database: database.Name, CacheHits: cacheHits(database.Blocks)},
+		ActiveQueries: statements, Settings: settings, ReplicationSlots: slots,
+		BufferConfig: api.BufferConfig{SharedBuffers: database.SharedBuffers, SharedBuffersSize: database.SharedBuffersSize},
+	}
+	setCaches(&answer, tables, indexes)
+	setTables(&answer, tables)
+	return answer, err
 }
 
-// cache are the members of a cache.
-func cache(b stats.Blocks) wire.Fields {
-	return wire.Fields{"diskReads", b.Read, "cacheHits", b.Hit, "cacheHitRatio", percent(b.Hit, b.Read+b.Hit)}
+func cacheHits(b stats.Blocks) api.CacheHits {
+	return api.CacheHits{DiskReads: b.Read, CacheHits: b.Hit, CacheHitRatio: percent(b.Hit, b.Read+b.Hit)}
 }
 
-// caches are the members that show how often Postgres found tables and indexes in memory.
-func caches(tables []stats.Table, indexes []stats.Index) wire.Fields {
+// setCaches sets how often Postgres found tables and indexes in memory.
+func setCaches(answer *api.Postgres, tables []stats.Table, indexes []stats.Index) {
 	var heap, index stats.Blocks
 	for i := range tables {
 		heap.Read, heap.Hit = heap.Read+tables[i].Heap.Read, heap.Hit+tables[i].Heap.Hit
@@ -90,52 +72,48 @@ func caches(tables []stats.Table, indexes []stats.Index) wire.Fields {
 	for i := range indexes {
 		index.Read, index.Hit = index.Read+indexes[i].Blocks.Read, index.Hit+indexes[i].Blocks.Hit
 	}
-	sum := func(b stats.Blocks) wire.Fields {
-		return wire.Fields{"diskReads", b.Read, "cacheHits", b.Hit, "hitRatio", percent(b.Hit, b.Read+b.Hit)}
+	sum := func(b stats.Blocks) api.Cache {
+		return api.Cache{DiskReads: b.Read, CacheHits: b.Hit, HitRatio: percent(b.Hit, b.Read+b.Hit)}
 	}
-	return wire.Fields{
-		"tableCache", most(tables, func(t *stats.Table) int64 { return t.Heap.Read }, func(t *stats.Table) wire.Fields {
-			return append(wire.Fields{"schema", schema, "table", t.Name}, cache(t.Heap)...)
-		}),
-		"indexCache", most(indexes, func(i *stats.Index) int64 { return i.Blocks.Read }, func(i *stats.Index) wire.Fields {
-			return append(wire.Fields{"schema", schema, "table", i.Table, "index", i.Name}, cache(i.Blocks)...)
-		}),
-		"cacheSummary", wire.Fields{"tables", sum(heap), "indexes", sum(index)},
-	}
+	answer.TableCache = most(tables, func(t *stats.Table) int64 { return t.Heap.Read }, func(t *stats.Table) api.TableCache {
+		return api.TableCache{Schema: schema, Table: t.Name, CacheHits: cacheHits(t.Heap)}
+	})
+	answer.IndexCache = most(indexes, func(i *stats.Index) int64 { return i.Blocks.Read }, func(i *stats.Index) api.IndexCache {
+		return api.IndexCache{Schema: schema, Table: i.Table, Index: i.Name, CacheHits: cacheHits(i.Blocks)}
+	})
+	answer.CacheSummary = api.CacheSummary{Tables: sum(heap), Indexes: sum(index)}
 }
 
-// tableLists are the members that list tables.
-func tableLists(tables []stats.Table) wire.Fields {
+// setTables sets the lists of tables.
+func setTables(answer *api.Postgres, tables []stats.Table) {
 	dead := func(t *stats.Table) int64 { return t.Dead }
-	return wire.Fields{
-		"deadTuples", most(tables, dead, func(t *stats.Table) wire.Fields {
-			return wire.Fields{
-				"schema", schema, "table", t.Name, "deadTuples", t.Dead, "liveTuples", t.Live, "deadPercentage", percent(t.Dead, t.Live),
-				"lastVacuum", time.Time(t.LastVacuum), "lastAutovacuum", time.Time(t.LastAutovacuum),
-			}
-		}),
-		"hotUpdates", most(tables, func(t *stats.Table) int64 { return t.Updated }, func(t *stats.Table) wire.Fields {
-			return wire.Fields{
-				"schema", schema, "table", t.Name, "totalUpdates", t.Updated, "hotUpdates", t.HotUpdated, "hotUpdatePercentage", percent(t.HotUpdated, t.Updated),
-			}
-		}),
-		"autovacuumStatus", most(tables, dead, func(t *stats.Table) wire.Fields {
-			return wire.Fields{
-				"table", t.Name, "lastAutovacuum", time.Time(t.LastAutovacuum), "deadTuples", t.Dead,
-				"autovacuumCount", t.AutovacuumCount, "autoanalyzeCount", t.AutoanalyzeCount,
-			}
-		}),
-		"tableSizes", most(tables, func(t *stats.Table) int64 { return t.TotalBytes }, func(t *stats.Table) wire.Fields {
-			return wire.Fields{
-				"table", t.Name, "totalSize", t.TotalSize, "totalSizeBytes", t.TotalBytes, "tableSize", t.TableSize, "tableSizeBytes", t.TableBytes,
-				"indexSize", t.IndexSize, "indexSizeBytes", t.IndexBytes,
-			}
-		}),
-	}
+	answer.DeadTuples = most(tables, dead, func(t *stats.Table) api.DeadTuples {
+		return api.DeadTuples{
+			Schema: schema, Table: t.Name, DeadTuples: t.Dead, LiveTuples: t.Live, DeadPercentage: percent(t.Dead, t.Live),
+			LastVacuum: (*time.Time)(&t.LastVacuum), LastAutovacuum: (*time.Time)(&t.LastAutovacuum),
+		}
+	})
+	answer.HotUpdates = most(tables, func(t *stats.Table) int64 { return t.Updated }, func(t *stats.Table) api.HotUpdates {
+		return api.HotUpdates{
+			Schema: schema, Table: t.Name, TotalUpdates: t.Updated, HotUpdates: t.HotUpdated, HotUpdatePercentage: percent(t.HotUpdated, t.Updated),
+		}
+	})
+	answer.AutovacuumStatus = most(tables, dead, func(t *stats.Table) api.Autovacuum {
+		return api.Autovacuum{
+			Table: t.Name, LastAutovacuum: (*time.Time)(&t.LastAutovacuum), DeadTuples: t.Dead,
+			AutovacuumCount: t.AutovacuumCount, AutoanalyzeCount: t.AutoanalyzeCount,
+		}
+	})
+	answer.TableSizes = most(tables, func(t *stats.Table) int64 { return t.TotalBytes }, func(t *stats.Table) api.TableSize {
+		return api.TableSize{
+			Table: t.Name, TotalSize: t.TotalSize, TotalSizeBytes: t.TotalBytes, TableSize: t.TableSize, TableSizeBytes: t.TableBytes,
+			IndexSize: t.IndexSize, IndexSizeBytes: t.IndexBytes,
+		}
+	})
 }
 
 // most converts the rows, those with the most first.
-func most[Row any](rows []Row, of func(*Row) int64, convert func(*Row) wire.Fields) []wire.Fields {
+func most[Row, JSON any](rows []Row, of func(*Row) int64, convert func(*Row) JSON) []JSON {
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(of(&b), of(&a)) })
 	return wire.Each(rows, convert)

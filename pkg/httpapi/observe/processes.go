@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 )
@@ -94,12 +95,12 @@ func totalsOf(q *wire.HistoryQuery, processes []Process) map[int64]*Totals {
 }
 
 // Points returns the point of each bucket, the newest first. A bucket in which nothing happened has zeros.
-func Points(q *wire.HistoryQuery, found []history.Bucket, processes []Process, point func(at time.Time, c *history.Counts, t *Totals) wire.Fields) []wire.Fields {
+func Points[P any](q *wire.HistoryQuery, found []history.Bucket, processes []Process, point func(at time.Time, c *history.Counts, t *Totals) P) []P {
 	counts, figures := map[int64]*history.Counts{}, totalsOf(q, processes)
 	for i := range found {
 		counts[found[i].At.Unix()] = &found[i].Counts
 	}
-	points := []wire.Fields{}
+	points := []P{}
 	q.Buckets(func(at time.Time) {
 		points = append(points, point(at, cmp.Or(counts[at.Unix()], &history.Counts{}), cmp.Or(figures[at.Unix()], &Totals{})))
 	})
@@ -118,28 +119,25 @@ func (h *Handlers) SystemMetrics(p *wire.Params) (any, error) {
 	}
 	processes, err := h.ReadProcesses(p.Ctx(), &q, hostname, pid)
 	points := 0
-	replicas := wire.Each(processes, func(one *Process) wire.Fields {
+	replicas := wire.Each(processes, func(one *Process) api.Replica {
 		points += len(one.Buckets)
-		return wire.Fields{"hostname", one.Hostname, "port", one.Port, "workerId", strconv.FormatInt(one.PID, 10), "timeSeries", wire.Each(one.Buckets, systemPoint)}
+		return api.Replica{
+			Hostname: one.Hostname, Port: one.Port, WorkerID: strconv.FormatInt(one.PID, 10), TimeSeries: wire.Each(one.Buckets, systemPoint),
+		}
 	})
-	return append(q.Head(), "replicas", replicas, "replicaCount", len(replicas), "pointCount", points), err
+	return api.SystemMetrics{HistorySpan: q.Span(), Replicas: replicas, ReplicaCount: int64(len(replicas)), PointCount: int64(points)}, err
 }
 
 // systemPoint is one point of system-metrics. CPU is percent of one core, multiplied by 100.
-func systemPoint(b *history.InstanceBucket) wire.Fields {
-	spread := func(f history.Figure, factor float64) wire.Fields {
-		return wire.Fields{"avg", wire.Rounded(f[1] * factor), "min", wire.Rounded(f[0] * factor), "max", wire.Rounded(f[2] * factor), "last", wire.Rounded(f[3] * factor)}
+func systemPoint(b *history.InstanceBucket) api.SystemPoint {
+	figure := func(f history.Figure, factor float64) api.Figure {
+		return api.Figure{Avg: wire.Rounded(f[1] * factor), Min: wire.Rounded(f[0] * factor), Max: wire.Rounded(f[2] * factor), Last: wire.Rounded(f[3] * factor)}
 	}
-	none := spread(history.Figure{}, 1)
-	threads := wire.Fields{"pool_size", none, "queue_size", none}
-	return wire.Fields{
-		"timestamp", wire.BucketTime(b.At), "sampleCount", b.Samples, "metrics", wire.Fields{
-			"cpu", wire.Fields{"user_us", spread(b.CPUUser, 100), "system_us", spread(b.CPUSystem, 100)},
-			"memory", wire.Fields{"rss_bytes", spread(b.RSSBytes, 1), "virtual_bytes", none},
-			"database", wire.Fields{"pool_size", spread(b.PoolSize, 1), "pool_idle", spread(b.PoolIdle, 1), "pool_active", spread(b.PoolUsed, 1)},
-			"threadpool", wire.Fields{"db", threads, "system", threads},
-			"registries", wire.Fields{"response", none},
-			"shared_state", wire.Fields{},
+	return api.SystemPoint{
+		Timestamp: wire.BucketTime(b.At), SampleCount: b.Samples, Metrics: api.SystemFigures{
+			CPU:      api.SystemCPU{UserUs: figure(b.CPUUser, 100), SystemUs: figure(b.CPUSystem, 100)},
+			Memory:   api.SystemMemory{RSSBytes: figure(b.RSSBytes, 1)},
+			Database: api.SystemPool{PoolSize: figure(b.PoolSize, 1), PoolIdle: figure(b.PoolIdle, 1), PoolActive: figure(b.PoolUsed, 1)},
 		},
 	}
 }

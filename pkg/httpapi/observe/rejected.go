@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -23,14 +24,14 @@ func (h *Handlers) ListRejected(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	list, err := h.Rejections.List(p.Ctx(), f, before, limit)
-	return wire.Fields{"rows", wire.Each(list.Rows, inboxRow), "examined", list.Examined, "pagination", idPagination(limit, list.Next)}, err
+	return api.RejectedRows{Rows: wire.Each(list.Rows, inboxRow), Examined: list.Examined, Pagination: idPagination(limit, list.Next)}, err
 }
 
-func inboxRow(r *inbox.Rejection) wire.Fields {
-	return wire.Fields{
-		"id", strconv.FormatInt(r.ID, 10), "queue", r.Queue, "partition", r.Partition, "transactionId", r.TransactionID, "traceId", r.TraceID,
-		"visibleAt", r.VisibleAt, "insertedAt", r.InsertedAt, "rejectedAt", r.RejectedAt, "code", r.Code, "reason", r.Reason,
-		"storedBytes", r.StoredBytes, "excerpt", r.Excerpt,
+func inboxRow(r *inbox.Rejection) api.RejectedRow {
+	return api.RejectedRow{
+		ID: strconv.FormatInt(r.ID, 10), Queue: r.Queue, Partition: r.Partition, TransactionID: r.TransactionID, TraceID: wire.IDOrNull(r.TraceID),
+		VisibleAt: &r.VisibleAt, InsertedAt: r.InsertedAt, RejectedAt: r.RejectedAt, Code: r.Code, Reason: r.Reason,
+		StoredBytes: r.StoredBytes, Excerpt: r.Excerpt,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"strings"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -30,10 +31,13 @@ func (h *Handlers) ListStreams(p *wire.Params) (any, error) {
 	if n := len(found); int64(n) == limit {
 		next = wire.OrNull(base64.RawURLEncoding.EncodeToString([]byte(found[n-1].Source + "\x00" + found[n-1].Name)))
 	}
-	return wire.Fields{"streams", wire.Each(found, func(l *stream.Listed) wire.Fields {
-		return wire.Fields{
-			"id", l.ID, "name", l.Name, "sourceQueue", l.Source, "sinkQueue", wire.OrNull(l.Sink), "configHash", l.Hash,
-			"consumerGroup", "streams." + l.ID.String(), "stateKeys", l.Keys, "createdAt", l.CreatedAt, "updatedAt", l.UpdatedAt,
-		}
-	}), "pagination", wire.Fields{"limit", limit, "next", next}}, err
+	return api.Streams{
+		Streams: wire.Each(found, func(l *stream.Listed) api.Stream {
+			return api.Stream{
+				ID: l.ID.String(), Name: l.Name, SourceQueue: l.Source, SinkQueue: wire.OrNull(l.Sink), ConfigHash: l.Hash,
+				ConsumerGroup: "streams." + l.ID.String(), StateKeys: l.Keys, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
+			}
+		}),
+		Pagination: api.Page{Limit: limit, Next: next},
+	}, err
 }

@@ -2,22 +2,23 @@ package observe
 
 import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func traceRow(t *trace.Trace) wire.Fields {
-	return wire.Fields{
-		"id", t.ID, "event_type", t.Type, "data", wire.Stored(t.Data), "consumer_group", t.Group,
-		"worker_id", t.Worker, "created_at", t.CreatedAt, "trace_names", t.Names,
+func traceRow(t *trace.Trace) api.Trace {
+	return api.Trace{
+		ID: t.ID.String(), EventType: t.Type, Data: t.Data, ConsumerGroup: t.Group, WorkerID: t.Worker, CreatedAt: t.CreatedAt, Names: t.Names,
 	}
 }
 
-func namedTraceRow(t *trace.NamedTrace) wire.Fields {
-	return append(traceRow(&t.Trace),
-		"transaction_id", wire.OrNull(t.TransactionID), "partition_id", t.PartitionID, "queue_name", t.Queue,
-		"partition_name", t.Partition, "message_payload", wire.Stored(t.Payload))
+func namedTraceRow(t *trace.NamedTrace) api.NamedTrace {
+	return api.NamedTrace{
+		Trace: traceRow(&t.Trace), TransactionID: wire.OrNull(t.TransactionID), PartitionID: t.PartitionID.String(), Queue: t.Queue,
+		Partition: t.Partition, Payload: t.Payload,
+	}
 }
 
 // MessageTraces serves GET /api/v1/traces/:partitionId/:transactionId. pagination is not in Queen MQ.
@@ -38,7 +39,7 @@ func (h *Handlers) MessageTraces(p *wire.Params) (any, error) {
 		err = nil
 	}
 	next := wire.NextPage(wire.Cut(page, len(found), cut), found, func(last *trace.Trace) string { return wire.Cursor(last.CreatedAt, last.ID) })
-	return wire.Fields{"traces", wire.Each(found, traceRow), "pagination", next}, err
+	return api.Traces{Traces: wire.Each(found, traceRow), Pagination: next}, err
 }
 
 // NamedTraces serves GET /api/v1/traces/by-name/:name.
@@ -51,7 +52,7 @@ func (h *Handlers) NamedTraces(p *wire.Params) (any, error) {
 	}
 	found, total, cut, err := h.Traces.ByName(p.Ctx(), name, after, trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
 	next := wire.NextPage(wire.Cut(page, len(found), cut), found, func(last *trace.NamedTrace) string { return wire.Cursor(last.CreatedAt, last.ID) })
-	return wire.Fields{"traces", wire.Each(found, namedTraceRow), "total", total, "pagination", next}, err
+	return api.NamedTraces{Traces: wire.Each(found, namedTraceRow), Total: total, Pagination: next}, err
 }
 
 // TraceNames serves GET /api/v1/traces/names.
@@ -61,10 +62,10 @@ func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	names, total, err := h.Traces.Names(p.Ctx(), trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
-	list := wire.Each(names, func(n *trace.NameCount) wire.Fields {
-		return wire.Fields{"trace_name", n.Name, "trace_count", n.Traces, "message_count", n.Messages, "last_seen", n.LastSeen}
+	list := wire.Each(names, func(n *trace.NameCount) api.TraceName {
+		return api.TraceName{Name: n.Name, Traces: n.Traces, Messages: n.Messages, LastSeen: n.LastSeen}
 	})
-	return wire.Fields{"trace_names", list, "total", total, "pagination", page}, err
+	return api.TraceNames{Names: list, Total: total, Pagination: page}, err
 }
 
 // traceBound reads bound: 0 without it, and at most 10000.

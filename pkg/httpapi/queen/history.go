@@ -58,7 +58,7 @@ func (h *Handlers) ParkedReplicas(p *wire.Params) (any, error) {
 	slices.SortFunc(replicas, func(a, b replica) int {
 		return cmp.Or(cmp.Compare(a.Hostname, b.Hostname), cmp.Compare(a.WorkerID, b.WorkerID))
 	})
-	return append(q.Head(), "series", series, "replicas", slices.Compact(replicas)), err
+	return append(head(&q), "series", series, "replicas", slices.Compact(replicas)), err
 }
 
 // Refresh serves POST /api/v1/stats/refresh. Nothing is cached, so each step of Queen MQ has nothing to do.

@@ -1,6 +1,7 @@
 package queen
 
 import (
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
@@ -29,7 +30,7 @@ func (h *Handlers) QueueMessages(p *wire.Params) (any, error) {
 	if list.Next != nil {
 		p.Response().Header().Set(nextHeader, list.Next.Token())
 	}
-	return wire.Each(list.Messages, func(m *stats.Message) wire.Fields {
-		return append(observe.MessageRef(m), "status", m.Status, "createdAt", m.CreatedAt)
+	return wire.Each(list.Messages, func(m *stats.Message) api.QueueMessage {
+		return api.QueueMessage{MessageRef: observe.MessageRef(m), Status: string(m.Status), CreatedAt: m.CreatedAt}
 	}), err
 }

@@ -34,7 +34,7 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 			dbErrors += processes[i].Buckets[j].DBErrors
 		}
 	}
-	return append(q.Head(),
+	return append(head(&q),
 		"pointCount", len(points), "throughput", points,
 		"queues", live.queues, "messages", live.messages(&all),
 		"leases", wire.Fields{"active", live.leases.Leases, "partitionsWithLeases", live.leases.Partitions, "totalBatchSize", live.leases.Messages, "totalAcked", 0},
@@ -48,6 +48,12 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 		"errors", wire.Fields{"dbErrors", dbErrors, "ackFailed", all.AckFailed, "dlqMessages", all.DeadLetters},
 		"statsAge", 0, // the numbers are live
 	), nil
+}
+
+// head are the members that most answers begin with.
+func head(q *wire.HistoryQuery) wire.Fields {
+	span := q.Span()
+	return wire.Fields{"timeRange", span.TimeRange, "bucketMinutes", span.BucketMinutes}
 }
 
 // throughput are the points of all buckets, the newest first.
@@ -88,9 +94,11 @@ func (h *Handlers) liveStatus(p *wire.Params, q *wire.HistoryQuery) (live liveSt
 		live.counts.Processing += one.Counts.Processing
 		live.counts.Completed += one.Counts.Completed
 		live.counts.DeadLetter += one.Counts.DeadLetter
-		live.queues = append(live.queues, append(wire.Fields{
-			"id", one.ID, "name", one.Name, "namespace", one.Namespace, "task", one.Task, "partitions", one.Partitions, "totalConsumed", one.Counts.Completed,
-		}, wire.Percentiles(percentile[history.At{Queue: one.Name}])...))
+		p := wire.Percentiles(percentile[history.At{Queue: one.Name}])
+		live.queues = append(live.queues, wire.Fields{
+			"id", one.ID, "name", one.Name, "namespace", one.Namespace, "task", one.Task, "partitions", one.Partitions,
+			"totalConsumed", one.Counts.Completed, "p50Ms", p.P50Ms, "p95Ms", p.P95Ms, "p99Ms", p.P99Ms,
+		})
 	}
 	live.leases, err = h.Observe.Live.Leases(p.Ctx(), q.Allowed)
 	return live, err

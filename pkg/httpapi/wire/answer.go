@@ -1,6 +1,7 @@
 package wire
 
 import (
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -143,25 +144,22 @@ func (f Fields) MarshalJSONTo(to *jsontext.Encoder) error {
 	return to.WriteToken(jsontext.EndObject)
 }
 
-// Stored is JSON as the database has it. If it cannot be a part of the answer, because it is malformed or nested too deep,
-// the answer has its text as a string. A nil Stored is null.
-type Stored []byte
-
-// MarshalJSONTo writes the value or its text.
-func (s Stored) MarshalJSONTo(to *jsontext.Encoder) error {
-	if s == nil {
+// writeStored writes JSON as the database has it. If it cannot be a part of the answer, because it is malformed or nested too
+// deep, the answer has its text as a string. Nil is null.
+func writeStored(to *jsontext.Encoder, stored stdjson.RawMessage) error {
+	if stored == nil {
 		return to.WriteToken(jsontext.Null)
 	}
-	err := to.WriteValue(jsontext.Value(s))
+	err := to.WriteValue(jsontext.Value(stored))
 	if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
-		return to.WriteToken(jsontext.String(strings.ToValidUTF8(string(s), "\uFFFD")))
+		return to.WriteToken(jsontext.String(strings.ToValidUTF8(string(stored), "\uFFFD")))
 	}
 	return err
 }
 
 // encoding writes an instant in UTC with milliseconds, an id as a string, and a
 // duration in seconds. A zero instant and a zero id are null. Payloads keep their
-// escapes and duplicate names.
+// escapes and duplicate names. See writeStored for a RawMessage.
 var encoding = json.JoinOptions(
 	json.Deterministic(true), jsontext.PreserveRawStrings(true),
 	jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true),
@@ -175,6 +173,7 @@ var encoding = json.JoinOptions(
 		json.MarshalToFunc(func(to *jsontext.Encoder, d time.Duration) error {
 			return to.WriteToken(jsontext.Float(d.Seconds()))
 		}),
+		json.MarshalToFunc(writeStored),
 	)),
 )
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	stdjson "encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -94,7 +95,7 @@ func TestJSONWritesInstantsIDsAndDurations(t *testing.T) {
 // A stored value that is no JSON is shown as its text, and does not disturb its neighbours.
 func TestAStoredValueIsShown(t *testing.T) {
 	t.Parallel()
-	list := []Stored{Stored(` [1, "\ud800"]`), nil, Stored("{\"a\":\"\xff"), Stored("]"), Stored("1 2"), Stored(""), Stored("true")}
+	list := []stdjson.RawMessage{stdjson.RawMessage(` [1, "\ud800"]`), nil, stdjson.RawMessage("{\"a\":\"\xff"), stdjson.RawMessage("]"), stdjson.RawMessage("1 2"), stdjson.RawMessage(""), stdjson.RawMessage("true")}
 	shown, err := json.Marshal(list, encoding)
 	require.NoError(t, err)
 	require.Equal(t, `[[1,"\ud800"],null,"{\"a\":\"�","]","1 2","",true]`, string(shown))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/sweep"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -93,9 +94,9 @@ func bucketSize(now, from time.Time, span time.Duration) time.Duration {
 	return bucket
 }
 
-// Head are the members that most answers begin with.
-func (q *HistoryQuery) Head() Fields {
-	return Fields{"timeRange", Fields{"from", q.Since, "to", q.Until}, "bucketMinutes", int(q.Bucket / time.Minute)}
+// Span is what most answers begin with.
+func (q *HistoryQuery) Span() api.HistorySpan {
+	return api.HistorySpan{TimeRange: api.TimeRange{From: q.Since, To: q.Until}, BucketMinutes: int64(q.Bucket / time.Minute)}
 }
 
 // Buckets calls add with the begin of each bucket, the newest first.
@@ -114,8 +115,8 @@ func (q *HistoryQuery) PerSecond(n int64) float64 { return Rounded(float64(n) / 
 // Rounded returns x with two decimals.
 func Rounded(x float64) float64 { return math.Round(100*x) / 100 }
 
-// BucketTime formats the begin of a bucket: in whole seconds.
-func BucketTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05Z") }
+// BucketTime is the begin of a bucket.
+func BucketTime(at time.Time) api.BucketTime { return api.BucketTime{Time: at.UTC()} }
 
 // AverageLag returns milliseconds.
 func AverageLag(c *history.Counts) int64 { return millis(c.LagSum / max(1, c.LagCount)) }
@@ -126,8 +127,8 @@ func MaxLag(c *history.Counts) int64 { return millis(c.LagMax) }
 // millis turns microseconds into whole milliseconds.
 func millis(micros int64) int64 { return int64(math.Round(float64(micros) / 1000)) }
 
-// Percentiles are members that Queen MQ does not have.
-func Percentiles(found history.Percentiles) Fields {
+// Percentiles converts percentiles.
+func Percentiles(found history.Percentiles) api.Percentiles {
 	ms := func(d time.Duration) float64 { return Rounded(float64(d.Microseconds()) / 1000) }
-	return Fields{"p50Ms", ms(found.P50), "p95Ms", ms(found.P95), "p99Ms", ms(found.P99)}
+	return api.Percentiles{P50Ms: ms(found.P50), P95Ms: ms(found.P95), P99Ms: ms(found.P99)}
 }

@@ -32,7 +32,7 @@ func TestBucketsGrowWithTheTime(t *testing.T) {
 func TestBucketsAreWhole(t *testing.T) {
 	t.Parallel()
 	at := func(q HistoryQuery) (begins []string) {
-		q.Buckets(func(at time.Time) { begins = append(begins, BucketTime(at)) })
+		q.Buckets(func(at time.Time) { begins = append(begins, BucketTime(at).Format(time.RFC3339Nano)) })
 		return begins
 	}
 	q := HistoryQuery{Since: now.Add(-2 * time.Minute), Until: now.Add(time.Hour)}

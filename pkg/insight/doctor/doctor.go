@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/config/setting"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 )
 
@@ -81,28 +82,28 @@ func Codes() (codes []string) {
 }
 
 // Run makes all checks. It blocks for at most a minute. If ctx ends, the remaining checks are Unknown.
-func (d *Doctor) Run(ctx context.Context) Report {
+func (d *Doctor) Run(ctx context.Context) api.Examination {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()
 	e := &exam{Config: d.cfg}
 	defer e.close(ctx)
 	e.read(ctx)
-	report := Report{At: d.cfg.Now().UTC(), Version: d.cfg.Version, Healthy: true, Checks: []Finding{}}
+	report := api.Examination{At: d.cfg.Now().UTC(), Version: d.cfg.Version, Healthy: true, Checks: []api.Finding{}}
 	for _, some := range checks {
 		for _, c := range some {
-			report.add(c.examine(ctx, e))
+			add(&report, c.examine(ctx, e))
 		}
 	}
 	return report
 }
 
 // examine runs the check with its time limit.
-func (c check) examine(ctx context.Context, e *exam) Finding {
+func (c check) examine(ctx context.Context, e *exam) api.Finding {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	o := c.run(ctx, e)
 	if o.do == nil {
 		o.do = []string{}
 	}
-	return Finding{Code: c.code, Result: o.result, Found: o.found, Why: c.why, Do: o.do, Runbook: Runbook + "#" + c.code}
+	return api.Finding{Code: c.code, Result: o.result, Found: o.found, Why: c.why, Do: o.do, Runbook: Runbook + "#" + c.code}
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config/setting"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-func examine(t *testing.T, url string) doctor.Report {
+func examine(t *testing.T, url string) api.Examination {
 	t.Helper()
 	return doctor.New(doctor.Config{URL: setting.Secret(url), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits()}).Run(t.Context())
 }
@@ -46,7 +47,7 @@ func TestEachCheckHasAFindingWithoutADatabase(t *testing.T) {
 // In a database without the schema, the checks that read it are unknown, and the others are not.
 func TestADatabaseWithoutTheSchema(t *testing.T) {
 	t.Parallel()
-	found := map[string]doctor.Finding{}
+	found := map[string]api.Finding{}
 	for _, f := range examine(t, pgtest.DatabaseWithoutSchema(t)).Checks {
 		found[f.Code] = f
 	}
@@ -68,7 +69,7 @@ func TestRowsThatEveryGroupHasPassed(t *testing.T) {
 		_, err := conn.Exec(t.Context(), statement)
 		require.NoError(t, err, statement)
 	}
-	finding := func(retention time.Duration) doctor.Finding {
+	finding := func(retention time.Duration) api.Finding {
 		cfg := doctor.Config{URL: setting.Secret(dsn), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits(), Retention: retention}
 		cfg.Limits.CompletedRows = 2
 		for _, f := range doctor.New(cfg).Run(t.Context()).Checks {
@@ -76,7 +77,7 @@ func TestRowsThatEveryGroupHasPassed(t *testing.T) {
 				return f
 			}
 		}
-		return doctor.Finding{}
+		return api.Finding{}
 	}
 	run(`INSERT INTO belfry.queue (name) VALUES ('orders'), ('unread')`)
 	run(`INSERT INTO belfry.partition (queue_id, name, last_seq) SELECT q.id, 'Default', 3 FROM belfry.queue q`)

@@ -4,53 +4,23 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Result is what a check found.
-type Result string
-
-// The results. A report is healthy if no check is Wrong.
+// What a check found. A report is healthy if no check is Wrong.
 const (
-	OK      Result = "ok"
-	Warning Result = "warning" // works now, and needs attention
-	Wrong   Result = "wrong"   // does not work, or may lose data
-	Unknown Result = "unknown" // could not be checked
+	OK      = "ok"
+	Warning = "warning" // works now, and needs attention
+	Wrong   = "wrong"   // does not work, or may lose data
+	Unknown = "unknown" // could not be checked
 )
 
 // Runbook is the page with a section for each code.
 const Runbook = "docs/runbook.md"
 
-// Finding is the result of one check.
-type Finding struct {
-	// Code names the check.
-	Code   string `json:"code"`
-	Result Result `json:"result"`
-	// Found is a sentence with the figures, or the reason why the check could not be done.
-	Found string `json:"found"`
-	// Why says why the check matters.
-	Why string `json:"why"`
-	// Do are steps or commands. It is empty if the result is OK.
-	Do []string `json:"do"`
-	// Runbook is the section of Runbook.
-	Runbook string `json:"runbook"`
-}
-
-// Report is the answer of all checks, in a fixed order.
-type Report struct {
-	At time.Time `json:"at"`
-	// Version is the version of the program that checked.
-	Version string `json:"version"`
-	// Healthy is false if a check is Wrong.
-	Healthy  bool      `json:"healthy"`
-	Wrong    int       `json:"wrong"`
-	Warnings int       `json:"warnings"`
-	Unknown  int       `json:"unknown"`
-	Checks   []Finding `json:"checks"`
-}
-
 // add appends a finding.
-func (r *Report) add(f Finding) {
+func add(r *api.Examination, f api.Finding) {
 	r.Checks = append(r.Checks, f)
 	switch f.Result {
 	case Wrong:
@@ -59,14 +29,13 @@ func (r *Report) add(f Finding) {
 		r.Warnings++
 	case Unknown:
 		r.Unknown++
-	case OK:
 	}
 	r.Healthy = r.Wrong == 0
 }
 
 // outcome is the part of a finding that depends on what was found.
 type outcome struct {
-	result Result
+	result string
 	found  string
 	do     []string
 }

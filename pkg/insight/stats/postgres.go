@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/sql"
 )
@@ -74,51 +75,21 @@ func (r *Reader) Indexes(ctx context.Context) ([]Index, error) {
 	return found, postgres.Wrapf(err, "listing the indexes")
 }
 
-// Statement is a statement that runs in the database.
-type Statement struct {
-	PID int64
-	// Duration is in seconds.
-	Duration float64
-	// State is in the words of pg_stat_activity. Text is the beginning of the statement, if a session of Belfry
-	// runs it, and otherwise a placeholder.
-	State, Text string
-	// WaitEventType and WaitEvent are nil for a session that does not wait.
-	WaitEventType, WaitEvent *string
-}
-
 // Statements lists at most 10 sessions whose statement began more than a second ago, the oldest first. Errors:
 // CodeUnavailable.
-func (r *Reader) Statements(ctx context.Context) ([]Statement, error) {
-	found, err := postgres.Collect(ctx, r.pool, sqlStatements, pgx.RowToStructByName[Statement])
+func (r *Reader) Statements(ctx context.Context) ([]api.ActiveQuery, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlStatements, pgx.RowToStructByPos[api.ActiveQuery])
 	return found, postgres.Wrapf(err, "listing the statements that run")
 }
 
-// Setting is a setting of Postgres that matters here.
-type Setting struct {
-	Name, Value string
-	// Source is where the value comes from, in the words of pg_settings.
-	Source string
-	// Pending: another value is in the file, and needs a restart.
-	Pending bool
-}
-
 // Settings lists the settings of Postgres that matter here, by topic. Errors: CodeUnavailable.
-func (r *Reader) Settings(ctx context.Context) ([]Setting, error) {
-	found, err := postgres.Collect(ctx, r.pool, sqlSettings, pgx.RowToStructByName[Setting])
+func (r *Reader) Settings(ctx context.Context) ([]api.Setting, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlSettings, pgx.RowToStructByPos[api.Setting])
 	return found, postgres.Wrapf(err, "listing the settings of Postgres")
 }
 
-// Slot is a replication slot.
-type Slot struct {
-	// Kind is physical or logical.
-	Name, Kind string
-	Active     bool
-	// Kept is the WAL that the slot keeps, in bytes.
-	Kept int64
-}
-
 // Slots lists at most 100 replication slots of the cluster, those without a reader first. Errors: CodeUnavailable.
-func (r *Reader) Slots(ctx context.Context) ([]Slot, error) {
-	found, err := postgres.Collect(ctx, r.pool, sqlSlots, pgx.RowToStructByName[Slot])
+func (r *Reader) Slots(ctx context.Context) ([]api.ReplicationSlot, error) {
+	found, err := postgres.Collect(ctx, r.pool, sqlSlots, pgx.RowToStructByPos[api.ReplicationSlot])
 	return found, postgres.Wrapf(err, "listing the replication slots")
 }

@@ -41,7 +41,7 @@ func TestTheTextsOfOtherProgramsAreNotShown(t *testing.T) {
 	require.Eventually(t, func() bool {
 		running, err := r.Statements(t.Context())
 		for _, s := range running {
-			have[s.PID] = s.Text
+			have[s.PID] = s.Query
 		}
 		return err != nil || len(have) == len(want)
 	}, enginetest.Patience, 100*time.Millisecond)

@@ -1,0 +1,62 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// DeadLetter is a message that a group gave up.
+type DeadLetter struct {
+	ID            *ID             `json:"id"` // The id of the message. null when the message was deleted.
+	TransactionID *string         `json:"transactionId"`
+	PartitionID   ID              `json:"partitionId"`
+	Queue         Name            `json:"queue"`
+	Partition     Name            `json:"partition"`
+	ConsumerGroup Name            `json:"consumerGroup"`
+	ErrorMessage  string          `json:"errorMessage"`       // The error text of the acknowledgment.
+	RetryCount    int64           `json:"retryCount"`         // Failures before the last one.
+	Data          json.RawMessage `json:"data"`               // The payload as pushed.
+	DataError     string          `json:"dataError,omitzero"` // Why the payload cannot be shown.
+	ProducerSub   *string         `json:"producerSub"`
+	CreatedAt     *time.Time      `json:"createdAt"`
+	FailedAt      time.Time       `json:"failedAt"`
+}
+
+// DeadLetters is the answer to GET /api/v1/dlq.
+type DeadLetters struct {
+	Messages   []DeadLetter `json:"messages"`
+	Total      int64        `json:"total"`
+	Pagination CursorPage   `json:"pagination"`
+}
+
+// DeadLetterSummary is the answer to GET /api/v1/dlq/summary.
+type DeadLetterSummary struct {
+	Examined   int64                 `json:"examined"`
+	Matched    int64                 `json:"matched"` // How many of the examined ones match.
+	Next       *string               `json:"next"`    // The cursor after the examined ones. null: all were examined.
+	Errors     []DeadLetterError     `json:"errors"`
+	Partitions []DeadLetterPartition `json:"partitions"`
+	Messages   []DeadLetter          `json:"messages"`
+	Pagination Page                  `json:"pagination"`
+}
+
+// DeadLetterError counts the dead letters with the same error.
+type DeadLetterError struct {
+	Queue         Name      `json:"queue"`
+	ConsumerGroup Name      `json:"consumerGroup"`
+	ErrorMessage  string    `json:"errorMessage"` // The first 200 characters.
+	Count         int64     `json:"count"`
+	Oldest        time.Time `json:"oldest"` // The first failure.
+	Newest        time.Time `json:"newest"` // The last failure.
+}
+
+// DeadLetterPartition counts the dead letters of a partition.
+type DeadLetterPartition struct {
+	Queue         Name      `json:"queue"`
+	ConsumerGroup Name      `json:"consumerGroup"`
+	Partition     Name      `json:"partition"`
+	PartitionID   ID        `json:"partitionId"`
+	Count         int64     `json:"count"`
+	Oldest        time.Time `json:"oldest"` // The first failure.
+	Newest        time.Time `json:"newest"` // The last failure.
+}

@@ -1,0 +1,26 @@
+package api
+
+import "time"
+
+// Examination is the answer to GET /api/v1/doctor.
+type Examination struct {
+	At       time.Time `json:"at"`
+	Version  string    `json:"version"`  // The version of this instance.
+	Healthy  bool      `json:"healthy"`  // No check is `wrong`.
+	Wrong    int64     `json:"wrong"`    // The number of such checks.
+	Warnings int64     `json:"warnings"` // The number of such checks.
+	Unknown  int64     `json:"unknown"`  // The number of such checks.
+	Checks   []Finding `json:"checks"`
+}
+
+// Finding is the result of one check.
+type Finding struct {
+	Code string `json:"code"` // The name of the check. It stays the same in later versions.
+	// `warning` works now and needs attention. `wrong` does not work, or may lose data. `unknown` could not be checked, and
+	// `found` says why.
+	Result  string   `json:"result"`
+	Found   string   `json:"found"`   // What was found, with figures.
+	Why     string   `json:"why"`     // Why the check matters.
+	Do      []string `json:"do"`      // Steps and commands.
+	Runbook string   `json:"runbook"` // The section of the runbook.
+}
