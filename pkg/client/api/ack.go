@@ -23,8 +23,7 @@ type Ack struct {
 	LeaseID string `json:"leaseId,omitzero"`
 	// An absent or empty status is `completed`, and so is `success`. An item with any other text is refused.
 	Status AckStatus `json:"status,omitzero"`
-	// The reason of the failure. A dead letter keeps it.
-	Error string `json:"error,omitzero"`
+	Error  string    `json:"error,omitzero"` // The reason of the failure. A dead letter keeps it.
 	// With the status `failed` or `retry`: the seconds until the next delivery. Without it `failed` waits for the
 	// `retryDelay` of the queue, and `retry` for nothing. Of several in one call the longest holds for a partition.
 	RetryAfterSeconds float64 `json:"retryAfter,omitzero"`
@@ -41,17 +40,13 @@ type AckBatch struct {
 
 // AckResult is what became of an acknowledgment. The answer has one for each item, in the order of the request.
 type AckResult struct {
-	// The index of the item in the request.
-	Index         int    `json:"index"`
+	Index         int    `json:"index"` // The index of the item in the request.
 	TransactionID string `json:"transactionId"`
 	Success       bool   `json:"success"`
 	// Why the item was refused, such as `Message not found` or `Invalid or expired lease`. null if it was not.
-	Error string `json:"error"`
-	// null if the message does not exist, and so are the next two.
-	Queue     *string `json:"queueName"`
-	Partition *string `json:"partitionName"`
-	// The group holds no lease on the partition any more.
-	LeaseReleased bool `json:"leaseReleased"`
-	// The message became a dead letter.
-	DeadLetter bool `json:"dlq"`
+	Error         string  `json:"error"`
+	Queue         *string `json:"queueName"` // null if the message does not exist, and so are the next two.
+	Partition     *string `json:"partitionName"`
+	LeaseReleased bool    `json:"leaseReleased"` // The group holds no lease on the partition any more.
+	DeadLetter    bool    `json:"dlq"`           // The message became a dead letter.
 }

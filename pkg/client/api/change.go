@@ -2,8 +2,7 @@ package api
 
 // DeletedMessage is the answer of DELETE /api/v1/messages/:partitionId/:transactionId.
 type DeletedMessage struct {
-	// The message existed.
-	Success       bool   `json:"success"`
+	Success       bool   `json:"success"` // The message existed.
 	PartitionID   string `json:"partitionId"`
 	TransactionID string `json:"transactionId"`
 	Message       string `json:"message"`
@@ -23,26 +22,22 @@ type RetriedMessage struct {
 	Success       bool   `json:"success"`
 	PartitionID   string `json:"partitionId"`
 	TransactionID string `json:"transactionId"`
-	// null means every group.
-	Group *Name `json:"consumerGroup"`
-	// The number of groups.
-	Redriven int64 `json:"redriven"`
+	Group         *Name  `json:"consumerGroup"` // null means every group.
+	Redriven      int64  `json:"redriven"`      // The number of groups.
 }
 
 // RetriedRows is the answer when rejected rows were put back into the inbox.
 type RetriedRows struct {
 	Success bool  `json:"success"`
 	Retried int64 `json:"retried"`
-	// The request stopped after 10 seconds. The same request continues.
-	More bool `json:"more"`
+	More    bool  `json:"more"` // The request stopped after 10 seconds. The same request continues.
 }
 
 // DiscardedRows is the answer when rejected rows of the inbox were deleted.
 type DiscardedRows struct {
 	Success   bool  `json:"success"`
 	Discarded int64 `json:"discarded"`
-	// The request stopped after 10 seconds. The same request continues.
-	More bool `json:"more"`
+	More      bool  `json:"more"` // The request stopped after 10 seconds. The same request continues.
 }
 
 // Switch is the body of a request that begins or ends maintenance.
@@ -52,19 +47,16 @@ type Switch struct {
 
 // PushMaintenanceSet is the answer when push maintenance was begun or ended.
 type PushMaintenanceSet struct {
-	MaintenanceMode bool `json:"maintenanceMode"`
-	// Messages in the spool of this instance.
-	BufferedMessages int64 `json:"bufferedMessages"`
-	// This instance can use its spool.
-	BufferHealthy bool   `json:"bufferHealthy"`
-	Message       string `json:"message"`
+	MaintenanceMode  bool   `json:"maintenanceMode"`
+	BufferedMessages int64  `json:"bufferedMessages"` // Messages in the spool of this instance.
+	BufferHealthy    bool   `json:"bufferHealthy"`    // This instance can use its spool.
+	Message          string `json:"message"`
 }
 
 // RejectedChanged is the answer when the rejected messages of a spool were put back or removed.
 type RejectedChanged struct {
-	Success bool `json:"success"`
-	// How many messages there were.
-	Messages int64 `json:"messages"`
+	Success  bool  `json:"success"`
+	Messages int64 `json:"messages"` // How many messages there were.
 }
 
 // AddedTrace is the answer of POST /api/v1/traces.
@@ -75,10 +67,8 @@ type AddedTrace struct {
 
 // StreamEnd is the event closing of GET /api/v1/sse/queue/:queue.
 type StreamEnd struct {
-	// `timeout`, `unauthorized`, `shutdown`, `overloaded` or `error`.
-	Reason string `json:"reason"`
+	Reason string `json:"reason"` // `timeout`, `unauthorized`, `shutdown`, `overloaded` or `error`.
 	// Only if the reason is `overloaded`: connect again after so many seconds.
-	RetryAfter *int `json:"retryAfter,omitzero"`
-	// Only if the reason is `overloaded` or `error`.
-	Error *string `json:"error,omitzero"`
+	RetryAfter *int    `json:"retryAfter,omitzero"`
+	Error      *string `json:"error,omitzero"` // Only if the reason is `overloaded` or `error`.
 }

@@ -2,9 +2,8 @@ package api
 
 // Configure is the body of POST /api/v1/configure.
 type Configure struct {
-	Queue Name `json:"queue"`
-	// An absent namespace or task is empty.
-	Namespace Name `json:"namespace,omitzero"`
+	Queue     Name `json:"queue"`
+	Namespace Name `json:"namespace,omitzero"` // An absent namespace or task is empty.
 	Task      Name `json:"task,omitzero"`
 	// An option that is absent gets its default. Unknown options are ignored.
 	Options SetOptions `json:"options,omitzero"`
@@ -25,8 +24,7 @@ type SetOptions struct {
 	WindowBuffer *int64 `json:"windowBuffer,omitzero"`
 	// Payloads are encrypted at rest. Without `encryption.key` the server refuses pushes to the queue with 400.
 	EncryptionEnabled *bool `json:"encryptionEnabled,omitzero"`
-	// Enables the next two options.
-	RetentionEnabled *bool `json:"retentionEnabled,omitzero"`
+	RetentionEnabled  *bool `json:"retentionEnabled,omitzero"` // Enables the next two options.
 	// Messages older than this are deleted, also unconsumed ones. 0 means off.
 	RetentionSeconds *int64 `json:"retentionSeconds,omitzero"`
 	// Messages older than this that every group has consumed are deleted. 0 means off.
@@ -43,17 +41,15 @@ type SetOptions struct {
 	// Accepted and ignored, so that no default deletes messages. Use `expireAfterSeconds`.
 	TTL *int64 `json:"ttl,omitzero"`
 	// Accepted and ignored: a message without remaining retries always becomes a dead letter.
-	DeadLetterQueue *bool `json:"deadLetterQueue,omitzero"`
-	// Accepted and ignored.
-	DLQAfterMaxRetries *bool `json:"dlqAfterMaxRetries,omitzero"`
+	DeadLetterQueue    *bool `json:"deadLetterQueue,omitzero"`
+	DLQAfterMaxRetries *bool `json:"dlqAfterMaxRetries,omitzero"` // Accepted and ignored.
 	// Each further failure makes the pause so many times as long. 1 means that it does not grow.
 	RetryBackoff *int64 `json:"retryBackoff,omitzero"`
 	// The longest pause in milliseconds. A `retryDelay` above it stays as it is.
 	RetryDelayMax *int64 `json:"retryDelayMax,omitzero"`
 	// Messages older than this are not delivered. 0 means off.
 	ExpireAfterSeconds *int64 `json:"expireAfterSeconds,omitzero"`
-	// Expired messages become dead letters.
-	DeadLetterExpired *bool `json:"deadLetterExpired,omitzero"`
+	DeadLetterExpired  *bool  `json:"deadLetterExpired,omitzero"` // Expired messages become dead letters.
 	// After this many deliveries without an acknowledgment a message becomes a dead letter. 0 means off. Deliveries to
 	// consumers that crash count here, but not for `retryLimit`. For a redriven message only the deliveries after the
 	// redrive count.
@@ -62,10 +58,9 @@ type SetOptions struct {
 
 // Configured is the answer of a configure call. Its options are those in force.
 type Configured struct {
-	Configured bool `json:"configured"`
-	QueueID    ID   `json:"queueId"`
-	// The id of the partition `Default`.
-	PartitionID ID         `json:"partitionId"`
+	Configured  bool       `json:"configured"`
+	QueueID     ID         `json:"queueId"`
+	PartitionID ID         `json:"partitionId"` // The id of the partition `Default`.
 	Queue       Name       `json:"queue"`
 	Namespace   Name       `json:"namespace"`
 	Task        Name       `json:"task"`
@@ -76,15 +71,13 @@ type Configured struct {
 
 // ChangedQueue is the answer of PATCH /api/v1/resources/queues/:queue. Its options are those in force.
 type ChangedQueue struct {
-	Configured bool `json:"configured"`
-	QueueID    ID   `json:"queueId"`
-	Queue      Name `json:"queue"`
-	Namespace  Name `json:"namespace"`
-	Task       Name `json:"task"`
-	// All options. The request describes their meaning.
-	Options QueueOptions `json:"options"`
-	// Unknown options, and options without effect. Absent without any.
-	Warnings []string `json:"warnings,omitzero"`
+	Configured bool         `json:"configured"`
+	QueueID    ID           `json:"queueId"`
+	Queue      Name         `json:"queue"`
+	Namespace  Name         `json:"namespace"`
+	Task       Name         `json:"task"`
+	Options    QueueOptions `json:"options"`           // All options. The request describes their meaning.
+	Warnings   []string     `json:"warnings,omitzero"` // Unknown options, and options without effect. Absent without any.
 }
 
 // DeletedQueue is the answer of DELETE /api/v1/resources/queues/:queue.
@@ -96,13 +89,10 @@ type DeletedQueue struct {
 
 // Paused is the answer when a queue, a partition or a group was paused or resumed.
 type Paused struct {
-	Success bool `json:"success"`
-	Queue   Name `json:"queueName"`
-	// null unless a partition was named.
-	Partition *Name `json:"partitionName"`
-	// null unless a group was named.
-	Group  *Name `json:"consumerGroup"`
-	Paused bool  `json:"paused"`
-	// false if it was so already.
-	Changed bool `json:"changed"`
+	Success   bool  `json:"success"`
+	Queue     Name  `json:"queueName"`
+	Partition *Name `json:"partitionName"` // null unless a partition was named.
+	Group     *Name `json:"consumerGroup"` // null unless a group was named.
+	Paused    bool  `json:"paused"`
+	Changed   bool  `json:"changed"` // false if it was so already.
 }

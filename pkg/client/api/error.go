@@ -2,8 +2,7 @@ package api
 
 // Error is the body of an answer that is no success.
 type Error struct {
-	// What is wrong and what to change.
-	Error string `json:"error"`
+	Error string `json:"error"` // What is wrong and what to change.
 }
 
 // Refused is Error for a route whose success has the member success, as in Queen MQ.

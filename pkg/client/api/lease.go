@@ -10,12 +10,10 @@ type Extend struct {
 
 // Extended is the answer of an extension, also for a lease that does not exist (404) or has expired (409).
 type Extended struct {
-	LeaseID string `json:"leaseId"`
-	Success bool   `json:"success"`
-	// Why the lease was not extended, or null.
-	Error *string `json:"error"`
-	// The same as `newExpiresAt`.
-	ExpiresAt *time.Time `json:"expiresAt"`
+	LeaseID   string     `json:"leaseId"`
+	Success   bool       `json:"success"`
+	Error     *string    `json:"error"`     // Why the lease was not extended, or null.
+	ExpiresAt *time.Time `json:"expiresAt"` // The same as `newExpiresAt`.
 	// The end of the lease by the clock of the server. null if the lease was not extended.
 	NewExpiresAt *time.Time `json:"newExpiresAt"`
 }

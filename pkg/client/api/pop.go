@@ -8,14 +8,11 @@ import (
 
 // Delivery is the answer of a pop that has messages. T is the type of their payloads.
 type Delivery[T any] struct {
-	Success bool `json:"success"`
-	// The queue of all messages.
-	Queue Name `json:"queue"`
-	// The partition of the first message.
-	Partition   Name `json:"partition"`
-	PartitionID ID   `json:"partitionId"`
-	// The lease of all messages. Empty with `autoAck`.
-	LeaseID           string `json:"leaseId"`
+	Success           bool   `json:"success"`
+	Queue             Name   `json:"queue"`     // The queue of all messages.
+	Partition         Name   `json:"partition"` // The partition of the first message.
+	PartitionID       ID     `json:"partitionId"`
+	LeaseID           string `json:"leaseId"` // The lease of all messages. Empty with `autoAck`.
 	Group             Name   `json:"consumerGroup"`
 	PartitionsClaimed int    `json:"partitionsClaimed"`
 	// The messages of one partition after the other, in order within each partition.
@@ -24,26 +21,20 @@ type Delivery[T any] struct {
 
 // Message is a delivered message. T is the type of its payload.
 type Message[T any] struct {
-	ID            string `json:"id"`
-	TransactionID string `json:"transactionId"`
-	// A UUID, or null.
-	TraceID string `json:"traceId"`
-	// The payload as pushed.
-	Data T `json:"data"`
-	// The name of the producer in its token, or null.
-	ProducerSub string `json:"producerSub"`
-	// When the message was stored, in microseconds.
-	CreatedAt   time.Time `json:"createdAt"`
-	PartitionID ID        `json:"partitionId"`
-	Partition   Name      `json:"partition"`
-	// The lease of the delivery. Empty with `autoAck`.
-	LeaseID string `json:"leaseId"`
-	Group   Name   `json:"consumerGroup"`
+	ID            string    `json:"id"`
+	TransactionID string    `json:"transactionId"`
+	TraceID       string    `json:"traceId"`     // A UUID, or null.
+	Data          T         `json:"data"`        // The payload as pushed.
+	ProducerSub   string    `json:"producerSub"` // The name of the producer in its token, or null.
+	CreatedAt     time.Time `json:"createdAt"`   // When the message was stored, in microseconds.
+	PartitionID   ID        `json:"partitionId"`
+	Partition     Name      `json:"partition"`
+	LeaseID       string    `json:"leaseId"` // The lease of the delivery. Empty with `autoAck`.
+	Group         Name      `json:"consumerGroup"`
 	// The number of deliveries of the first message of the partition, including this one. It is above 1 after a failure, an ended
 	// lease, or a crash. 0 with `autoAck`.
-	Attempt int `json:"attempt"`
-	// The queue. The server names it once in the answer, and the client here.
-	Queue Name `json:"queue,omitzero"`
+	Attempt int  `json:"attempt"`
+	Queue   Name `json:"queue,omitzero"` // The queue. The server names it once in the answer, and the client here.
 }
 
 // MarshalJSON encodes the message as the server answered it, and with its queue if it is known.

@@ -11,10 +11,8 @@ type Registered struct {
 	QueryID    ID     `json:"query_id"`
 	Name       string `json:"name"`
 	ConfigHash string `json:"config_hash"`
-	// The query was created.
-	Fresh bool `json:"fresh"`
-	// The hash had changed, and the state was deleted.
-	Reset bool `json:"reset"`
+	Fresh      bool   `json:"fresh"` // The query was created.
+	Reset      bool   `json:"reset"` // The hash had changed, and the state was deleted.
 }
 
 // HashChanged is the answer 409 to the registration of a query whose hash has changed. Nothing was changed.
