@@ -30,8 +30,8 @@ func RequireType[T any](t *testing.T, answer []byte, extra ...string) {
 	}
 }
 
-// flatten returns the tokens of a JSON text with their paths, in order, without the members in extra and those that are null,
-// whose paths it notes. A zero value at such a path is left out too.
+// flatten returns the tokens of a JSON text in order, each with its path. It leaves out the members in extra. It leaves out a null
+// and adds its path to nulls. It also leaves out a zero value whose path is in nulls.
 func flatten(t *testing.T, text []byte, nulls map[string]bool, extra []string) (flat []string) {
 	t.Helper()
 	decoder := jsontext.NewDecoder(bytes.NewReader(text))

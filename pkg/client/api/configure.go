@@ -10,8 +10,10 @@ type Configure struct {
 }
 
 // SetOptions are the options of a queue. In a request, an option that is nil gets its default, or is not changed. The answer
-// has all options of Queen MQ, and of the others those that the request sent. The defaults are a LeaseTime of 300, a RetryLimit of
-// 7, a RetryDelay of 1,000, a RetryBackoff of 2, a RetryDelayMax of 60,000, a TTL of 3,600, and otherwise 0 and false.
+// has all options of Queen MQ. It has an option that only Belfry has if the request sent it.
+//
+// The defaults are a LeaseTime of 300, a RetryLimit of 7, a RetryDelay of 1,000, a RetryBackoff of 2, a RetryDelayMax of 60,000, a
+// TTL of 3,600, and otherwise 0 and false.
 type SetOptions struct {
 	// The duration of a lease in seconds. 0 means 60. `defaults.lease_time` sets another default.
 	LeaseTime *int64 `json:"leaseTime,omitzero"`

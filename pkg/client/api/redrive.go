@@ -32,8 +32,8 @@ type Redriven struct {
 type RedriveCounts struct {
 	Matched  int64 `json:"matched"`
 	Redriven int64 `json:"redriven"`
-	// Dead letters whose message or group does not exist any more. With `toQueue` also those that are encrypted or in use: they
-	// stay.
+	// Dead letters whose message or group does not exist any more. With `toQueue` also dead letters that are encrypted or in
+	// use, which stay.
 	Skipped   int64 `json:"skipped"`
 	Remaining int64 `json:"remaining"` // Dead letters for the next request.
 }
