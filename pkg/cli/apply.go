@@ -84,13 +84,13 @@ func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 		}
 		return &session.ExitError{Code: session.ExitUsage}
 	}
-	for _, one := range steps {
+	for _, step := range steps {
 		var answer []byte
-		if err := s.Client.Do(s.Cmd.Context(), one.Request, &answer); err != nil {
+		if err := s.Client.Do(s.Cmd.Context(), step.Request, &answer); err != nil {
 			return err
 		}
-		noun.Warn(s, answer, one.Options)
-		if err := s.Text(one.Text); err != nil {
+		noun.Warn(s, answer, step.Options)
+		if err := s.Text(step.Text); err != nil {
 			return err
 		}
 	}
@@ -101,12 +101,12 @@ func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 func namesOf(deletions []manifest.Step) string {
 	const most = 10
 	var names []string
-	for _, one := range deletions {
+	for _, deletion := range deletions {
 		if len(names) == most {
 			names = append(names, "and others")
 			break
 		}
-		names = append(names, one.Queue)
+		names = append(names, deletion.Queue)
 	}
 	return strings.Join(names, ", ")
 }

@@ -113,8 +113,8 @@ func newContextList() *cobra.Command {
 				return err
 			}
 			rows := []map[string]any{}
-			for _, one := range saved.Contexts {
-				rows = append(rows, map[string]any{"name": one.Name, "server": one.Server, "token": one.Token != "", "current": one.Name == saved.Current})
+			for _, named := range saved.Contexts {
+				rows = append(rows, map[string]any{"name": named.Name, "server": named.Server, "token": named.Token != "", "current": named.Name == saved.Current})
 			}
 			return s.Value(rows, "", "NAME:name SERVER:server TOKEN:token CURRENT:current")
 		},

@@ -210,6 +210,7 @@ func printMessage(s *session.Session, m *client.Raw) error {
 func newAck() *cobra.Command {
 	var ack client.Ack
 	var status string
+	var retryAfter time.Duration
 	cmd := &cobra.Command{
 		Use:     "ack PARTITION_ID TRANSACTION_ID",
 		Short:   "Acknowledge a message, and those before it in its partition",
@@ -217,6 +218,7 @@ func newAck() *cobra.Command {
 		Args:    cobra.ExactArgs(2),
 		RunE: session.Run(func(s *session.Session, args []string) error {
 			ack.PartitionID, ack.TransactionID, ack.Status = args[0], args[1], client.AckStatus(status)
+			ack.RetryAfterSeconds = retryAfter.Seconds()
 			results, err := s.Client.Ack(s.Cmd.Context(), ack)
 			if err != nil {
 				return err
@@ -235,7 +237,7 @@ func newAck() *cobra.Command {
 	f.StringVar(&ack.Group, "group", "", "the consumer group; the reader without a group if none is named")
 	f.StringVar(&ack.LeaseID, "lease-id", "", "the lease of the delivery; it is checked if it is named")
 	f.StringVar(&status, "status", "completed", "completed, failed, retry or dlq")
-	f.DurationVar(&ack.RetryAfter, "retry-after", 0, "how long until a message that is failed or retry is delivered again; 0 leaves it to the queue")
+	f.DurationVar(&retryAfter, "retry-after", 0, "how long until a message that is failed or retry is delivered again; 0 leaves it to the queue")
 	f.StringVar(&ack.Error, "error", "", "why it failed; a dead letter keeps it")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions([]string{"completed", "failed", "retry", "dlq"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -110,9 +110,11 @@ func (o *pushOptions) builder(queueName string) (func([]byte) (client.Item, erro
 	}
 	template := client.Item{Queue: queueName, Partition: o.partition, TransactionID: o.transactionID, TraceID: o.traceID}
 	if o.delay != "" {
-		if template.Delay, err = instant.Duration(o.delay); err != nil {
+		delay, err := instant.Duration(o.delay)
+		if err != nil {
 			return nil, session.UsageError(fmt.Sprintf("--delay is %q: it must be a duration such as 15m or 2d", o.delay))
 		}
+		template.DelaySeconds = delay.Seconds()
 	}
 	return func(text []byte) (client.Item, error) {
 		item := template

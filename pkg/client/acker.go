@@ -21,8 +21,8 @@ type ackItem struct {
 	Ack
 	// mayBeRefused is set if a refusal is expected.
 	mayBeRefused bool
-	// of is the submission with the acknowledgment.
-	of *submission
+	// submission is the one with the acknowledgment.
+	submission *submission
 }
 
 // submission are the acknowledgments of one delivery.
@@ -68,7 +68,7 @@ func newAcker(ctx context.Context, c *Client) *acker {
 func (a *acker) submit(items []ackItem) *submission {
 	s := &submission{items: items, done: make(chan struct{})}
 	for i := range items {
-		items[i].of = s
+		items[i].submission = s
 	}
 	a.queue <- s
 	return s
@@ -112,7 +112,7 @@ func (a *acker) request(items []ackItem) {
 	results, err := a.client.Ack(a.ctx, acks...)
 	if half := len(items) / 2; half > 0 && (errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge)) {
 		a.request(items[:half])
-		rest := slices.DeleteFunc(items[half:], func(item ackItem) bool { return item.of.failed.Load() })
+		rest := slices.DeleteFunc(items[half:], func(item ackItem) bool { return item.submission.failed.Load() })
 		if len(rest) > 0 {
 			a.request(rest)
 		}
@@ -124,9 +124,9 @@ func (a *acker) request(items []ackItem) {
 	for i, item := range items {
 		switch {
 		case err != nil:
-			item.of.failed.Store(true)
+			item.submission.failed.Store(true)
 		case !results[i].Success && !item.mayBeRefused:
-			item.of.refused.Store(true)
+			item.submission.refused.Store(true)
 			a.client.log.WarnContext(a.ctx, "an acknowledgment was refused, and the message may be delivered again",
 				"transaction_id", item.TransactionID, "partition_id", item.PartitionID, "reason", results[i].Error)
 		}

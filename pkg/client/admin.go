@@ -4,75 +4,64 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Queue is the name of a queue and its options, for Configure. docs/http/queues.md lists the options.
-type Queue struct {
-	Name      string `json:"queue"`
-	Namespace string `json:"namespace,omitempty"`
-	Task      string `json:"task,omitempty"`
-	// Options has numbers and booleans, such as "leaseTime": 60. An option that is absent gets its default.
-	Options map[string]any `json:"options,omitempty"`
-}
+// Configuration is the name of a queue, its tags and its options, for Configure. docs/http/queues.md lists the options.
+type Configuration = api.Configure
 
-// Configure creates a queue, or replaces its options, namespace and task. Returns those in force. Do says how it is repeated.
-func (c *Client) Configure(ctx context.Context, queue Queue) (inForce Queue, err error) {
+// Options are the options of a queue, for Configure. Set one with new, such as client.Options{LeaseTime: new(int64(60))}.
+type Options = api.SetOptions
+
+// Configured says how a queue is configured.
+type Configured = api.Configured
+
+// Configure creates a queue, or replaces its options, namespace and task. It returns those in force:
+//
+//	inForce, err := c.Configure(ctx, client.Configuration{Queue: "orders", Options: client.Options{LeaseTime: new(int64(60))}})
+//
+// Do says how it is repeated.
+func (c *Client) Configure(ctx context.Context, queue Configuration) (inForce Configured, err error) {
 	err = c.Do(ctx, Request{Method: http.MethodPost, Path: "/api/v1/configure", Body: queue}, &inForce)
 	return inForce, err
 }
 
-// DeleteQueue deletes a queue with its messages, groups and dead letters.
+// DeleteQueue deletes a queue with its messages, groups and dead letters:
+//
+//	existed, err := c.DeleteQueue(ctx, "orders")
 func (c *Client) DeleteQueue(ctx context.Context, queue string) (existed bool, err error) {
-	var answer struct {
-		Existed bool `json:"existed"`
-	}
+	var answer api.DeletedQueue
 	err = c.Do(ctx, Request{Method: http.MethodDelete, Path: "/api/v1/resources/queues/" + url.PathEscape(queue)}, &answer)
 	return answer.Existed, err
 }
 
 // SeekTo is the place to which SeekGroup moves a group. Exactly one of its fields is set.
-type SeekTo struct {
-	Beginning, End bool
-	After          time.Time // the group goes on after the last message that was stored at or before it
-}
+type SeekTo = api.Seek
 
-// SeekGroup moves a consumer group in all partitions of a queue. It ends the leases of the group there. Returns the number of
-// partitions; 0 means that the queue has no such group.
-func (c *Client) SeekGroup(ctx context.Context, queue, group string, to SeekTo) (int, error) {
-	body := map[string]any{"toBeginning": to.Beginning, "toEnd": to.End}
-	if !to.After.IsZero() {
-		body["timestamp"] = to.After.UTC()
-	}
-	var answer struct {
-		Partitions int `json:"partitionsUpdated"`
-	}
+// SeekGroup moves a consumer group in all partitions of a queue:
+//
+//	partitions, err := c.SeekGroup(ctx, "orders", "billing", client.SeekTo{Timestamp: time.Now().Add(-time.Hour)})
+//
+// It ends the leases of the group there. It returns the number of partitions; 0 means that the queue has no such group.
+func (c *Client) SeekGroup(ctx context.Context, queue, group string, to SeekTo) (int64, error) {
+	var answer api.Sought
 	path := "/api/v1/consumer-groups/" + url.PathEscape(group) + "/queues/" + url.PathEscape(queue) + "/seek"
-	err := c.Do(ctx, Request{Method: http.MethodPost, Path: path, Body: body}, &answer)
-	return answer.Partitions, err
+	err := c.Do(ctx, Request{Method: http.MethodPost, Path: path, Body: to}, &answer)
+	return answer.PartitionsUpdated, err
 }
 
-// Redrive selects dead letters of a queue and a group. All selects all of them. Otherwise at least one other field is set.
-type Redrive struct {
-	Queue         string `json:"queue"`
-	Group         string `json:"consumerGroup"` // not ""; "__QUEUE_MODE__" is the reader without a group
-	Partition     string `json:"partition,omitempty"`
-	TransactionID string `json:"transactionId,omitempty"`
-	Error         string `json:"error,omitempty"`
-	All           bool   `json:"all,omitempty"`
-	ToQueue       string `json:"toQueue,omitempty"` // moves the messages to this queue, which exists, instead
-	DryRun        bool   `json:"dryRun,omitempty"`  // only counts the dead letters
-}
+// Redrive selects dead letters of a queue and a group.
+type Redrive = api.Redrive
 
 // Redriven counts the dead letters of a Redrive.
-type Redriven struct {
-	Matched   int `json:"matched"`
-	Redriven  int `json:"redriven"`
-	Skipped   int `json:"skipped"`   // dead letters without a message or a group
-	Remaining int `json:"remaining"` // for the next call
-}
+type Redriven = api.Redriven
 
-// Redrive delivers dead letters to their group again. One call redrives a part of them: repeat it until Remaining is 0.
+// Redrive delivers dead letters to their group again:
+//
+//	redriven, err := c.Redrive(ctx, client.Redrive{Queue: "orders", Group: "billing", All: true})
+//
+// One call redrives a part of them: repeat it until Remaining is 0.
 func (c *Client) Redrive(ctx context.Context, which Redrive) (Redriven, error) {
 	var answer Redriven
 	err := c.Do(ctx, Request{Method: http.MethodPost, Path: "/api/v1/dlq/redrive", Body: which}, &answer)

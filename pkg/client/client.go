@@ -50,7 +50,11 @@ type Client struct {
 	onOutage       func(Outage)
 }
 
-// New returns a client. It sends nothing. It fails if a URL is not valid or HTTPClient has a Timeout.
+// New returns a client:
+//
+//	c, err := client.New(client.Config{URLs: []string{"http://localhost:6632"}})
+//
+// It sends nothing. It fails if a URL is not valid or HTTPClient has a Timeout.
 func New(config Config) (*Client, error) {
 	if len(config.URLs) == 0 {
 		return nil, errors.New("a client needs the URL of a server")

@@ -89,7 +89,12 @@ func decide(status AckStatus, pause time.Duration, err error) error {
 	return &handled{status, pause, err}
 }
 
-// Consume calls handle for each message until ctx ends, and then returns nil. The messages of a partition are handled
+// Consume calls handle for each message until ctx ends, and then returns nil:
+//
+//	err := client.Consume(ctx, c, client.ConsumeOptions{Queue: "orders", Group: "billing"},
+//		func(ctx context.Context, m *client.Message[Order]) error { return ship(ctx, m.Data) })
+//
+// The messages of a partition are handled
 // strictly in order, one at a time. Up to Concurrency partitions are handled at a time.
 //
 // The result of handle decides what happens to the message:

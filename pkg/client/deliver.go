@@ -35,7 +35,7 @@ func (w *consumer) deliver(ctx context.Context, messages []*Raw) {
 		case ctx.Err() != nil || d.lost():
 			d.release(message)
 		default:
-			d.one(message, messages[i+1:])
+			d.handleMessage(message, messages[i+1:])
 			if time.Since(d.sentAt) > ackInterval || len(d.finished) >= maxAcks {
 				d.submit()
 			}
@@ -43,8 +43,8 @@ func (w *consumer) deliver(ctx context.Context, messages []*Raw) {
 	}
 }
 
-// one handles one message. rest are the messages after it.
-func (d *delivery) one(message *Raw, rest []*Raw) {
+// handleMessage handles a message. rest are the messages after it.
+func (d *delivery) handleMessage(message *Raw, rest []*Raw) {
 	ctx := d.lease.ctx
 	if message.TraceID != "" {
 		ctx = WithTraceID(ctx, message.TraceID)
@@ -88,7 +88,7 @@ func (d *delivery) one(message *Raw, rest []*Raw) {
 func (d *delivery) end(message *Raw, status AckStatus, pause time.Duration, reason error) {
 	d.ended[message.PartitionID] = true
 	ack := message.Ack(status, reason)
-	ack.RetryAfter = pause
+	ack.RetryAfterSeconds = pause.Seconds()
 	d.finished = append(d.finished, ackItem{Ack: ack})
 }
 

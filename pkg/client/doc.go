@@ -1,4 +1,8 @@
-// Package client is the Go client of Belfry. It speaks the HTTP API and imports no package of the server.
+// Package client is the Go client of Belfry. It speaks the HTTP API and imports no package of the server. Package api, below this
+// one, has the requests and answers, of which this package has the most used ones under its own names:
+//
+//	c, err := client.New(client.Config{URLs: []string{"http://localhost:6632"}})
+//	stored, err := c.Push(ctx, client.Item{Queue: "orders", Payload: order})
 //
 // # Pushing
 //
@@ -20,8 +24,8 @@
 // and 504, with growing pauses, but not before the Retry-After of the answer. [Config.RetryFor] bounds the repetition.
 //
 // Every call that may block takes a context. A call returns when its context ends. Its error then wraps the cause of the
-// context. Durations are time.Durations. The server counts leases and delays in whole seconds or milliseconds; the field
-// says which.
+// context. The options of a call have time.Durations; the field says if the server counts in whole seconds or milliseconds. The
+// requests and answers have numbers whose unit is in their name, such as DelaySeconds of an [Item].
 //
 // # Errors
 //

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // These errors are for errors.Is. The first ones match an *Error by its status.
@@ -118,9 +120,7 @@ func (e *Error) divisible() bool {
 
 // refusal returns the error of an answer.
 func (e *Error) refusal(status int, header http.Header, body []byte) *Error {
-	var text struct {
-		Error string `json:"error"`
-	}
+	var text api.Error
 	e.Status, e.Body, e.RequestID = status, body, header.Get("X-Request-Id")
 	if json.Unmarshal(body, &text) == nil && text.Error != "" {
 		e.Message = text.Error

@@ -144,7 +144,7 @@ func ExampleProducer() {
 	p := c.NewProducer(client.ProducerOptions{})
 	failed := 0
 	for id := range 1000 {
-		err := p.Push(ctx, client.Item{Queue: "orders", Payload: Order{ID: id}}, func(_ client.Stored, err error) {
+		err := p.Push(ctx, client.Item{Queue: "orders", Payload: Order{ID: id}}, func(_ client.PushResult, err error) {
 			if err != nil {
 				failed++
 			}
@@ -193,7 +193,7 @@ func ExampleClient_Pop() {
 		ack := order.Ack(client.Completed, nil)
 		if order.Data.Item == "rope" {
 			ack = order.Ack(client.Failed, errors.New("no rope is left"))
-			ack.RetryAfter = time.Minute
+			ack.RetryAfterSeconds = time.Minute.Seconds()
 		}
 		acks = append(acks, ack)
 	}

@@ -282,8 +282,8 @@ func (b *broker) transaction(w http.ResponseWriter, body []byte) {
 			b.push(recorder, []byte(`{"items":`+string(o.Items)+`}`))
 			continue
 		}
-		one, _ := json.Marshal(map[string]any{"acknowledgments": []client.Ack{o.Ack}})
-		b.ack(recorder, one)
+		acks, _ := json.Marshal(map[string]any{"acknowledgments": []client.Ack{o.Ack}})
+		b.ack(recorder, acks)
 		if strings.Contains(recorder.Body.String(), `"success":false`) {
 			_, _ = io.WriteString(w, `{"success":false,"error":"Invalid or expired lease","results":[{"error":"Invalid or expired lease"}]}`)
 			return

@@ -8,57 +8,12 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Message is a delivered message. T is the type of its payload.
-type Message[T any] struct {
-	ID            string `json:"id"`
-	TransactionID string `json:"transactionId"`
-	// TraceID is a UUID, or "". W3CTraceID returns it as a trace id of W3C.
-	TraceID string `json:"traceId"`
-	// Data is the payload.
-	Data T `json:"data"`
-	// ProducerSub is the name of the producer in its token, or "".
-	ProducerSub string `json:"producerSub"`
-	// CreatedAt is when the message was stored, in microseconds.
-	CreatedAt   time.Time `json:"createdAt"`
-	Queue       string    `json:"queue"`
-	Partition   string    `json:"partition"`
-	PartitionID string    `json:"partitionId"`
-	// LeaseID is the lease of the delivery, or "" with AutoAck.
-	LeaseID string `json:"leaseId"`
-	Group   string `json:"consumerGroup"`
-	// Attempt is how often the first message of the partition was delivered, this time included. It is above 1 after a failure,
-	// an ended lease, or a crash. It is 0 with AutoAck.
-	Attempt int `json:"attempt"`
-}
-
-// MarshalJSON encodes the message as the server answered it, and with its queue.
-func (m Message[T]) MarshalJSON() ([]byte, error) {
-	orNull := func(text string) *string {
-		if text == "" {
-			return nil
-		}
-		return &text
-	}
-	return encodePayload(struct {
-		ID            string  `json:"id"`
-		TransactionID string  `json:"transactionId"`
-		TraceID       *string `json:"traceId"`
-		Data          T       `json:"data"`
-		ProducerSub   *string `json:"producerSub"`
-		CreatedAt     string  `json:"createdAt"`
-		PartitionID   string  `json:"partitionId"`
-		Partition     string  `json:"partition"`
-		LeaseID       string  `json:"leaseId"`
-		Group         string  `json:"consumerGroup"`
-		Attempt       int     `json:"attempt"`
-		Queue         string  `json:"queue"`
-	}{
-		m.ID, m.TransactionID, orNull(m.TraceID), m.Data, orNull(m.ProducerSub), m.CreatedAt.UTC().Format("2006-01-02T15:04:05.000000Z"),
-		m.PartitionID, m.Partition, m.LeaseID, m.Group, m.Attempt, m.Queue,
-	})
-}
+// Message is a delivered message. T is the type of its payload. W3CTraceID returns its TraceID as a trace id of W3C.
+type Message[T any] = api.Message[T]
 
 // Raw is a message whose payload is not decoded. The payload has the bytes that the producer sent.
 type Raw = Message[json.RawMessage]
@@ -102,7 +57,11 @@ type PopOptions struct {
 	SubscriptionMode, SubscriptionFrom string
 }
 
-// Pop receives messages. The result is empty if no message came within Wait. Messages of one partition are in
+// Pop receives messages, which Ack acknowledges:
+//
+//	messages, err := c.Pop(ctx, client.PopOptions{Queue: "orders", Group: "billing", Batch: 10, Wait: 30 * time.Second})
+//
+// The result is empty if no message came within Wait. Messages of one partition are in
 // order. All have one lease, which lasts for the leaseTime of the queue.
 //
 // It blocks until the answer, and returns when ctx ends. The server releases messages whose answer was not received. With
@@ -165,10 +124,7 @@ func (o PopOptions) call() (call, error) {
 }
 
 func (c *Client) pop(ctx context.Context, made call) ([]*Raw, error) {
-	var delivery struct {
-		Queue    string `json:"queue"`
-		Messages []*Raw `json:"messages"`
-	}
+	var delivery api.Delivery[json.RawMessage]
 	if err := c.exchange(ctx, made, &delivery); err != nil {
 		return nil, err
 	}

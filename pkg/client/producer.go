@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -52,13 +53,22 @@ type Producer struct {
 
 // pendingPush is a message with the function that gets its result.
 type pendingPush struct {
-	wireItem
-	done func(Stored, error)
+	Item
+	done func(PushResult, error)
 }
 
-func (p *pendingPush) size() int { return len(p.Payload) }
+// size returns the bytes of the payload, which encodeItems encoded.
+func (p *pendingPush) size() int {
+	payload, _ := p.Payload.(json.RawMessage)
+	return len(payload)
+}
 
-// NewProducer returns a producer.
+// NewProducer returns a producer:
+//
+//	producer := c.NewProducer(client.ProducerOptions{})
+//	defer producer.Close(ctx)
+//
+// Producer says what it does.
 func (c *Client) NewProducer(o ProducerOptions) *Producer {
 	ctx, cancel := context.WithCancel(context.Background())
 	set := func(option *int, otherwise int) {
@@ -72,22 +82,26 @@ func (c *Client) NewProducer(o ProducerOptions) *Producer {
 	return &Producer{client: c, options: o, changed: make(chan struct{}), ctx: ctx, cancel: cancel}
 }
 
-// Push adds a message to the buffer. It blocks while the buffer is full, until ctx ends or Close is called. If it returns
+// Push adds a message to the buffer:
+//
+//	err := producer.Push(ctx, client.Item{Queue: "orders", Payload: order}, func(result client.PushResult, err error) { ... })
+//
+// It blocks while the buffer is full, until ctx ends or Close is called. If it returns
 // nil, done is called once, with the result of the message or the error of its push. done may be nil. It runs in the
 // goroutine that sends. It must be short, and must not call the producer.
 //
 // An item that cannot be encoded is ErrInvalid at once. The pushes of a request that the server refuses as a whole, because of
 // one invalid message or one full queue, are tried again in smaller requests, so that only that message fails, or
 // only the messages of that queue.
-func (p *Producer) Push(ctx context.Context, item Item, done func(Stored, error)) error {
-	wired, err := wireItems(ctx, []Item{item})
+func (p *Producer) Push(ctx context.Context, item Item, done func(PushResult, error)) error {
+	encoded, err := encodeItems(ctx, []Item{item})
 	if err != nil {
 		return err
 	}
 	if done == nil {
-		done = func(Stored, error) {}
+		done = func(PushResult, error) {}
 	}
-	pending := pendingPush{wired[0], done}
+	pending := pendingPush{encoded[0], done}
 	for {
 		p.mu.Lock()
 		if p.closed {
@@ -109,21 +123,25 @@ func (p *Producer) Push(ctx context.Context, item Item, done func(Stored, error)
 	}
 }
 
-// PushWait adds a message and blocks until it is stored or ctx ends. If ctx ends, the message may still be stored.
-func (p *Producer) PushWait(ctx context.Context, item Item) (Stored, error) {
-	type result struct {
-		stored Stored
+// PushWait adds a message and blocks until it is stored or ctx ends:
+//
+//	result, err := producer.PushWait(ctx, client.Item{Queue: "orders", Payload: order})
+//
+// If ctx ends, the message may still be stored.
+func (p *Producer) PushWait(ctx context.Context, item Item) (PushResult, error) {
+	type outcome struct {
+		result PushResult
 		err    error
 	}
-	results := make(chan result, 1)
-	if err := p.Push(ctx, item, func(stored Stored, err error) { results <- result{stored, err} }); err != nil {
-		return Stored{}, err
+	ended := make(chan outcome, 1)
+	if err := p.Push(ctx, item, func(result PushResult, err error) { ended <- outcome{result, err} }); err != nil {
+		return PushResult{}, err
 	}
 	select {
-	case r := <-results:
-		return r.stored, r.err
+	case o := <-ended:
+		return o.result, o.err
 	case <-ctx.Done():
-		return Stored{}, fmt.Errorf("waiting for a push: %w", context.Cause(ctx))
+		return PushResult{}, fmt.Errorf("waiting for a push: %w", context.Cause(ctx))
 	}
 }
 
@@ -234,11 +252,11 @@ type fullQueue struct {
 // attempt sends messages in one request, or in several if the server refuses it as a whole. A hasty attempt returns the messages
 // of full queues that may be repeated.
 func (p *Producer) attempt(batch []pendingPush, hasty bool) (full []fullQueue) {
-	items := make([]wireItem, len(batch))
+	items := make([]Item, len(batch))
 	for i := range batch {
-		items[i] = batch[i].wireItem
+		items[i] = batch[i].Item
 	}
-	stored, err := p.client.pushWired(p.ctx, items, hasty)
+	results, err := p.client.pushEncoded(p.ctx, items, hasty)
 	var failure *Error
 	if errors.As(err, &failure) && failure.divisible() {
 		queues := byQueue(batch)
@@ -260,10 +278,10 @@ func (p *Producer) attempt(batch []pendingPush, hasty bool) (full []fullQueue) {
 	}
 	for i := range batch {
 		if err != nil {
-			batch[i].done(Stored{}, err)
+			batch[i].done(PushResult{}, err)
 			continue
 		}
-		batch[i].done(stored[i], nil)
+		batch[i].done(results[i], nil)
 	}
 	return nil
 }

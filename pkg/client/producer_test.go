@@ -22,7 +22,7 @@ func TestProducerSharesRequestsAndKeepsOrder(t *testing.T) {
 	p := connect(t, b).NewProducer(client.ProducerOptions{})
 	stored := 0
 	for i := range 5000 {
-		require.NoError(t, p.Push(t.Context(), client.Item{Queue: "orders", Payload: i}, func(_ client.Stored, err error) {
+		require.NoError(t, p.Push(t.Context(), client.Item{Queue: "orders", Payload: i}, func(_ client.PushResult, err error) {
 			if err == nil {
 				stored++
 			}
@@ -87,7 +87,7 @@ func TestOneInvalidMessageFailsAlone(t *testing.T) {
 		if i == 33 {
 			item.Payload = "bad"
 		}
-		require.NoError(t, p.Push(t.Context(), item, func(_ client.Stored, err error) {
+		require.NoError(t, p.Push(t.Context(), item, func(_ client.PushResult, err error) {
 			if err != nil {
 				failed = append(failed, i)
 			}
@@ -140,7 +140,7 @@ func TestAFullQueueFailsAlone(t *testing.T) {
 			for i := range 30 {
 				queue := []string{"free", "full", "other"}[i%3]
 				item := client.Item{Queue: queue, Partition: queue, Payload: i}
-				require.NoError(t, p.Push(t.Context(), item, func(_ client.Stored, err error) {
+				require.NoError(t, p.Push(t.Context(), item, func(_ client.PushResult, err error) {
 					if queue == "full" {
 						failed++
 						assert.ErrorIs(t, err, client.ErrQueueFull)

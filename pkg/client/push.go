@@ -8,114 +8,93 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // Item is a message to push.
-type Item struct {
-	// Queue is created by the first push to it. Its name has at most 255 bytes.
-	Queue string
-	// Partition is the partition, within which messages stay in order. "" is Default.
-	Partition string
-	// Payload is encoded by encoding/json. A json.RawMessage is sent as it is, and must be JSON.
-	Payload any
-	// TransactionID is stored once per partition. An item without one gets a new UUIDv7. Name it if the same message may be
-	// pushed again after the process has ended.
-	TransactionID string
-	// TraceID is a UUID. "" is that of the context; see WithTraceID.
-	TraceID string
-	// Delay is how long the message, and those after it in its partition, wait. At most a year.
-	Delay time.Duration
-	// VisibleAt is the same as an instant. An item has Delay or VisibleAt, not both.
-	VisibleAt time.Time
-}
+//
+//	client.Item{Queue: "orders", Partition: "customer-7", Payload: order}
+//
+// Payload is encoded by encoding/json. A json.RawMessage is sent as it is, and must be JSON. An item without a TransactionID gets
+// a new UUIDv7. Name it if the same message may be pushed again after the process has ended. An empty TraceID is that of the
+// context; see WithTraceID.
+type Item = api.PushItem
+
+// PushResult is what became of an item.
+type PushResult = api.PushResult
 
 // PushStatus says what became of an item.
-type PushStatus string
+type PushStatus = api.PushStatus
 
 // The statuses of an item.
 const (
-	// Queued means that the message is stored.
-	Queued PushStatus = "queued"
-	// Duplicate means that a message with this transaction id is stored already.
-	Duplicate PushStatus = "duplicate"
-	// Buffered means that push maintenance is on: the message is on the disk of the server, and is stored later.
-	Buffered PushStatus = "buffered"
+	Queued    = api.Queued
+	Duplicate = api.Duplicate
+	Buffered  = api.Buffered
 )
 
-// Stored is what became of an item.
-type Stored struct {
-	Status        PushStatus `json:"status"`
-	TransactionID string     `json:"transaction_id"`
-	// MessageID is the id of the stored message, also of a duplicate. It is "" if the message is buffered.
-	MessageID string `json:"message_id"`
-	// PartitionID is the id of the partition if the status is Queued.
-	PartitionID string `json:"partition_id"`
-	Queue       string `json:"queueName"`
-}
-
-// Push stores a message. See PushMany.
-func (c *Client) Push(ctx context.Context, item Item) (Stored, error) {
-	stored, err := c.PushMany(ctx, []Item{item})
+// Push stores a message:
+//
+//	stored, err := c.Push(ctx, client.Item{Queue: "orders", Partition: "customer-7", Payload: order})
+//
+// It blocks and fails as PushMany does.
+func (c *Client) Push(ctx context.Context, item Item) (PushResult, error) {
+	results, err := c.PushMany(ctx, []Item{item})
 	if err != nil {
-		return Stored{}, err
+		return PushResult{}, err
 	}
-	return stored[0], nil
+	return results[0], nil
 }
 
-// PushMany stores messages, all or none, and returns what became of each, in their order. The server takes 50,000
+// PushMany stores messages, all or none, and returns what became of each, in their order:
+//
+//	results, err := c.PushMany(ctx, []client.Item{{Queue: "orders", Payload: first}, {Queue: "orders", Payload: second}})
+//
+// The server takes 50,000
 // items in 10,000 partitions, and bodies of 16 MiB, unless it is configured otherwise.
 //
 // It blocks until the messages are stored, until RetryFor has passed, or until ctx ends. After an error that is
 // ErrUnavailable, or of ctx, the messages may be stored. To repeat such a push without storing a message twice, name the
 // transaction ids. A payload that cannot be encoded is ErrInvalid, and nothing is sent. ErrQueueFull means that a queue has reached its maxSize for longer than RetryFor.
-func (c *Client) PushMany(ctx context.Context, items []Item) ([]Stored, error) {
-	wired, err := wireItems(ctx, items)
+func (c *Client) PushMany(ctx context.Context, items []Item) ([]PushResult, error) {
+	encoded, err := encodeItems(ctx, items)
 	if err != nil {
 		return nil, err
 	}
-	return c.pushWired(ctx, wired, false)
+	return c.pushEncoded(ctx, encoded, false)
 }
 
-// pushWired pushes encoded items. hasty pushes return ErrQueueFull without a repetition.
-func (c *Client) pushWired(ctx context.Context, items []wireItem, hasty bool) ([]Stored, error) {
-	made, err := newCall(Request{Method: http.MethodPost, Path: "/api/v1/push", Body: map[string]any{"items": items}})
+// pushEncoded pushes the result of encodeItems. hasty pushes return ErrQueueFull without a repetition.
+func (c *Client) pushEncoded(ctx context.Context, items []Item, hasty bool) ([]PushResult, error) {
+	made, err := newCall(Request{Method: http.MethodPost, Path: "/api/v1/push", Body: api.Push{Items: items}})
 	if err != nil {
 		return nil, err
 	}
 	made.repeatable, made.hasty = true, hasty
-	var stored []Stored
-	if err := c.exchange(ctx, made, &stored); err != nil {
+	var results []PushResult
+	if err := c.exchange(ctx, made, &results); err != nil {
 		return nil, err
 	}
-	if len(stored) != len(items) {
-		return nil, fmt.Errorf("a push of %d items was answered with %d", len(items), len(stored))
+	if len(results) != len(items) {
+		return nil, fmt.Errorf("a push of %d items was answered with %d", len(items), len(results))
 	}
-	return stored, nil
-}
-
-// wireItem is an Item as the API has it.
-type wireItem struct {
-	Queue         string         `json:"queue"`
-	Partition     string         `json:"partition,omitempty"`
-	TransactionID string         `json:"transactionId"`
-	TraceID       string         `json:"traceId,omitempty"`
-	Payload       jsontext.Value `json:"payload"`
-	DelaySeconds  float64        `json:"delaySeconds,omitzero"`
-	VisibleAt     time.Time      `json:"visibleAt,omitzero"`
+	return results, nil
 }
 
 // lastYear is the last year that RFC 3339 can express.
 const lastYear = 9999
 
-// wireItems encodes items and gives transaction ids to those without.
-func wireItems(ctx context.Context, items []Item) ([]wireItem, error) {
-	wired := make([]wireItem, len(items))
+// encodeItems returns the items with payloads that are json.RawMessages, and with transaction ids.
+func encodeItems(ctx context.Context, items []Item) ([]Item, error) {
+	encoded := slices.Clone(items)
 	traceID := ContextTraceID(ctx)
-	for i, item := range items {
+	for i := range encoded {
+		item := &encoded[i]
 		payload, err := encodePayload(item.Payload)
 		if err != nil {
 			return nil, fmt.Errorf("%w: encoding the payload of item %d for queue %q: %w", ErrInvalid, i, item.Queue, err)
@@ -123,19 +102,14 @@ func wireItems(ctx context.Context, items []Item) ([]wireItem, error) {
 		if item.VisibleAt.Year() > lastYear {
 			return nil, fmt.Errorf("%w: VisibleAt of item %d for queue %q is after the year %d", ErrInvalid, i, item.Queue, lastYear)
 		}
-		id := item.TransactionID
-		if id == "" {
-			id, err = newTransactionID()
-			if err != nil {
+		if item.TransactionID == "" {
+			if item.TransactionID, err = newTransactionID(); err != nil {
 				return nil, err
 			}
 		}
-		wired[i] = wireItem{
-			Queue: item.Queue, Partition: item.Partition, TransactionID: id, TraceID: cmp.Or(item.TraceID, traceID),
-			Payload: payload, DelaySeconds: item.Delay.Seconds(), VisibleAt: item.VisibleAt.UTC(),
-		}
+		item.Payload, item.TraceID, item.VisibleAt = payload, cmp.Or(item.TraceID, traceID), item.VisibleAt.UTC()
 	}
-	return wired, nil
+	return encoded, nil
 }
 
 func newTransactionID() (string, error) {
@@ -147,11 +121,11 @@ func newTransactionID() (string, error) {
 }
 
 // encodePayload encodes a payload without changing the characters <, > and &.
-func encodePayload(payload any) (jsontext.Value, error) {
+func encodePayload(payload any) (stdjson.RawMessage, error) {
 	if raw, ok := payload.(stdjson.RawMessage); ok && raw != nil {
 		// Invalid JSON would fail the whole request, which may have messages of other callers.
-		if value := jsontext.Value(raw); value.IsValid(lenient) {
-			return value, nil
+		if jsontext.Value(raw).IsValid(lenient) {
+			return raw, nil
 		}
 		return nil, errors.New("the json.RawMessage is not JSON")
 	}

@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // connect returns a client of b.
@@ -361,4 +364,31 @@ func TestDoMatchesNamesLikeEncodingJSON(t *testing.T) {
 	require.Equal(t, answer{Name: "orders", Pending: 3, Same: 1}, want)
 	require.NoError(t, c.Do(t.Context(), client.Request{Path: "/any"}, &got))
 	require.Equal(t, want, got)
+}
+
+// Acknowledgments are encoded by hand. The result is the same as that of their type.
+func TestAcknowledgmentsAreEncodedAsTheirType(t *testing.T) {
+	t.Parallel()
+	var sent []byte
+	b := newBroker()
+	b.intercept = func(_ *http.Request, body []byte) (int, http.Header, string) {
+		sent = body
+		return 200, nil, `[{"success":true},{"success":true}]`
+	}
+	batch := api.AckBatch{Group: "billing", Acks: []client.Ack{
+		{TransactionID: "order-1 <\"&>", PartitionID: "p"},
+		{TransactionID: "order-2", PartitionID: "p", Status: client.Failed, LeaseID: "l", Error: "no\nrope", RetryAfterSeconds: 1.5},
+	}}
+	want, err := jsonv2.Marshal(batch)
+	require.NoError(t, err)
+	for i := range batch.Acks {
+		batch.Acks[i].Group = batch.Group // the batch names it once
+	}
+	_, err = connect(t, b).Ack(t.Context(), batch.Acks...)
+	require.NoError(t, err)
+	var members map[string]any
+	require.NoError(t, json.Unmarshal(sent, &members))
+	require.Len(t, members, reflect.TypeFor[api.AckBatch]().NumField())
+	require.Len(t, members["acknowledgments"].([]any)[1], reflect.TypeFor[client.Ack]().NumField()-1, "all members but the group")
+	require.Equal(t, string(want), string(sent))
 }

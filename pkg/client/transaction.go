@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // Transaction is a set of acknowledgments and pushes that are applied together or not at all.
@@ -30,48 +32,36 @@ func (e *RefusedError) Error() string { return "the transaction was refused: " +
 // Is reports whether target is ErrRefused.
 func (e *RefusedError) Is(target error) bool { return target == ErrRefused }
 
-// operation is an element of a transaction as the API has it.
-type operation struct {
-	Type string `json:"type"`
-	*Ack
-	Group      string     `json:"consumerGroup,omitempty"`
-	RetryAfter float64    `json:"retryAfter,omitzero"` // seconds
-	Items      []wireItem `json:"items,omitempty"`
-}
-
-// Transact applies a transaction. Each ack with a LeaseID needs that lease to be live. If the server does not apply
+// Transact applies a transaction:
+//
+//	err := c.Transact(ctx, client.Transaction{
+//		Acks:   []client.Ack{order.Ack(client.Completed, nil)},
+//		Pushes: []client.Item{{Queue: "invoices", Payload: invoice}},
+//	})
+//
+// Each ack with a LeaseID needs that lease to be live. If the server does not apply
 // the transaction, the error is a *RefusedError, and nothing was changed.
 //
 // With a push, a transaction is repeated after a lost answer, and applied once. One of acks alone is repeated only if the
 // server certainly did nothing. After another error it may have been applied.
 func (c *Client) Transact(ctx context.Context, t Transaction) error {
-	items, err := wireItems(ctx, t.Pushes)
+	items, err := encodeItems(ctx, t.Pushes)
 	if err != nil {
 		return err
 	}
-	operations := make([]operation, 0, len(t.Acks)+1)
-	for _, ack := range t.Acks {
-		operations = append(operations, operation{Type: "ack", Ack: &ack, Group: ack.Group, RetryAfter: ack.RetryAfter.Seconds()})
+	body := api.Transaction{RequiredLeases: t.RequiredLeases}
+	for i := range t.Acks {
+		body.Operations = append(body.Operations, api.Operation{Type: api.AckOperation, Ack: &t.Acks[i]})
 	}
 	if len(items) > 0 {
-		operations = append(operations, operation{Type: "push", Items: items})
-	}
-	body := map[string]any{"operations": operations}
-	if len(t.RequiredLeases) > 0 {
-		body["requiredLeases"] = t.RequiredLeases
+		body.Operations = append(body.Operations, api.Operation{Type: api.PushOperation, Items: items})
 	}
 	made, err := newCall(Request{Method: http.MethodPost, Path: "/api/v1/transaction", Body: body})
 	if err != nil {
 		return err
 	}
 	made.repeatable = len(items) > 0
-	var outcome struct {
-		Success bool   `json:"success"`
-		Error   string `json:"error"`
-		Results []struct {
-			Error string `json:"error"`
-		} `json:"results"`
-	}
+	var outcome api.TransactionResult
 	if err := c.exchange(ctx, made, &outcome); err != nil || outcome.Success {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	goclient "github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
@@ -281,7 +282,7 @@ func TestGoClientPausesARetry(t *testing.T) {
 			return goclient.RetryAfter(300*time.Millisecond, later)
 		case 3:
 			ack := m.Ack(goclient.Retry, later)
-			ack.RetryAfter = 200 * time.Millisecond
+			ack.RetryAfterSeconds = 0.2
 			return errors.Join(c.Transact(ctx, goclient.Transaction{Acks: []goclient.Ack{ack}}), goclient.ErrAcknowledged)
 		}
 		cancel()
@@ -298,9 +299,9 @@ func TestGoClientPausesARetry(t *testing.T) {
 func TestGoClientAdministers(t *testing.T) {
 	t.Parallel()
 	c, ctx := goClient(t, start(t)), t.Context()
-	set, err := c.Configure(ctx, goclient.Queue{Name: "a/b", Namespace: "shop", Options: map[string]any{"leaseTime": 7}})
+	set, err := c.Configure(ctx, goclient.Configuration{Queue: "a/b", Namespace: "shop", Options: goclient.Options{LeaseTime: new(int64(7))}})
 	require.NoError(t, err)
-	require.EqualValues(t, 7, set.Options["leaseTime"])
+	require.EqualValues(t, 7, *set.Options.LeaseTime)
 
 	_, err = c.PushMany(ctx, []goclient.Item{{Queue: "a/b", TransactionID: "one", Payload: 1}, {Queue: "a/b", TransactionID: "two", Payload: 2}})
 	require.NoError(t, err)
@@ -317,18 +318,18 @@ func TestGoClientAdministers(t *testing.T) {
 	which := goclient.Redrive{Queue: "a/b", Group: "g", TransactionID: "one", DryRun: true}
 	counted, err := c.Redrive(ctx, which)
 	require.NoError(t, err)
-	require.Equal(t, 1, counted.Matched)
+	require.EqualValues(t, 1, counted.Matched)
 	require.Zero(t, counted.Redriven)
 	which.DryRun = false
 	redriven, err := c.Redrive(ctx, which)
 	require.NoError(t, err)
-	require.Equal(t, goclient.Redriven{Matched: 1, Redriven: 1}, redriven)
+	require.Equal(t, api.RedriveCounts{Matched: 1, Redriven: 1}, redriven.RedriveCounts)
 	require.Equal(t, "one", pop().TransactionID)
 
-	for _, to := range []goclient.SeekTo{{End: true}, {After: time.Now().Add(-time.Hour)}, {Beginning: true}} {
+	for _, to := range []goclient.SeekTo{{ToEnd: true}, {Timestamp: time.Now().Add(-time.Hour)}, {ToBeginning: true}} {
 		moved, err := c.SeekGroup(ctx, "a/b", "g", to)
 		require.NoError(t, err)
-		require.Equal(t, 1, moved)
+		require.EqualValues(t, 1, moved)
 	}
 	require.Equal(t, "one", pop().TransactionID)
 	_, err = c.SeekGroup(ctx, "a/b", "g", goclient.SeekTo{})

@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/manifest"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 func newConfigure() *cobra.Command {
@@ -70,9 +71,7 @@ func configure(s *session.Session, request client.Request, changes map[string]an
 
 // Warn prints the warnings of an answer that are about the changed options.
 func Warn(s *session.Session, answer []byte, changes map[string]any) {
-	var read struct {
-		Warnings []string `json:"warnings"`
-	}
+	var read api.Configured
 	if json.Unmarshal(answer, &read) != nil {
 		return // Answer says so
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // exportPage is how many dead letters one request of the export asks for.
@@ -49,9 +50,7 @@ func exportDeadLetters(s *session.Session, query url.Values) error {
 	for {
 		var page struct {
 			Messages   []json.RawMessage `json:"messages"`
-			Pagination struct {
-				Next *string `json:"next"`
-			} `json:"pagination"`
+			Pagination api.Page          `json:"pagination"`
 		}
 		if err := s.Client.Do(s.Cmd.Context(), request.Get("/api/v1/dlq", query), &page); err != nil {
 			return err

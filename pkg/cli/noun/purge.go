@@ -11,17 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
-
-// skip is what the purge of a queue does to one group. The counts are lower bounds in a large queue.
-type skip struct {
-	Group   string `json:"consumerGroup"`
-	Queue   string `json:"queueName"`
-	Skipped int64  `json:"messagesSkipped"`
-	Leases  int64  `json:"leasesEnded"`
-	// Partial says that there are more.
-	Partial bool `json:"countsAreLowerBounds"`
-}
 
 const skipColumns = `GROUP:consumerGroup QUEUE:queueName SKIPPED:messagesSkipped LEASES-ENDED:leasesEnded
 	AT-LEAST:countsAreLowerBounds:wide`
@@ -59,10 +50,10 @@ func newQueuePurge() *cobra.Command {
 	return cmd
 }
 
-// countSkips counts what each group of the queue has left.
-func countSkips(in *verb.Input) ([]skip, error) {
+// countSkips counts what each group of the queue has left. The counts are lower bounds in a large queue.
+func countSkips(in *verb.Input) ([]api.SeekPreview, error) {
 	all, err := groupsOf(in)
-	skips := make([]skip, len(all))
+	skips := make([]api.SeekPreview, len(all))
 	for i, g := range all {
 		if err := in.Client.Do(in.Cmd.Context(), request.Get(seekPath(in, g.Name), url.Values{"toEnd": {"true"}}), &skips[i]); err != nil {
 			return nil, err
@@ -72,17 +63,17 @@ func countSkips(in *verb.Input) ([]skip, error) {
 }
 
 // purge asks, and moves the groups.
-func purge(in *verb.Input, skips []skip) error {
+func purge(in *verb.Input, skips []api.SeekPreview) error {
 	left := int64(0)
-	for _, one := range skips {
-		left += one.Skipped
+	for _, group := range skips {
+		left += group.MessagesSkipped
 	}
 	if err := in.Confirm(fmt.Sprintf("Move %d groups of the queue %q to its end, past %d messages that they have left?", len(skips), in.Args[0], left)); err != nil {
 		return err
 	}
-	for _, one := range skips {
-		if err := in.Client.Do(in.Cmd.Context(), request.Post(seekPath(in, one.Group), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
-			return fmt.Errorf("moving the group %q: %w", one.Group, err)
+	for _, group := range skips {
+		if err := in.Client.Do(in.Cmd.Context(), request.Post(seekPath(in, group.ConsumerGroup), url.Values{"toEnd": {"true"}}, nil), nil); err != nil {
+			return fmt.Errorf("moving the group %q: %w", group.ConsumerGroup, err)
 		}
 	}
 	return nil
@@ -92,22 +83,11 @@ func seekPath(in *verb.Input, group string) string {
 	return groupPath(&verb.Input{Args: []string{group, in.Args[0]}}) + "/seek"
 }
 
-// queueGroup is a consumer group of a queue.
-type queueGroup struct {
-	Name        string `json:"name"`
-	DeadLetters int64  `json:"deadLetters"`
-}
-
 // groupsOf returns the groups of the queue that the first argument names.
-func groupsOf(in *verb.Input) (all []queueGroup, err error) {
+func groupsOf(in *verb.Input) (all []api.GroupFigures, err error) {
 	query := url.Values{"limit": {"1000"}}
 	for {
-		var page struct {
-			Groups     []queueGroup `json:"groups"`
-			Pagination struct {
-				Next *string `json:"next"`
-			} `json:"pagination"`
-		}
+		var page api.QueueGroups
 		if err := in.Client.Do(in.Cmd.Context(), request.Get(queuePath(in)+"/groups", query), &page); err != nil {
 			return nil, err
 		}

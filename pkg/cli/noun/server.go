@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 func spanFlags(f *pflag.FlagSet) {
@@ -130,7 +131,7 @@ var (
 func switchVerb(use, short, path string, on bool, ask string) *verb.Verb {
 	return &verb.Verb{
 		Use: use, Short: short, Change: true, Ask: ask, Would: strings.ToLower(short[:1]) + short[1:],
-		Request: func(*verb.Input) client.Request { return request.Post(path, nil, map[string]any{"enabled": on}) },
+		Request: func(*verb.Input) client.Request { return request.Post(path, nil, api.Switch{Enabled: on}) },
 		Columns: "MESSAGE:message",
 	}
 }

@@ -60,11 +60,11 @@ func (k *Key) Of(payload []byte) (string, error) {
 	if len(found) != 1 {
 		return "", fmt.Errorf("has %d values at %s", len(found), k.path)
 	}
-	switch of := found[0].(type) {
+	switch value := found[0].(type) {
 	case string:
-		return of, nil
+		return value, nil
 	case json.Number:
-		return of.String(), nil
+		return value.String(), nil
 	}
 	return "", fmt.Errorf("has no text or number at %s", k.path)
 }

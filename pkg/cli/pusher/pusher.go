@@ -194,7 +194,7 @@ func (p *Pusher) push(queue <-chan batch) {
 	}
 }
 
-func (p *Pusher) count(results []client.Stored) {
+func (p *Pusher) count(results []client.PushResult) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for i := range results {

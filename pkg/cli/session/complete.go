@@ -39,8 +39,8 @@ func CompleteContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCo
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
-	for _, one := range saved.Contexts {
-		names = append(names, one.Name)
+	for _, named := range saved.Contexts {
+		names = append(names, named.Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

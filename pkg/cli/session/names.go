@@ -6,15 +6,12 @@ import (
 	"net/url"
 
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // Queues returns the names of queues. After a failure it returns none.
 func Queues(ctx context.Context, c *client.Client) []string {
-	var answer struct {
-		Queues []struct {
-			Name string `json:"name"`
-		} `json:"queues"`
-	}
+	var answer api.QueueStatuses
 	if c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/status/queues", Query: url.Values{"limit": {"1000"}}}, &answer) != nil {
 		return nil
 	}
@@ -27,9 +24,7 @@ func Queues(ctx context.Context, c *client.Client) []string {
 
 // Groups returns the names of consumer groups. After a failure it returns none.
 func Groups(ctx context.Context, c *client.Client) []string {
-	var answer []struct {
-		Name string `json:"name"`
-	}
+	var answer []api.Group
 	if c.Do(ctx, client.Request{Method: http.MethodGet, Path: "/api/v1/consumer-groups"}, &answer) != nil {
 		return nil
 	}

@@ -176,8 +176,8 @@ func (v *Verb) sendAll(in *Input, request client.Request, split bool) ([]byte, e
 		return v.send(in, request)
 	}
 	sums := map[string]any{}
-	for _, one := range requests {
-		answer, err := v.send(in, one)
+	for _, next := range requests {
+		answer, err := v.send(in, next)
 		if err != nil {
 			return nil, err
 		}

@@ -61,37 +61,37 @@ func (s *flightStream) add(d *queue.Delivery) {
 	for i := range d.Messages {
 		m := &d.Messages[i]
 		key := flightKey{d.Group, m.Partition.ID}
-		one := f.partitions[key]
-		if one == nil || one.stream != s || one.position.Lease != d.LeaseID {
-			f.dropLocked(key, len(messagesOf(one)))
-			one = &flight{stream: s, position: catalog.LeasePosition{Lease: d.LeaseID, Partition: m.Partition.Key}}
-			f.partitions[key] = one
+		inFlight := f.partitions[key]
+		if inFlight == nil || inFlight.stream != s || inFlight.position.Lease != d.LeaseID {
+			f.dropLocked(key, len(messagesOf(inFlight)))
+			inFlight = &flight{stream: s, position: catalog.LeasePosition{Lease: d.LeaseID, Partition: m.Partition.Key}}
+			f.partitions[key] = inFlight
 			if s.keys == nil {
 				s.keys, s.freed = map[flightKey]struct{}{}, events.NewSignal()
 			}
 			s.keys[key] = struct{}{}
 		}
-		one.messages = append(one.messages, flightMessage{m.TransactionID, m.Seq})
+		inFlight.messages = append(inFlight.messages, flightMessage{m.TransactionID, m.Seq})
 		s.unsettled++
 	}
 }
 
-func messagesOf(one *flight) []flightMessage {
-	if one == nil {
+func messagesOf(inFlight *flight) []flightMessage {
+	if inFlight == nil {
 		return nil
 	}
-	return one.messages
+	return inFlight.messages
 }
 
 // dropLocked ends the first n messages of a partition.
 func (f *InFlight) dropLocked(key flightKey, n int) {
-	one := f.partitions[key]
-	if one == nil {
+	inFlight := f.partitions[key]
+	if inFlight == nil {
 		return
 	}
-	s := one.stream
+	s := inFlight.stream
 	s.unsettled -= n
-	if one.messages = one.messages[n:]; len(one.messages) == 0 {
+	if inFlight.messages = inFlight.messages[n:]; len(inFlight.messages) == 0 {
 		delete(f.partitions, key)
 		delete(s.keys, key)
 	}
@@ -127,10 +127,10 @@ func (s *flightStream) update(positions map[catalog.LeasePosition]int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key := range s.keys {
-		one := f.partitions[key]
-		done, live := positions[one.position]
+		inFlight := f.partitions[key]
+		done, live := positions[inFlight.position]
 		n := 0
-		for n < len(one.messages) && (!live || one.messages[n].seq <= done) {
+		for n < len(inFlight.messages) && (!live || inFlight.messages[n].seq <= done) {
 			n++
 		}
 		f.dropLocked(key, n)
@@ -153,24 +153,24 @@ func (f *InFlight) settled(item *queue.AckItem, r *queue.AckResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	key := flightKey{item.Group, id}
-	one := f.partitions[key]
-	if one == nil {
+	inFlight := f.partitions[key]
+	if inFlight == nil {
 		return
 	}
 	if r.LeaseReleased {
-		f.dropLocked(key, len(one.messages))
+		f.dropLocked(key, len(inFlight.messages))
 		return
 	}
-	for i := range one.messages {
+	for i := range inFlight.messages {
 		switch {
-		case one.messages[i].transaction != item.TransactionID:
+		case inFlight.messages[i].transaction != item.TransactionID:
 		case item.Status == queue.AckCompleted: // this one and all earlier ones
 			f.dropLocked(key, i+1)
 			return
 		default: // this one: it moves to the front
-			m := one.messages[i]
-			copy(one.messages[1:i+1], one.messages[:i])
-			one.messages[0] = m
+			m := inFlight.messages[i]
+			copy(inFlight.messages[1:i+1], inFlight.messages[:i])
+			inFlight.messages[0] = m
 			f.dropLocked(key, 1)
 			return
 		}

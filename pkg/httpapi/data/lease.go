@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -58,7 +59,6 @@ func (h *Handlers) Extend(p *wire.Params) (any, error) {
 		text := err.Error()
 		p.Status, failure, until, err = wire.StatusOf(code), &text, time.Time{}, nil
 	}
-	return wire.Fields{
-		"leaseId", text, "success", failure == nil, "error", failure, "expiresAt", until, "newExpiresAt", until,
-	}, err
+	ends := wire.OrNull(until)
+	return api.Extended{LeaseID: text, Success: failure == nil, Error: failure, ExpiresAt: ends, NewExpiresAt: ends}, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -58,13 +59,13 @@ func (h *Handlers) RegisterQuery(p *wire.Params) (any, error) {
 	done, err := h.Queries.Register(p.Ctx(), q, reset)
 	if errors.Is(err, stream.ErrHashMismatch) {
 		p.Status = http.StatusConflict
-		return wire.Fields{
-			"success", false, "query_id", done.ID, "name", q.Name,
-			"error", "config_hash mismatch: operator chain changed for queryId '" + q.Name + "'. Pass reset:true to delete its state and use the new one",
+		return api.HashChanged{
+			QueryID: done.ID.String(), Name: q.Name,
+			Error: "config_hash mismatch: operator chain changed for queryId '" + q.Name + "'. Pass reset:true to delete its state and use the new one",
 		}, nil
 	}
-	return wire.Fields{
-		"success", true, "query_id", done.ID, "name", q.Name, "config_hash", q.Hash, "fresh", done.Fresh, "reset", done.Reset,
+	return api.Registered{
+		Success: true, QueryID: done.ID.String(), Name: q.Name, ConfigHash: q.Hash, Fresh: done.Fresh, Reset: done.Reset,
 	}, err
 }
 
@@ -126,11 +127,9 @@ func (h *Handlers) StreamState(p *wire.Params) (any, error) {
 		place, _ := queue.ParseID(partition) // the zero id is no partition
 		found, err = h.Queries.State(p.Ctx(), id, place, filter)
 	}
-	rows := make([]wire.Fields, len(found))
-	for i, e := range found {
-		rows[i] = wire.Fields{"key", e.Key, "value", e.Value, "updated_at", e.UpdatedAt}
-	}
-	return wire.Fields{"success", true, "rows", rows}, err
+	return api.StreamState{Success: true, Rows: wire.Each(found, func(e *stream.Entry) api.StateEntry {
+		return api.StateEntry{Key: e.Key, Value: e.Value, UpdatedAt: e.UpdatedAt}
+	})}, err
 }
 
 // findQuery returns the id of a query. allowed is false if the text is not an id. With grants, it is also

@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -244,18 +245,18 @@ func (s *queueStream) waitForPlace() error {
 
 // close sends the last event.
 func (s *queueStream) close(why error) error {
-	var last wire.Fields
+	last := api.StreamEnd{Reason: wire.EndError}
 	var end streamEnd
 	var coded *queue.Error
 	switch {
 	case errors.As(why, &end):
-		last = wire.Fields{"reason", string(end)}
+		last.Reason = string(end)
 	case queue.CodeOf(why) == queue.CodeUnauthenticated:
-		last = wire.Fields{"reason", wire.EndUnauthorized}
+		last.Reason = wire.EndUnauthorized
 	case errors.As(why, &coded) && coded.Code == queue.CodeOverloaded:
-		last = wire.Fields{"reason", wire.EndOverloaded, "retryAfter", wire.RetryAfter(coded), "error", s.Report(s.c, why)}
+		last.Reason, last.RetryAfter, last.Error = wire.EndOverloaded, new(wire.RetryAfter(coded)), new(s.Report(s.c, why))
 	default:
-		last = wire.Fields{"reason", wire.EndError, "error", s.Report(s.c, why)}
+		last.Error = new(s.Report(s.c, why))
 	}
 	if err := s.stream.AppendJSON("closing", "", last); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -94,7 +95,7 @@ func (h *Handlers) AddTrace(p *wire.Params) (any, error) {
 		return wire.NotFound(p, err)
 	}
 	p.Status = http.StatusCreated
-	return wire.Fields{"success", true, "traceId", id}, err
+	return api.AddedTrace{Success: true, TraceID: id.String()}, err
 }
 
 func (h *Handlers) storeTrace(ctx context.Context, r traceReader) (id queue.ID, err error) {

@@ -4,6 +4,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -27,11 +28,10 @@ func (h *Handlers) Configure(p *wire.Params) (any, error) {
 		"namespace": set.Namespace, "task": set.Task, "options": set.optionsInForce(),
 	})
 	made, err := h.Catalog.Configure(p.Ctx(), set.Settings)
-	answer := wire.Fields{
-		"configured", true, "queueId", made.QueueID, "partitionId", made.PartitionID,
-		"queue", set.Queue, "namespace", set.Namespace, "task", set.Task, "options", set.optionsInForce(),
-	}
-	return set.withWarnings(answer, made.Warning), err
+	return api.Configured{
+		Configured: true, QueueID: made.QueueID.String(), PartitionID: made.PartitionID.String(),
+		Queue: set.Queue, Namespace: set.Namespace, Task: set.Task, Options: set.optionsInForce(), Warnings: set.warnings(made.Warning),
+	}, err
 }
 
 // ChangeQueue serves PATCH /api/v1/resources/queues/:queue. It changes only the tags and options that the body names.
@@ -59,23 +59,10 @@ func (h *Handlers) ChangeQueue(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := wire.Fields{
-		"configured", true, "queueId", changed.QueueID, "queue", name, "namespace", now.Namespace, "task", now.Task,
-		"options", observe.ConfiguredOptions(&now.Options, &now.Extensions),
-	}
-	return set.withWarnings(answer, changed.Warning), nil
-}
-
-// withWarnings appends the warnings, if there is one. more is "" or another one.
-func (set *configuration) withWarnings(answer wire.Fields, more string) wire.Fields {
-	warnings := set.warnings()
-	if more != "" {
-		warnings = append(warnings, more)
-	}
-	if len(warnings) == 0 {
-		return answer
-	}
-	return append(answer, "warnings", warnings)
+	return api.ChangedQueue{
+		Configured: true, QueueID: changed.QueueID.String(), Queue: name, Namespace: now.Namespace, Task: now.Task,
+		Options: observe.ConfiguredOptions(&now.Options, &now.Extensions), Warnings: set.warnings(changed.Warning),
+	}, nil
 }
 
 // parseChange reads a body that names what changes into the settings, and into named. null counts as not named.
@@ -170,5 +157,5 @@ func (h *Handlers) DeleteQueue(p *wire.Params) (any, error) {
 	}
 	audit.Begin(p.Ctx(), audit.Target{Queue: name}, nil)
 	existed, err := h.Catalog.Delete(p.Ctx(), name)
-	return wire.Fields{"deleted", true, "queue", name, "existed", existed}, err
+	return api.DeletedQueue{Deleted: true, Queue: name, Existed: existed}, err
 }

@@ -26,5 +26,5 @@ func ParseConfigure(body []byte, defaults queue.Defaults) (Configuration, error)
 		return Configuration{Settings: set.Settings}, err
 	}
 	options, err := json.Marshal(set.optionsInForce())
-	return Configuration{set.Settings, set.warnings(), options}, err
+	return Configuration{set.Settings, set.warnings(""), options}, err
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -29,11 +30,7 @@ func (h *Handlers) deleteGroup(p *wire.Params, queueName *string) (any, error) {
 	metadata := !p.QueryParams().Has("deleteMetadata") || wire.IsTrue(p.QueryParam("deleteMetadata"))
 	audit.Begin(p.Ctx(), audit.Target{Group: group, Queue: orEmpty(queueName)}, audit.Parameters{"deleteMetadata": metadata})
 	deleted, err := h.GroupWriter.DeleteGroup(p.Ctx(), group, queueName, !metadata)
-	answer := wire.Fields{"success", true, "consumerGroup", group}
-	if queueName != nil {
-		answer = append(answer, "queueName", *queueName)
-	}
-	return append(answer, "deletedPartitions", deleted.Cursors, "metadataDeleted", metadata), err
+	return api.DeletedGroup{Success: true, Group: group, Queue: queueName, DeletedPartitions: deleted.Cursors, MetadataDeleted: metadata}, err
 }
 
 // SeekQueue serves POST /api/v1/consumer-groups/:group/queues/:queue/seek.
@@ -49,10 +46,10 @@ func (h *Handlers) SeekQueue(p *wire.Params) (any, error) {
 	}
 	audit.Begin(p.Ctx(), audit.Target{Queue: name, Group: group}, seekParameters(place))
 	moved, err := h.GroupWriter.Seek(p.Ctx(), name, group, place)
-	return wire.Fields{
-		"success", true, "consumerGroup", group, "queueName", name, "seekToEnd", place.End,
-		"seekToBeginning", !place.End && place.After.IsZero(), // Queen MQ does not have it
-		"targetTimestamp", place.After, "partitionsUpdated", moved,
+	return api.Sought{
+		Success: true, Group: group, Queue: name, SeekToEnd: place.End,
+		SeekToBeginning: !place.End && place.After.IsZero(), // Queen MQ does not have it
+		TargetTimestamp: wire.OrNull(place.After), PartitionsUpdated: moved,
 	}, err
 }
 
@@ -74,9 +71,8 @@ func (h *Handlers) SeekPartition(p *wire.Params) (any, error) {
 	if queue.CodeOf(err) == queue.CodeNotFound {
 		return wire.NotFound(p, err)
 	}
-	return wire.Fields{
-		"success", true, "consumerGroup", group, "queueName", name, "partitionName", partition,
-		"updated", sought.Moved, "cursorMovedTo", sought.Place,
+	return api.SoughtPartition{
+		Success: true, Group: group, Queue: name, Partition: partition, Updated: sought.Moved, CursorMovedTo: wire.OrNull(sought.Place),
 	}, err
 }
 
@@ -118,8 +114,8 @@ func (h *Handlers) readSeek(p *wire.Params) (place catalog.Position, given bool,
 		return err
 	})
 	positions := 0
-	for _, one := range []bool{place.End, beginning, !place.After.IsZero()} {
-		if one {
+	for _, given := range []bool{place.End, beginning, !place.After.IsZero()} {
+		if given {
 			positions++
 		}
 	}

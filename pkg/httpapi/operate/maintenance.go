@@ -4,6 +4,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/maintenance"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -20,8 +21,8 @@ func (h *Handlers) SetMaintenance(p *wire.Params) (any, error) {
 	case enabled:
 		message = "Push maintenance is on: this instance cannot use its spool.dir, so it refuses pushes with 503 until it ends"
 	}
-	return wire.Fields{
-		"maintenanceMode", enabled, "bufferedMessages", h.Spool.Stats().Messages, "bufferHealthy", healthy, "message", message,
+	return api.PushMaintenanceSet{
+		MaintenanceMode: enabled, BufferedMessages: int64(h.Spool.Stats().Messages), BufferHealthy: healthy, Message: message,
 	}, err
 }
 
@@ -29,14 +30,14 @@ func (h *Handlers) SetMaintenance(p *wire.Params) (any, error) {
 func (h *Handlers) RetryRejected(p *wire.Params) (any, error) {
 	audit.Begin(p.Ctx(), audit.Target{}, nil)
 	n, err := h.Spool.Retry()
-	return wire.Fields{"success", err == nil, "messages", n}, err
+	return api.RejectedChanged{Success: err == nil, Messages: int64(n)}, err
 }
 
 // DiscardRejected serves DELETE /api/v1/system/maintenance/rejected.
 func (h *Handlers) DiscardRejected(p *wire.Params) (any, error) {
 	audit.Begin(p.Ctx(), audit.Target{}, nil)
 	n, err := h.Spool.Discard()
-	return wire.Fields{"success", err == nil, "messages", n}, err
+	return api.RejectedChanged{Success: err == nil, Messages: int64(n)}, err
 }
 
 // SetPopMaintenance serves POST /api/v1/system/maintenance/pop.

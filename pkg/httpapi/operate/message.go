@@ -5,6 +5,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -34,7 +35,7 @@ func (h *Handlers) DeleteMessage(p *wire.Params) (any, error) {
 	if existed {
 		text = "Message deleted successfully"
 	}
-	return wire.Fields{"success", existed, "partitionId", ref.PartitionText, "transactionId", ref.TransactionID, "message", text}, err
+	return api.DeletedMessage{Success: existed, PartitionID: ref.PartitionText, TransactionID: ref.TransactionID, Message: text}, err
 }
 
 // readMessage reads the path, and consumerGroup and error of an optional body. group is nil when
@@ -100,10 +101,7 @@ func (h *Handlers) DeadLetterMessage(p *wire.Params) (any, error) {
 		return nil, &queue.Error{Code: queue.CodeNotFound, Message: text}
 	}
 	h.Meter.Acknowledged([]queue.AckItem{ack}, []queue.AckResult{*done.Operations[0].Ack})
-	return wire.Fields{
-		"success", true, "partitionId", ref.PartitionText, "transactionId", ref.TransactionID,
-		"consumerGroup", group, "dlq", true,
-	}, nil
+	return api.ParkedMessage{Success: true, PartitionID: ref.PartitionText, TransactionID: ref.TransactionID, Group: *group, DeadLetter: true}, nil
 }
 
 // RetryMessage serves POST /api/v1/messages/:partitionId/:transactionId/retry. It
@@ -125,8 +123,5 @@ func (h *Handlers) RetryMessage(p *wire.Params) (any, error) {
 		return nil, err
 	}
 	n, err := h.DeadLetters.Retry(p.Ctx(), ref.Partition, ref.TransactionID, group)
-	return wire.Fields{
-		"success", true, "partitionId", ref.PartitionText, "transactionId", ref.TransactionID,
-		"consumerGroup", group, "redriven", n,
-	}, err
+	return api.RetriedMessage{Success: true, PartitionID: ref.PartitionText, TransactionID: ref.TransactionID, Group: group, Redriven: n}, err
 }

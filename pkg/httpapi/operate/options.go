@@ -10,6 +10,7 @@ import (
 	"github.com/agnivade/levenshtein"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -84,41 +85,33 @@ func (set *configuration) option(name string, value jsontext.Value) (err error) 
 	return nil
 }
 
-// optionsJSON are the options of Queen MQ, and each option of Belfry's own that the
-// request sent.
-type optionsJSON struct {
-	queue.Options
-	RetryBackoff       *int64 `json:"retryBackoff,omitempty"`
-	RetryDelayMax      *int64 `json:"retryDelayMax,omitempty"`
-	ExpireAfterSeconds *int64 `json:"expireAfterSeconds,omitempty"`
-	DeadLetterExpired  *bool  `json:"deadLetterExpired,omitempty"`
-	MaxDeliveries      *int64 `json:"maxDeliveries,omitempty"`
+// optionsInForce returns the options of Queen MQ after the call, and each option of Belfry's own that the request sent.
+func (set *configuration) optionsInForce() api.SetOptions {
+	o, more := &set.Options, &set.Extensions
+	return api.SetOptions{
+		LeaseTime: &o.LeaseTime, RetryLimit: &o.RetryLimit, DelayedProcessing: &o.DelayedProcessing, WindowBuffer: &o.WindowBuffer,
+		EncryptionEnabled: &o.EncryptionEnabled, RetentionEnabled: &o.RetentionEnabled, RetentionSeconds: &o.RetentionSeconds,
+		CompletedRetentionSeconds: &o.CompletedRetentionSeconds, MaxWaitTimeSeconds: &o.MaxWaitTimeSeconds, MaxSize: &o.MaxSize,
+		Priority: new(int(o.Priority)), RetryDelay: &o.RetryDelay, TTL: &o.TTL, DeadLetterQueue: &o.DeadLetterQueue,
+		DLQAfterMaxRetries: &o.DLQAfterMaxRetries, RetryBackoff: ifSent(set, "retryBackoff", &more.RetryBackoff),
+		RetryDelayMax:      ifSent(set, "retryDelayMax", &more.RetryDelayMax),
+		ExpireAfterSeconds: ifSent(set, "expireAfterSeconds", &more.ExpireAfterSeconds),
+		DeadLetterExpired:  ifSent(set, "deadLetterExpired", &more.DeadLetterExpired),
+		MaxDeliveries:      ifSent(set, "maxDeliveries", &more.MaxDeliveries),
+	}
 }
 
-// optionsInForce returns the options after the call.
-func (set *configuration) optionsInForce() optionsJSON {
-	out := optionsJSON{Options: set.Options}
-	if set.sent["retryBackoff"] {
-		out.RetryBackoff = &set.Extensions.RetryBackoff
+// ifSent returns the value of an option if the request sent it, and otherwise nil.
+func ifSent[T any](set *configuration, option string, value *T) *T {
+	if !set.sent[option] {
+		return nil
 	}
-	if set.sent["retryDelayMax"] {
-		out.RetryDelayMax = &set.Extensions.RetryDelayMax
-	}
-	if set.sent["expireAfterSeconds"] {
-		out.ExpireAfterSeconds = &set.Extensions.ExpireAfterSeconds
-	}
-	if set.sent["deadLetterExpired"] {
-		out.DeadLetterExpired = &set.Extensions.DeadLetterExpired
-	}
-	if set.sent["maxDeliveries"] {
-		out.MaxDeliveries = &set.Extensions.MaxDeliveries
-	}
-	return out
+	return value
 }
 
-// warnings lists the options that were dropped and the options that have no
-// effect.
-func (set *configuration) warnings() []string {
+// warnings lists the options that were dropped, the options that have no effect, and more unless it is empty. It returns nil
+// without any.
+func (set *configuration) warnings(more string) []string {
 	var list []string
 	for i, name := range set.unknown {
 		if i == maxUnknown {
@@ -131,7 +124,7 @@ func (set *configuration) warnings() []string {
 		}
 		list = append(list, warning)
 	}
-	o, more := set.Options, set.Extensions
+	o, own := set.Options, set.Extensions
 	add := func(when bool, text string) {
 		if when {
 			list = append(list, text)
@@ -146,7 +139,8 @@ func (set *configuration) warnings() []string {
 	add(o.RetentionSeconds > 0 && !o.RetentionEnabled, "options.retentionSeconds has no effect without retentionEnabled true")
 	add(o.CompletedRetentionSeconds > 0 && !o.RetentionEnabled,
 		"options.completedRetentionSeconds has no effect without retentionEnabled true")
-	add(more.DeadLetterExpired && more.ExpireAfterSeconds == 0, "options.deadLetterExpired has no effect without expireAfterSeconds")
+	add(own.DeadLetterExpired && own.ExpireAfterSeconds == 0, "options.deadLetterExpired has no effect without expireAfterSeconds")
+	add(more != "", more)
 	return list
 }
 

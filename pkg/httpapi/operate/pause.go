@@ -4,6 +4,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -62,8 +63,7 @@ func (h *Handlers) setPaused(p *wire.Params, what catalog.Pausable, paused bool)
 	if queue.CodeOf(err) == queue.CodeNotFound {
 		return wire.NotFound(p, err)
 	}
-	return wire.Fields{
-		"success", true, "queueName", what.Queue, "partitionName", wire.OrNull(what.Partition),
-		"consumerGroup", wire.OrNull(what.Group), "paused", paused, "changed", changed,
+	return api.Paused{
+		Success: true, Queue: what.Queue, Partition: wire.OrNull(what.Partition), Group: wire.OrNull(what.Group), Paused: paused, Changed: changed,
 	}, err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -33,9 +34,8 @@ func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 		beginAudit(p, filter, nil)
 	}
 	done, err := h.DeadLetters.Purge(p.Ctx(), filter, dryRun)
-	return wire.Fields{
-		"success", true, "queue", filter.Queue, "dryRun", dryRun,
-		"matched", done.Matched, "purged", done.Taken, "remaining", done.Remaining,
+	return api.Purged{
+		Success: true, Queue: *filter.Queue, DryRun: dryRun, Matched: done.Matched, Purged: done.Taken, Remaining: done.Remaining,
 	}, err
 }
 

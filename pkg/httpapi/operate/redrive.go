@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -125,12 +126,5 @@ func (h *Handlers) Redrive(p *wire.Params) (any, error) {
 	} else {
 		done, err = h.DeadLetters.Redrive(p.Ctx(), r.Filter, r.rate, r.dryRun)
 	}
-	fields := wire.Fields{
-		"success", true, "queue", r.Queue, "consumerGroup", r.Group, "dryRun", r.dryRun,
-		"matched", done.Matched, "redriven", done.Taken, "skipped", done.Skipped, "remaining", done.Remaining,
-	}
-	if r.toQueue != nil {
-		fields = append(fields, "toQueue", *r.toQueue)
-	}
-	return fields, err
+	return api.Redriven{Success: true, Queue: *r.Queue, Group: *r.Group, DryRun: r.dryRun, RedriveCounts: countsOf(&done), ToQueue: orEmpty(r.toQueue)}, err
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -51,32 +52,32 @@ func (h *Handlers) StreamRedrive(p *wire.Params) error {
 			return nil
 		}
 		last = time.Now()
-		return h.send(stream, "progress", progressOf(&so))
+		return h.send(stream, "progress", countsOf(&so))
 	})
 	if p.Ctx().Err() != nil { // the client has left
 		return p.Ctx().Err()
 	}
-	closing, reason := progressOf(&done), endDone
+	end := api.RedriveEnd{RedriveCounts: countsOf(&done), Reason: endDone}
 	switch early := ended(""); {
 	case errors.As(err, &early):
-		reason, err = string(early), nil
+		end.Reason, err = string(early), nil
 	case ctx.Err() != nil:
-		reason, err = wire.ReasonOf(ctx), nil
+		end.Reason, err = wire.ReasonOf(ctx), nil
 	case err != nil:
-		reason, closing = wire.EndError, append(closing, "error", h.Report(p, err))
+		end.Reason, end.Error = wire.EndError, h.Report(p, err)
 	}
-	return errors.Join(err, h.send(stream, "closing", append(closing, "reason", reason)))
+	return errors.Join(err, h.send(stream, "closing", end))
 }
 
-func (h *Handlers) send(stream *wire.EventStream, kind string, value wire.Fields) error {
+func (h *Handlers) send(stream *wire.EventStream, kind string, value any) error {
 	if err := stream.AppendJSON(kind, "", value); err != nil {
 		return err
 	}
 	return stream.Flush()
 }
 
-func progressOf(r *deadletter.Result) wire.Fields {
-	return wire.Fields{"matched", r.Matched, "redriven", r.Taken, "skipped", r.Skipped, "remaining", r.Remaining}
+func countsOf(r *deadletter.Result) api.RedriveCounts {
+	return api.RedriveCounts{Matched: r.Matched, Redriven: r.Taken, Skipped: r.Skipped, Remaining: r.Remaining}
 }
 
 // endDone is the reason of a stream that has redriven all.

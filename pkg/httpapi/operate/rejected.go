@@ -8,6 +8,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
 	"github.com/belfry-mq/belfry/pkg/httpapi/observe"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -100,7 +101,7 @@ func (h *Handlers) RetryInbox(p *wire.Params) (any, error) {
 	}
 	s.begin(p)
 	n, more, err := h.Rejections.Retry(p.Ctx(), s.RejectedFilter)
-	return wire.Fields{"success", true, "retried", n, "more", more}, err
+	return api.RetriedRows{Success: true, Retried: n, More: more}, err
 }
 
 // DiscardInbox serves DELETE /api/v1/inbox/rejected. Queen MQ does not have it.
@@ -115,5 +116,5 @@ func (h *Handlers) DiscardInbox(p *wire.Params) (any, error) {
 	}
 	s.begin(p)
 	n, more, err := h.Rejections.Discard(p.Ctx(), s.RejectedFilter)
-	return wire.Fields{"success", true, "discarded", n, "more", more}, err
+	return api.DiscardedRows{Success: true, Discarded: n, More: more}, err
 }

@@ -3,6 +3,7 @@ package operate
 import (
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -21,5 +22,5 @@ func (h *Handlers) DeleteStream(p *wire.Params) (any, error) {
 		audit.Locate(p.Ctx(), source, "")
 		existed, err = h.Queries.Delete(p.Ctx(), id)
 	}
-	return wire.Fields{"deleted", true, "id", text, "existed", existed}, err
+	return api.DeletedStream{Deleted: true, ID: text, Existed: existed}, err
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -60,5 +61,5 @@ func FindPartition(ctx context.Context, owners Owners, id queue.ID, may func(g *
 // NotFound answers 404 with a body that Queen MQ marks with success.
 func NotFound(p *Params, err error) (any, error) {
 	p.Status = http.StatusNotFound
-	return Fields{"success", false, "error", err.Error()}, nil
+	return api.Refused{Error: err.Error()}, nil
 }

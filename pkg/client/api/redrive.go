@@ -1,0 +1,56 @@
+package api
+
+import "time"
+
+// Redrive is the body of POST /api/v1/dlq/redrive. `all` selects all dead letters of the queue and the group. Otherwise at least
+// one of `partition`, `transactionId`, `error`, `from` and `to` is set.
+type Redrive struct {
+	Queue         Name      `json:"queue"`
+	Group         Name      `json:"consumerGroup"` // The group, not empty. `__QUEUE_MODE__` means the reader without a group.
+	Partition     Name      `json:"partition,omitzero"`
+	TransactionID string    `json:"transactionId,omitzero"`
+	Error         string    `json:"error,omitzero"`   // Only this error. The first 200 characters are compared.
+	From          time.Time `json:"from,omitzero"`    // Only failures at this instant or later.
+	To            time.Time `json:"to,omitzero"`      // Only failures at this instant or earlier.
+	All           bool      `json:"all,omitzero"`     // Every dead letter of the queue and group.
+	Rate          int64     `json:"rate,omitzero"`    // The maximum number of messages per second. Absent means no limit.
+	ToQueue       Name      `json:"toQueue,omitzero"` // Move the messages to this queue, which must exist.
+	DryRun        bool      `json:"dryRun,omitzero"`  // Only count the dead letters.
+}
+
+// Redriven is the answer of a redrive.
+type Redriven struct {
+	Success bool `json:"success"`
+	Queue   Name `json:"queue"`
+	Group   Name `json:"consumerGroup"`
+	DryRun  bool `json:"dryRun"`
+	RedriveCounts
+	ToQueue Name `json:"toQueue,omitzero"` // Only if the request has it.
+}
+
+// RedriveCounts counts the dead letters of a redrive. The event progress of a redrive as a stream has it alone.
+type RedriveCounts struct {
+	Matched  int64 `json:"matched"`
+	Redriven int64 `json:"redriven"`
+	// Dead letters whose message or group does not exist any more. With `toQueue` also dead letters that are encrypted or in
+	// use, which stay.
+	Skipped   int64 `json:"skipped"`
+	Remaining int64 `json:"remaining"` // Dead letters for the next request.
+}
+
+// RedriveEnd is the event closing of a redrive as a stream.
+type RedriveEnd struct {
+	RedriveCounts
+	Error  string `json:"error,omitzero"` // Only if the reason is `error`.
+	Reason string `json:"reason"`         // `done`, `timeout`, `unauthorized`, `shutdown` or `error`.
+}
+
+// Purged is the answer of DELETE /api/v1/dlq.
+type Purged struct {
+	Success   bool  `json:"success"`
+	Queue     Name  `json:"queue"`
+	DryRun    bool  `json:"dryRun"`
+	Matched   int64 `json:"matched"`
+	Purged    int64 `json:"purged"`
+	Remaining int64 `json:"remaining"` // Dead letters for the next request.
+}
