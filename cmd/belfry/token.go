@@ -58,28 +58,14 @@ may do nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
 			if !ok {
 				return fmt.Errorf("--role is %q: it must be read-only, read-write or admin", role)
 			}
-			request := token.Request{Subject: subject, Role: named, Lifetime: lifetime, KeyID: keyID}
 			if lifetime < 0 || lifetime%time.Second != 0 {
 				return fmt.Errorf("--ttl is %s: it must be whole seconds, or 0 for a token that does not end", lifetime)
 			}
-			var err error
-			if request.Grants, err = grants(); err != nil {
-				return err
-			}
-			cfg, err := loadConfig(cmd)
+			granted, err := grants()
 			if err != nil {
 				return err
 			}
-			key, err := signingKey(keyFile, cfg.Auth)
-			if err != nil {
-				return err
-			}
-			text, err := token.Sign(cfg.Auth, request, key)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
-			return err
+			return printToken(cmd, token.Request{Subject: subject, Role: named, Grants: granted, Lifetime: lifetime, KeyID: keyID}, keyFile)
 		},
 	}
 	cmd.Flags().StringVar(&subject, "subject", "", "who uses the token; it is stored with each message as producerSub")
@@ -94,6 +80,24 @@ may do nothing else. --consume takes QUEUE:GROUP, or QUEUE for every group.`,
 		}
 	}
 	return cmd
+}
+
+// printToken signs a token with the key of a file, or with auth.secret without a file, and prints it.
+func printToken(cmd *cobra.Command, request token.Request, keyFile string) error {
+	cfg, err := loadConfig(cmd)
+	if err != nil {
+		return err
+	}
+	key, err := signingKey(keyFile, cfg.Auth)
+	if err != nil {
+		return err
+	}
+	text, err := token.Sign(cfg.Auth, request, key)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), text)
+	return err
 }
 
 // grantFlags adds the flags for grants. grants returns nil if none of them is used.
