@@ -12,6 +12,7 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
@@ -70,9 +71,9 @@ func (e *eventWatch) run(ctx context.Context, changed func()) error {
 // changesFigures reports whether a page may show something else after an event.
 func changesFigures(e *live.Event) bool {
 	switch data := e.Data.(type) {
-	case live.Snapshot: // what other instances did before they knew of the watch is in no event
+	case api.Snapshot: // what other instances did before they knew of the watch is in no event
 		return len(data.Instances) > 1
-	case live.Rates: // an idle second
+	case api.Rates: // an idle second
 		return len(data.Queues) > 0
 	}
 	return true
