@@ -386,9 +386,8 @@ func TestAcknowledgmentsAreEncodedAsTheirType(t *testing.T) {
 	}
 	_, err = connect(t, b).Ack(t.Context(), batch.Acks...)
 	require.NoError(t, err)
-	var members map[string]any
+	var members struct{ Acknowledgments []map[string]any }
 	require.NoError(t, json.Unmarshal(sent, &members))
-	require.Len(t, members, reflect.TypeFor[api.AckBatch]().NumField())
-	require.Len(t, members["acknowledgments"].([]any)[1], reflect.TypeFor[client.Ack]().NumField()-1, "all members but the group")
+	require.Len(t, members.Acknowledgments[1], reflect.TypeFor[client.Ack]().NumField()-1, "all members but the group")
 	require.Equal(t, string(want), string(sent))
 }
