@@ -15,12 +15,15 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestHealthReportsWhetherTheServerCanWork(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,9 @@ package catalog_test
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
@@ -198,4 +201,94 @@ func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, made.Warning)
 	}
+}
+
+// A change keeps what it does not touch, and of many changes at once none is lost.
+func TestChangesAtOnceLoseNothing(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	_, _, err := r.Change(t.Context(), "none", func(*catalog.Settings) { t.Error("called for a queue that does not exist") })
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+	r.configure("q", func(o *queue.Options) { o.RetryLimit = 3; o.Priority = 0 })
+	var all sync.WaitGroup
+	var errs [20]error
+	for i := range errs {
+		all.Go(func() {
+			_, _, errs[i] = r.Change(t.Context(), "q", func(set *catalog.Settings) { set.Options.Priority++; set.Namespace += "x" })
+		})
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs[:]...))
+	now, _ := r.stored("q")
+	require.Equal(t, []any{int64(20), int64(3), 20}, []any{now.Options.Priority, now.Options.RetryLimit, len(now.Namespace)})
+}
+
+func TestLateness(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	late, err := r.Lateness(enginetest.Context(t))
+	require.NoError(t, err)
+	require.Zero(t, late.Oldest, "nothing is ready")
+
+	strict := r.queueKey(r.configure("strict", func(o *queue.Options) { o.MaxWaitTimeSeconds = 60 }))
+	r.fill(strict, size{partitions: 2, messages: 2, groups: 2})
+	r.fill(r.queueKey(r.configure("easy")), size{partitions: 2, messages: 2, groups: 2})
+	r.exec("UPDATE belfry.message SET created_at = clock_timestamp() - interval '50 s'")
+	late, err = r.Lateness(enginetest.Context(t))
+	require.NoError(t, err)
+	require.InDelta(t, 50, late.Oldest.Seconds(), enginetest.Patience.Seconds())
+	require.Zero(t, late.Groups, "nothing is older than its target")
+
+	r.exec("UPDATE belfry.message SET created_at = clock_timestamp() - interval '2 h'")
+	late, err = r.Lateness(enginetest.Context(t))
+	require.NoError(t, err)
+	require.Greater(t, late.Oldest, 2*time.Hour-time.Minute)
+	require.EqualValues(t, 2, late.Groups, "both groups of the queue with a target")
+
+	r.exec("UPDATE belfry.cursor SET ready_at = clock_timestamp() + interval '1 h'")
+	late, err = r.Lateness(enginetest.Context(t))
+	require.NoError(t, err)
+	require.Zero(t, late.Oldest, "a leased message does not wait")
+}
+
+// A restored backup may undo a deletion while a purge runs. The purge then deletes no row of the
+// restored queue.
+func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	key := r.queueKey(r.configure("q"))
+	r.fill(key, size{partitions: 1, messages: 2, groups: 1, deadLetters: 1})
+	r.exec(`INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts) SELECT c.partition_id, c.group_id, 1, 0, 0 FROM belfry.cursor c`)
+	r.exec(`INSERT INTO belfry.trace (id, partition_id, seq, group_name, event_type, worker, names, data)
+		SELECT gen_random_uuid(), p.id, 1, 'g1', 'x', 'w', '{}', '{}' FROM belfry.partition p WHERE p.name = 'p1'`)
+	ids := []int64{r.number(`SELECT id FROM belfry.partition WHERE name = 'p1'`)}
+	group := r.number(`SELECT id FROM belfry.consumer_group`)
+	for query, args := range map[string][]any{
+		"engine/catalog/messages_purge": {ids, 10}, "engine/catalog/dead_letters_purge": {ids, 10}, "engine/catalog/redrives_purge": {ids, 10}, "engine/catalog/traces_purge": {ids, 10},
+		"engine/catalog/partitions_close": {key, 10, ""}, "engine/catalog/partitions_purge": {ids}, "engine/catalog/groups_purge": {key}, "engine/catalog/queue_purge": {key},
+		"engine/catalog/group_cursors_purge": {ids, group}, "engine/catalog/group_redrives_purge": {ids, group, 10}, "engine/catalog/group_dead_letters_purge": {ids, group, 10},
+	} {
+		tag, err := r.conn.Exec(enginetest.Context(t), sql.Query(query), args...)
+		require.NoError(t, err, query)
+		require.Zero(t, tag.RowsAffected(), query)
+	}
+}
+
+// The epoch changes with every statement, so the ids that the first statement found are not valid
+// in the next one.
+func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(r.queueKey(r.configure("q")), size{partitions: 2, messages: 3, groups: 1})
+	r.exec(`UPDATE belfry.cursor SET committed = 1`)
+	r.exec(`CREATE SEQUENCE belfry.test_epochs; CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
+	name := "q"
+	_, err := r.Seek(enginetest.Context(t), "q", "g1", catalog.Position{End: true})
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	_, err = r.SeekPartition(enginetest.Context(t), "q", "g1", "p1", catalog.Position{End: true})
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	_, err = r.DeleteGroup(enginetest.Context(t), "g1", &name, false)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	require.Equal(t, int64(1), r.number(`SELECT max(committed) FROM belfry.cursor`))
+	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.consumer_group`))
 }

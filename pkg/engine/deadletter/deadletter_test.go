@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -214,4 +216,126 @@ func TestMessageReturnsTheStateOfEachGroup(t *testing.T) {
 	require.True(t, got.Groups[0].Dead)
 	_, err = r.Message(t.Context(), partition, "none")
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+}
+
+// While a SQL consumer holds a cursor, the deletion of a message waits. Pushes to the partition go on
+// meanwhile.
+func TestADeletionThatWaitsBlocksNoPush(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(1)
+	var partition [16]byte
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT uid FROM belfry.partition`).Scan(&partition))
+	consumer, err := r.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() {
+		// The test itself rolls back before.
+		require.ErrorIs(t, consumer.Rollback(context.WithoutCancel(t.Context())), pgx.ErrTxClosed)
+	}()
+	_, err = consumer.Exec(t.Context(), `SELECT 1 FROM belfry.cursor FOR NO KEY UPDATE`)
+	require.NoError(t, err)
+
+	var deletion errgroup.Group
+	var existed bool
+	deletion.Go(func() (err error) {
+		existed, err = r.Delete(t.Context(), queue.ID(partition), "p1")
+		return err
+	})
+	require.Eventually(t, func() bool {
+		var waits bool
+		require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waits))
+		return waits
+	}, time.Minute, 5*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = r.pool.Exec(ctx, `SELECT 1 FROM belfry.partition FOR NO KEY UPDATE`)
+	require.NoError(t, err, "the lock that a push takes first is free")
+
+	require.NoError(t, consumer.Rollback(t.Context()))
+	require.NoError(t, deletion.Wait())
+	require.True(t, existed)
+}
+
+// The epoch changes with every statement, so the ids that one statement found are not valid in the
+// next one.
+func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(2)
+	var partition queue.ID
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT p.uid FROM belfry.partition p WHERE p.name = 'p1'`).Scan((*[16]byte)(&partition)))
+	_, err := r.pool.Exec(t.Context(), `CREATE SEQUENCE belfry.test_epochs;
+		CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
+	require.NoError(t, err)
+	for _, work := range []func() (deadletter.Result, error){
+		func() (deadletter.Result, error) { return r.Redrive(t.Context(), named("q", "g"), 0, false) },
+		func() (deadletter.Result, error) { return r.Purge(t.Context(), named("q", "g"), false) },
+	} {
+		done, err := work()
+		require.NoError(t, err)
+		require.Equal(t, deadletter.Result{Matched: 2, Skipped: 2}, done)
+	}
+	_, err = r.Retry(t.Context(), partition, "p1", nil)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	page, err := r.List(t.Context(), named("q", "g"), deadletter.ListKey{}, 10, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), page.Total)
+}
+
+// A dead letter is deleted exactly when its message is in the inbox for the other queue, in the order of the log. Dead letters
+// without a readable message stay. A move that is refused, or only counts, changes nothing.
+func TestMovePushesEachMessageOnce(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t)
+	r.fill(7)
+	exec := func(statement string) {
+		_, err := r.pool.Exec(t.Context(), statement)
+		require.NoError(t, err)
+	}
+	read := func(query string) (got []string) {
+		rows, err := r.pool.Query(t.Context(), query)
+		require.NoError(t, err)
+		for rows.Next() {
+			var text string
+			require.NoError(t, rows.Scan(&text))
+			got = append(got, text)
+		}
+		require.NoError(t, rows.Err())
+		return got
+	}
+	inbox := func() []string {
+		return read(`SELECT concat_ws(' ', i.queue, i.partition, i.payload, i.transaction_id, i.trace_id) FROM belfry.inbox i ORDER BY i.id`)
+	}
+	letters := func() []string {
+		return read(`SELECT p.name FROM belfry.dead_letter d JOIN belfry.partition p ON p.id = d.partition_id ORDER BY 1`)
+	}
+	const all, trace = 7, "0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f"
+	exec(`UPDATE belfry.message m SET payload = '{"b" : 1.0}', trace_id = '` + trace + `' WHERE m.transaction_id = 'p1'`)
+	exec(`UPDATE belfry.message m SET encrypted = true WHERE m.transaction_id = 'p2'`)
+	exec(`DELETE FROM belfry.message m WHERE m.transaction_id = 'p3'`)
+	_, err := r.Move(t.Context(), named("q", "g"), "parked", 0, false)
+	require.EqualError(t, err, `queue "parked" does not exist: create it first`)
+	exec(`INSERT INTO belfry.queue (name) VALUES ('parked')`)
+	done, err := r.Move(t.Context(), named("q", "g"), "parked", 0, true)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Result{Matched: all, Remaining: all}, done)
+	exec(`UPDATE belfry.queue SET encryption_enabled = true WHERE name = 'q'`)
+	_, err = r.Move(t.Context(), named("q", "g"), "parked", 0, false)
+	require.ErrorContains(t, err, `queue "q" has encryptionEnabled: its dead letters cannot be moved`)
+	exec(`UPDATE belfry.queue SET encryption_enabled = false WHERE name = 'q'`)
+	require.Empty(t, inbox())
+	require.Len(t, letters(), all)
+
+	tx, err := r.pool.Begin(t.Context()) // another transaction deletes one of them, and gives up
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `DELETE FROM belfry.dead_letter d USING belfry.partition p WHERE p.id = d.partition_id AND p.name = 'p7'`)
+	require.NoError(t, err)
+	r.Bound(3, time.Minute)
+	done, err = r.Move(t.Context(), named("q", "g"), "parked", 0, false)
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, deadletter.Result{Matched: all, Taken: 4, Skipped: 3}, done)
+	require.Equal(t, []string{`parked p1 {"b" : 1.0} p1 ` + trace, "parked p4 {} p4", "parked p5 {} p5", "parked p6 {} p6"}, inbox())
+	require.Equal(t, []string{"p2", "p3", "p7"}, letters())
 }

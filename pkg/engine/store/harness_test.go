@@ -175,3 +175,13 @@ func (b *bench) completes(partition int64, group string, seq int64) []any {
 		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true,
 	}
 }
+
+// awaitLockWait returns once a session of this database waits for a lock.
+func awaitLockWait(t testing.TB, b *bench) {
+	t.Helper()
+	enginetest.Await(t, "a session that waits for a lock", func() bool {
+		var n int
+		b.scan(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &n)
+		return n > 0
+	})
+}

@@ -243,3 +243,56 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 	b.exec(`ANALYZE`)
 	check("analyzed")
 }
+
+// The measurement of a queue reads the partitions with waiting messages, and not the others.
+func TestAMeasurementReadsNoDrainedPartition(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.drained(20_000, 2)
+	b.option("max_size = 100")
+	b.push("p7", "a", "b")
+	b.push("new", "c")
+	var explained []struct {
+		Plan enginetest.Plan `json:"Plan"`
+	}
+	var depth, limit int
+	var unread bool
+	var id int64
+	b.scan(`SELECT id FROM belfry.queue`, nil, &id)
+	b.scan(sql.Query("engine/store/queue_depth"), []any{id}, &limit, &depth, &unread)
+	require.Equal(t, 3, depth)
+	require.False(t, unread)
+	var raw []byte
+	b.scan("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql.Query("engine/store/queue_depth"), []any{id}, &raw)
+	require.NoError(t, json.Unmarshal(raw, &explained))
+	require.Less(t, explained[0].Plan.Hit+explained[0].Plan.Read, 200)
+	b.exec(`UPDATE belfry.consumer_group SET paused = true WHERE name = 'g1'`)
+	b.scan(sql.Query("engine/store/queue_depth"), []any{id}, &limit, &depth, &unread)
+	require.Equal(t, 3, depth, "a paused group")
+	require.False(t, unread)
+	b.exec(`UPDATE belfry.partition SET paused = true WHERE name = 'p7'`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL WHERE partition_id = (SELECT id FROM belfry.partition WHERE name = 'p7')`)
+	b.scan(sql.Query("engine/store/queue_depth"), []any{id}, &limit, &depth, &unread)
+	require.Equal(t, 3, depth, "a paused partition")
+}
+
+// Vacuum does not truncate the hot tables, because truncation locks the table exclusively.
+func TestVacuumDoesNotTruncateTables(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.push("p", numbered("m", 2000)...)
+	b.exec("DELETE FROM belfry.message")
+	var before, after int64
+	b.scan("SELECT pg_relation_size('belfry.message')", nil, &before)
+	b.exec("VACUUM belfry.message")
+	b.scan("SELECT pg_relation_size('belfry.message')", nil, &after)
+	require.Equal(t, before, after)
+
+	var shortened []string
+	b.scan(`SELECT coalesce(array_agg(s.oid::regclass::text), '{}')
+			FROM pg_class t JOIN pg_class s ON s.oid IN (t.oid, t.reltoastrelid)
+			WHERE t.relnamespace = 'belfry'::regnamespace
+				AND t.relname IN ('message', 'partition', 'cursor', 'redrive', 'dead_letter', 'trace', 'trace_name', 'inbox')
+				AND NOT coalesce('vacuum_truncate=false' = ANY (s.reloptions), false)`, nil, &shortened)
+	require.Empty(t, shortened)
+}
