@@ -54,7 +54,6 @@ func TestTheMessageOfEachEventAndPayload(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := newFixture(t)
 			p.exec(`CREATE TABLE t (id int PRIMARY KEY, b text, n int)`)
 			c.request.Table, c.request.Queue = "t", "q"
@@ -69,7 +68,6 @@ func TestTheMessageOfEachEventAndPayload(t *testing.T) {
 }
 
 func TestStatementsWithManyRowsSendAMessageForEachRow(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int PRIMARY KEY, v text)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Columns: []string{"id"}})
@@ -91,7 +89,6 @@ func TestStatementsWithManyRowsSendAMessageForEachRow(t *testing.T) {
 
 // A row that moves from one partition to another is one update.
 func TestChangesOfPartitionedTablesSendMessages(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, v text) PARTITION BY LIST (v);
 		CREATE TABLE t_a PARTITION OF t FOR VALUES IN ('a'); CREATE TABLE t_b PARTITION OF t FOR VALUES IN ('b')`)
@@ -110,7 +107,6 @@ func TestChangesOfPartitionedTablesSendMessages(t *testing.T) {
 }
 
 func TestUnusualIdentifiersWork(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE SCHEMA "Sch.ema'%s"`)
 	for _, partitions := range []string{"", ` PARTITION BY LIST ("new"); CREATE TABLE "Sch.ema'%s".u PARTITION OF "Sch.ema'%s"."We ird""T%" DEFAULT`} {
@@ -150,7 +146,6 @@ func (p *fixture) attachUnusualIdentifiers(partitions string) {
 }
 
 func TestLongKeysAreHashedAndEmptyKeysShareAPartition(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (k text)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Key: []string{"k"}, Events: []string{"insert"}})
@@ -163,7 +158,6 @@ func TestLongKeysAreHashedAndEmptyKeysShareAPartition(t *testing.T) {
 }
 
 func TestAttachingAgainReplaces(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Strict: true})
@@ -198,7 +192,6 @@ func TestAttachingAgainReplaces(t *testing.T) {
 }
 
 func TestThePrintedSQLIsWhatAttachRuns(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	r := attach.Request{Table: "t", Queue: "q", Key: []string{"id"}, Payload: attach.PayloadChanges, Condition: "new.id > 1"}
@@ -218,7 +211,6 @@ func TestThePrintedSQLIsWhatAttachRuns(t *testing.T) {
 
 // The pages of the server have each attachment once, with its failures. Patterns limit them to some queues.
 func TestTheServerListsAttachments(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int); CREATE TABLE "a b" (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (queue NOT LIKE 'bad%')`)
 	p.attach(attach.Request{Table: "t", Queue: "good"})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -31,7 +32,6 @@ func (p *fixture) rights(role string) (tables, functions []string) {
 }
 
 func TestEachRoleHasExactlyItsRights(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	everybody := []string{"await"} // LISTEN and NOTIFY need no right
 	consuming := []string{"ack", "await", "extend", "pop", "subscribe"}
@@ -68,7 +68,6 @@ func TestEachRoleDoesOnlyItsOwnWork(t *testing.T) {
 	t.Parallel()
 	for name, fixture := range map[string]func(*testing.T) *fixture{"default": newFixture, "hardened": hardenedFixture} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			doesOnlyItsOwnWork(t, fixture(t))
 		})
 	}
@@ -120,17 +119,13 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 
 // SECURITY DEFINER functions ignore the caller's search_path.
 func TestTheSearchPathOfAConsumerHasNoEffect(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
-	var open []string
-	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT coalesce(array_agg(f.proname::text), '{}') FROM pg_proc f
+	require.Empty(t, enginetest.Value[[]string](t, p.conn, `SELECT coalesce(array_agg(f.proname::text), '{}') FROM pg_proc f
 		WHERE f.pronamespace = 'belfry'::regnamespace AND f.prosecdef
-		  AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (f.proconfig), false)`).Scan(&open))
-	require.Empty(t, open)
+		  AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (f.proconfig), false)`))
 }
 
 func TestTheGrantsCanBePrinted(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	statements, err := p.RoleSQL(t.Context())
 	require.NoError(t, err)
@@ -224,7 +219,6 @@ func (p *fixture) addOldFailures(name string, n int) {
 }
 
 func TestTheLatestHundredFailuresAreKept(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	owner := p.producerWithTable("mine")
 	p.producerWithTable("other")
@@ -248,7 +242,6 @@ func TestTheLatestHundredFailuresAreKept(t *testing.T) {
 // Two transactions with failed messages do not wait for each other, although both delete
 // old failures.
 func TestRecordingFailuresBlocksNoTransaction(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	owner := p.producerWithTable("mine")
 	p.addOldFailures("mine", 100)
@@ -259,12 +252,10 @@ func TestRecordingFailuresBlocksNoTransaction(t *testing.T) {
 	p.as(owner, func() {
 		p.exec(`BEGIN`)
 		p.exec(`INSERT INTO mine.t VALUES (1)`)
-		_, err = other.Exec(t.Context(), `SET lock_timeout = '10s'; SET ROLE `+owner+`; BEGIN ISOLATION LEVEL REPEATABLE READ; INSERT INTO mine.t VALUES (2)`)
-		require.NoError(t, err)
+		enginetest.Exec(t, other, `SET lock_timeout = '10s'; SET ROLE `+owner+`; BEGIN ISOLATION LEVEL REPEATABLE READ; INSERT INTO mine.t VALUES (2)`)
 		p.exec(`COMMIT`)
 		// Its snapshot still has the deleted failures. It must not fail for that.
-		_, err = other.Exec(t.Context(), `SELECT pg_sleep(1.1); INSERT INTO mine.t VALUES (3); COMMIT`)
-		require.NoError(t, err)
+		enginetest.Exec(t, other, `SELECT pg_sleep(1.1); INSERT INTO mine.t VALUES (3); COMMIT`)
 	})
 	require.Equal(t, 3, p.count(`SELECT count(*) FROM belfry.attachment_failure WHERE message LIKE '%broken%'`))
 	require.Equal(t, 3, p.count(`SELECT count(*) FROM mine.t`))
@@ -272,18 +263,15 @@ func TestRecordingFailuresBlocksNoTransaction(t *testing.T) {
 
 // A maintenance of the table of failures (VACUUM FULL, REINDEX) holds up no statement on an attached table.
 func TestRecordingAFailureDoesNotWaitForItsTable(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (false)`)
 	p.attach(attach.Request{Table: "t", Queue: "q"})
 	other, err := pgx.ConnectConfig(t.Context(), p.conn.Config())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, other.Close(context.Background())) }()
-	_, err = other.Exec(t.Context(), `BEGIN; LOCK TABLE belfry.attachment_failure`)
-	require.NoError(t, err)
+	enginetest.Exec(t, other, `BEGIN; LOCK TABLE belfry.attachment_failure`)
 	p.exec(`SET statement_timeout = '5s'; INSERT INTO t VALUES (1)`)
-	_, err = other.Exec(t.Context(), `ROLLBACK`)
-	require.NoError(t, err)
+	enginetest.Exec(t, other, `ROLLBACK`)
 	p.exec(`INSERT INTO t VALUES (2)`)
 	require.EqualValues(t, 1, p.list()[0].Failures)
 	p.attach(attach.Request{Table: "t", Queue: "q"})
@@ -293,7 +281,6 @@ func TestRecordingAFailureDoesNotWaitForItsTable(t *testing.T) {
 
 // Only the owner of the table, its members and an admin see an attachment.
 func TestAnAttachmentIsShownToTheOwnerAndAdmins(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	mine, other := p.producerWithTable("mine"), p.producerWithTable("other")
 	p.producerWithTable("gone")
@@ -333,7 +320,6 @@ func TestAnAttachmentIsShownToTheOwnerAndAdmins(t *testing.T) {
 // Detach finds triggers without a record (after restoring a dump without the schema of
 // Belfry) and renamed triggers.
 func TestDetachFindsUnrecordedTriggers(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	const strange = `it's "a" \ queue, 'x`
 	p.exec(`CREATE TABLE t (id int); CREATE TABLE seen (id int);

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // Columns after a dropped one keep their values, whether it was dropped before or after
 // the table was attached.
 func TestADroppedColumnShiftsNoOtherColumn(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (gone int, id int, a text, then_gone text, b text, n int); ALTER TABLE t DROP gone`)
 	p.attach(attach.Request{Table: "t", Queue: "changes", Payload: attach.PayloadChanges, Events: []string{"update"}})
@@ -39,7 +39,6 @@ func TestADroppedColumnShiftsNoOtherColumn(t *testing.T) {
 }
 
 func TestAKeyHasOnePartitionInEverySession(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE DOMAIN day AS date; CREATE TYPE kind AS ENUM ('a');
 		CREATE TABLE t (id int, k kind, d day, at timestamptz, f float8, b bytea, i interval, ds date[])`)
@@ -56,7 +55,6 @@ func TestAKeyHasOnePartitionInEverySession(t *testing.T) {
 
 // Only the condition is evaluated with the table's schema in the search path.
 func TestTheKeyUsesOnlyFunctionsOfPostgres(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, paid bool);
 		CREATE FUNCTION array_to_string(text[], text) RETURNS text LANGUAGE sql AS $$ SELECT 'not this one' $$`)
@@ -66,7 +64,6 @@ func TestTheKeyUsesOnlyFunctionsOfPostgres(t *testing.T) {
 }
 
 func TestAConditionIsOneExpression(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	for _, condition := range []string{
@@ -79,14 +76,11 @@ func TestAConditionIsOneExpression(t *testing.T) {
 		_, err := p.SQL(t.Context(), &attach.Request{Table: "t", Queue: "q", Condition: condition})
 		require.ErrorContains(t, err, "cannot be used", condition)
 	}
-	var made *string
-	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT to_regclass('made')::text`).Scan(&made))
-	require.Nil(t, made, "printing runs nothing")
+	require.Nil(t, enginetest.Value[*string](t, p.conn, `SELECT to_regclass('made')::text`), "printing runs nothing")
 }
 
 // Postgres has no transition rows for foreign tables and fails such statements.
 func TestATableWithForeignPartitionsIsRefused(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER nowhere FOREIGN DATA WRAPPER nothing;
 		CREATE TABLE t (id int) PARTITION BY RANGE (id);
@@ -103,7 +97,6 @@ func TestATableWithForeignPartitionsIsRefused(t *testing.T) {
 // The error names the missing right. A role without rights cannot run the functions, so
 // the client adds the advice.
 func TestErrorsNameTheMissingRight(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	nobody := p.role("nobody")
@@ -150,7 +143,6 @@ func createSwallowingTable(p *fixture) {
 // If a trigger removes a row on its way, the old values of the other rows are unknown. No
 // message has wrong old values.
 func TestARemovedRowShiftsNoOtherRow(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	createSwallowingTable(p)
 	p.attach(attach.Request{Table: "t", Queue: "q", Payload: attach.PayloadChanges, Key: []string{"id"}})
@@ -174,7 +166,6 @@ func TestARemovedRowShiftsNoOtherRow(t *testing.T) {
 }
 
 func TestMessagesWithoutOldRowsAreNotAffectedByARemovedRow(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	createSwallowingTable(p)
 	p.attach(attach.Request{Table: "t", Queue: "q", Columns: []string{"id"}})
@@ -188,7 +179,6 @@ func TestMessagesWithoutOldRowsAreNotAffectedByARemovedRow(t *testing.T) {
 
 // A condition that depends on an unknown old row counts as true, so no message is lost.
 func TestAConditionOverAnUnknownOldRowCountsAsTrue(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	createSwallowingTable(p)
 	p.attach(attach.Request{Table: "t", Queue: "q", Columns: []string{"id"}, Condition: "new.id <> 4 AND old.n < 15 -- the first"})
@@ -212,7 +202,6 @@ func (p *fixture) leftovers() (triggers, functions int) {
 }
 
 func TestPartitionsOfAnAttachedTableCanBeAttachedToo(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, a text) PARTITION BY LIST (id); CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
 		CREATE TABLE t_x PARTITION OF t DEFAULT PARTITION BY LIST (id); CREATE TABLE t_1 PARTITION OF t_x FOR VALUES IN (1)`)
@@ -248,7 +237,6 @@ func TestPartitionsOfAnAttachedTableCanBeAttachedToo(t *testing.T) {
 
 // A partitioned table without its row-level trigger lists one trigger less.
 func TestAMissingRowTriggerIsListed(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Events: []string{"delete"}})
@@ -283,7 +271,6 @@ func (p *fixture) trigger(kind string) (name string) {
 // The owner of a partitioned table can create partitions, also when another role attached
 // it. A row-level trigger whose function the owner may not execute is listed as missing.
 func TestANewOwnerCreatesPartitions(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	was, is := p.role("was"), p.role("is")
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); GRANT belfry_producer TO ` + was + `, ` + is + `; GRANT CREATE ON SCHEMA public TO ` + was + `, ` + is)
@@ -312,7 +299,6 @@ func TestANewOwnerCreatesPartitions(t *testing.T) {
 
 // The meaning of a backslash does not depend on the session.
 func TestBackslashesAreLiteral(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (a text); CREATE TABLE u (a text); SET standard_conforming_strings = off; SET escape_string_warning = off`)
 	for range 2 {
@@ -333,7 +319,6 @@ func TestBackslashesAreLiteral(t *testing.T) {
 }
 
 func TestAPartitionOfAnotherOwnerIsNamed(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	owner := p.role("owner")
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); CREATE TABLE t_0 PARTITION OF t FOR VALUES IN (0);
@@ -353,7 +338,6 @@ func TestAPartitionOfAnotherOwnerIsNamed(t *testing.T) {
 // Postgres fires only the triggers of these actions. It shows a moved row to the insert
 // and delete triggers.
 func TestAMergeThatMovesRows(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	if p.version() < 150000 {
 		return // no MERGE

@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // A plan made for one row would join n rows in n * n steps.
 func TestALargeUpdateAfterManySmallOnesIsFast(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int PRIMARY KEY, n int); INSERT INTO t SELECT g, 0 FROM generate_series(1, 20000) AS g`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Payload: attach.PayloadChanges})
@@ -28,7 +28,6 @@ func TestALargeUpdateAfterManySmallOnesIsFast(t *testing.T) {
 // The functions of the triggers have the rights of the table's owner. Another role cannot
 // take over these rights by creating functions with matching names in the same schema.
 func TestOtherRolesInTheSchemaDoNotGetTheOwnersRights(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	owner, other := p.role("owner"), p.role("other")
 	p.exec(`CREATE SCHEMA app; GRANT USAGE, CREATE ON SCHEMA app TO ` + other + `, ` + owner + `; GRANT belfry_producer TO ` + owner + `;
@@ -50,15 +49,12 @@ func TestOtherRolesInTheSchemaDoNotGetTheOwnersRights(t *testing.T) {
 		p.exec(`INSERT INTO app.t VALUES (1, 'a'); UPDATE app.t SET v = 'b'; DELETE FROM app.t`)
 	})
 	require.Len(t, p.sent(), 6)
-	var seen []string
-	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT coalesce(array_agg(who), '{}') FROM app.seen`).Scan(&seen))
-	require.Empty(t, seen)
+	require.Empty(t, enginetest.Value[[]string](t, p.conn, `SELECT coalesce(array_agg(who), '{}') FROM app.seen`))
 }
 
 // A failed assertion in a condition (which OTHERS does not catch) is recorded and does not
 // fail the statement.
 func TestAFailedAssertionInAConditionFailsNoStatement(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int);
 		CREATE FUNCTION positive(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN ASSERT $1 > 0; RETURN true; END $$`)
@@ -71,7 +67,6 @@ func TestAFailedAssertionInAConditionFailsNoStatement(t *testing.T) {
 
 // Rows of a transition table have no system columns.
 func TestAConditionOverSystemColumnsIsRefused(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	err := p.Attach(t.Context(), &attach.Request{Table: "t", Queue: "q", Condition: "new.tableoid IS NOT NULL"})
@@ -83,7 +78,6 @@ func TestAConditionOverSystemColumnsIsRefused(t *testing.T) {
 
 // The new owner of a table can detach it and attach it again.
 func TestATablesNewOwnerDetachesAndAttaches(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	first, second := p.role("first"), p.role("second")
 	p.exec(`CREATE SCHEMA app; GRANT USAGE, CREATE ON SCHEMA app TO ` + first + `, ` + second + `; GRANT belfry_producer TO ` + first + `, ` + second + `;
@@ -103,7 +97,6 @@ func TestATablesNewOwnerDetachesAndAttaches(t *testing.T) {
 
 // A superuser may detach a trigger that another role created and named.
 func TestDetachDropsNoFunctionOfAnotherRole(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	owner := p.role("owner")
 	p.exec(`CREATE FUNCTION belfry_of_others() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN RETURN NULL; END $$;
@@ -119,7 +112,6 @@ func TestDetachDropsNoFunctionOfAnotherRole(t *testing.T) {
 
 // The row policies that protect the attachments of others use no operator of the caller.
 func TestTheSearchPathOfAProducerRemovesNoForeignAttachment(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	other := p.role("other")
 	p.exec(`CREATE TABLE t (id int); CREATE SCHEMA trick AUTHORIZATION ` + other + `; GRANT belfry_producer TO ` + other)
@@ -135,7 +127,6 @@ func TestTheSearchPathOfAProducerRemovesNoForeignAttachment(t *testing.T) {
 // A producer can write any name into belfry.attachment. A role that attaches the tables
 // again from these records executes nothing from a name.
 func TestTheNameOfAQueueRunsNothing(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); CREATE TABLE t_1 PARTITION OF t DEFAULT`)
 	for _, name := range []string{"a$belfry$b", "a$belfry$ SET check_function_bodies = off; CREATE TABLE public.made (); SELECT $belfry$"} {
@@ -155,7 +146,6 @@ func TestTheNameOfAQueueRunsNothing(t *testing.T) {
 // A superuser may attach a table again with a condition that another role wrote. Attaching
 // evaluates nothing of it.
 func TestAttachingEvaluatesNoCondition(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE SEQUENCE ran; CREATE TABLE t (id int);
 		CREATE FUNCTION lim() RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RETURN nextval('public.ran') * 0; END $$;
@@ -172,9 +162,7 @@ func TestAttachingEvaluatesNoCondition(t *testing.T) {
 	for _, condition := range []string{"true) OR lim() = 0 OR (true", "true THEN true END OR lim() = 0 OR CASE WHEN true"} {
 		require.Equal(t, "42601", p.refused(`SELECT belfry.attach('t', 'q', condition => '`+condition+`')`).Code)
 	}
-	var ran bool
-	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT is_called FROM ran`).Scan(&ran))
-	require.False(t, ran)
+	require.False(t, enginetest.Value[bool](t, p.conn, `SELECT is_called FROM ran`))
 	p.exec(`INSERT INTO t VALUES (1)`)
 	require.Len(t, p.sent(), 1)
 }
@@ -182,7 +170,6 @@ func TestAttachingEvaluatesNoCondition(t *testing.T) {
 // Every role may execute the function of the row-level triggers, so a trigger of another
 // role can use it.
 func TestATriggerOfAnotherRoleDoesNotPreventDetach(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	other := p.role("other")
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id); CREATE TABLE t_1 PARTITION OF t DEFAULT; CREATE TABLE theirs (id int);
@@ -202,7 +189,6 @@ func TestATriggerOfAnotherRoleDoesNotPreventDetach(t *testing.T) {
 
 // The owner of a partition that is partitioned itself creates partitions too.
 func TestATableWhosePartitionsHaveAnotherOwnerIsListed(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	between := p.role("between")
 	p.exec(`CREATE TABLE t (id int, k int) PARTITION BY LIST (id); CREATE TABLE t_0 PARTITION OF t DEFAULT PARTITION BY LIST (k);
@@ -222,7 +208,6 @@ func TestATableWhosePartitionsHaveAnotherOwnerIsListed(t *testing.T) {
 // From Postgres 16 on, a role can inherit the rights of the owner without SET. Attaching
 // needs SET to give the functions to the owner. The hint names the missing grant.
 func TestAMissingSetGrantIsNamed(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	if p.version() < 160000 {
 		return // every member can use SET ROLE
@@ -245,7 +230,6 @@ func (p *fixture) rowsFunction() (function string) {
 
 // A failing inbox does not fail the statement of the writer.
 func TestAMessageThatCannotBeWrittenFailsNoStatement(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (queue NOT LIKE 'bad%')`)
 	p.attach(attach.Request{Table: "t", Queue: "bad"})
@@ -253,9 +237,7 @@ func TestAMessageThatCannotBeWrittenFailsNoStatement(t *testing.T) {
 	p.exec(`INSERT INTO t VALUES (1), (2)`)
 	p.exec(`UPDATE t SET id = id + 1`)
 	require.Len(t, p.sent(), 4, "the messages of the other attachment")
-	var rows int
-	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT count(*) FROM t`).Scan(&rows))
-	require.Equal(t, 2, rows)
+	require.Equal(t, 2, enginetest.Value[int](t, p.conn, `SELECT count(*) FROM t`))
 	list := p.list()
 	require.Positive(t, list[0].Failures)
 	require.Contains(t, list[0].LastFailure, "broken")
@@ -270,7 +252,6 @@ func TestAMessageThatCannotBeWrittenFailsNoStatement(t *testing.T) {
 
 // Neither does a missing schema of Belfry.
 func TestADroppedSchemaFailsNoStatement(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	p.attach(attach.Request{Table: "t", Queue: "q"})
@@ -279,7 +260,6 @@ func TestADroppedSchemaFailsNoStatement(t *testing.T) {
 }
 
 func TestRefusedRequestsAreExplained(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, "Total $" int); CREATE VIEW v AS SELECT id FROM t; CREATE TEMP TABLE tmp (id int)`)
 	for what, c := range map[string]struct {
@@ -319,7 +299,6 @@ func TestRefusedRequestsAreExplained(t *testing.T) {
 
 // The triggers have the rights of the table's owner. Writers need no rights on Belfry.
 func TestTriggersHaveTheRightsOfTheOwner(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	owner, writer := p.role("owner"), p.role("writer")
 	p.exec(`CREATE SCHEMA app; GRANT USAGE ON SCHEMA app TO ` + writer + `, ` + owner + `;

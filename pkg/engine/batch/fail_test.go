@@ -40,8 +40,7 @@ func shareBatch(h *harness, n int) []<-chan error {
 func TestBadOperationsFailAlone(t *testing.T) {
 	for _, bad := range [][]string{{"m0"}, {"m499"}, {"m250"}, {"m3", "m4", "m77", "m401"}} {
 		t.Run(strings.Join(bad, " "), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				h := newHarness(t, func(c *batch.Config) { c.MaxSize = 500 })
+			inBubble(t, func(c *batch.Config) { c.MaxSize = 500 }, func(t *testing.T, h *harness) {
 				outs := shareBatch(h, 500)
 				done := answering(h, func(ops []string) error {
 					for _, op := range ops {
@@ -71,8 +70,7 @@ func TestBadOperationsFailAlone(t *testing.T) {
 
 // After a transient error the same batch is sent again, a bounded number of times.
 func TestTransientErrorIsRetried(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		outs := shareBatch(h, 3)
 		failures := 2
 		done := answering(h, func([]string) error {
@@ -91,8 +89,7 @@ func TestTransientErrorIsRetried(t *testing.T) {
 }
 
 func TestTransientErrorThatPersistsFailsTheBatch(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		outs := shareBatch(h, 3)
 		answering(h, func([]string) error { return errTransient })
 		h.land(nil, nil)
@@ -106,8 +103,7 @@ func TestTransientErrorThatPersistsFailsTheBatch(t *testing.T) {
 
 // A batch with an unknown outcome is reported and not retried.
 func TestUnknownOutcomeIsNotRetried(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		outs := shareBatch(h, 3)
 		answering(h, func([]string) error { return errUnknown })
 		h.land(nil, nil)
@@ -120,8 +116,7 @@ func TestUnknownOutcomeIsNotRetried(t *testing.T) {
 
 // A panic fails the callers of its flush. The manager continues.
 func TestPanicInAFlush(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		outs := shareBatch(h, 2)
 		h.answer = func([]string) ([]error, error) { panic("boom") }
 		h.land(nil, nil)
@@ -138,7 +133,6 @@ func TestPanicInAFlush(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	t.Parallel()
 	require.NoError(t, batch.DefaultConfig().Validate())
 	err := batch.Config{MaxWait: -1, Retries: -1}.Validate()
 	for _, key := range []string{"batch.max_size", "batch.queue_size", "batch.max_flushes", "batch.retries", "batch.max_wait"} {
@@ -147,7 +141,6 @@ func TestConfigValidate(t *testing.T) {
 }
 
 func TestStripesSpreadKeys(t *testing.T) {
-	t.Parallel()
 	seen := map[batch.LockStripe]int{}
 	for key := range int64(10000) {
 		seen[batch.LockStripeOf(key)]++

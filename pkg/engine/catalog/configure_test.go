@@ -41,7 +41,6 @@ func (r *fixture) stored(name string) (catalog.Settings, catalog.Configured) {
 }
 
 func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	// Each option has a different value, so that a swapped pair fails the test.
 	first := catalog.Settings{Queue: "orders.new", Namespace: "n", Task: "t", Options: queue.Options{
@@ -68,7 +67,6 @@ func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 }
 
 func TestConfigureKeepsMessagesAndCursors(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 3, messages: 2, groups: 2, deadLetters: 1})
@@ -79,7 +77,6 @@ func TestConfigureKeepsMessagesAndCursors(t *testing.T) {
 }
 
 func TestAQueueMayHaveTheEmptyName(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	made := r.configure("")
 	_, ids := r.stored("")
@@ -87,7 +84,6 @@ func TestAQueueMayHaveTheEmptyName(t *testing.T) {
 }
 
 func TestConcurrentConfigureCreatesOneQueue(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	type answer struct {
 		made catalog.Configured
@@ -114,7 +110,6 @@ func TestConcurrentConfigureCreatesOneQueue(t *testing.T) {
 }
 
 func TestConfigureRejectsNamesTheDatabaseRefuses(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	for _, name := range []string{strings.Repeat("x", 256), "a\x00b", "\xff"} {
 		_, err := r.Configure(enginetest.Context(t), catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()})
@@ -125,7 +120,6 @@ func TestConfigureRejectsNamesTheDatabaseRefuses(t *testing.T) {
 }
 
 func TestCatalogWithoutADatabaseIsUnavailable(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.pool.Close()
 	_, err := r.Configure(enginetest.Context(t), catalog.Settings{Queue: "orders"})
@@ -138,13 +132,11 @@ func TestCatalogWithoutADatabaseIsUnavailable(t *testing.T) {
 
 // Configure completes even if its client disconnects while it waits for a cursor.
 func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1, messages: 1, groups: 1})
 	holder := enginetest.Connect(t, r.dsn)
-	_, err := holder.Exec(enginetest.Context(t), "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
 	ctx, disconnect := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -155,14 +147,12 @@ func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
 	}()
 	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	disconnect()
-	_, err = holder.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "COMMIT")
 	require.NoError(t, <-done)
 	require.Positive(t, r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at > clock_timestamp() + $1::interval", 50*time.Minute))
 }
 
 func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -177,7 +167,6 @@ func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
 
 // Encryption without a key is configured, and the answer and the log warn.
 func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	set.Options.EncryptionEnabled = true
@@ -205,7 +194,6 @@ func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 
 // A change keeps what it does not touch, and of many changes at once none is lost.
 func TestChangesAtOnceLoseNothing(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	_, _, err := r.Change(t.Context(), "none", func(*catalog.Settings) { t.Error("called for a queue that does not exist") })
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
@@ -224,7 +212,6 @@ func TestChangesAtOnceLoseNothing(t *testing.T) {
 }
 
 func TestLateness(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	late, err := r.Lateness(enginetest.Context(t))
 	require.NoError(t, err)
@@ -254,7 +241,6 @@ func TestLateness(t *testing.T) {
 // A restored backup may undo a deletion while a purge runs. The purge then deletes no row of the
 // restored queue.
 func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("q"))
 	r.fill(key, size{partitions: 1, messages: 2, groups: 1, deadLetters: 1})
@@ -277,7 +263,6 @@ func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
 // The epoch changes with every statement, so the ids that the first statement found are not valid
 // in the next one.
 func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("q")), size{partitions: 2, messages: 3, groups: 1})
 	r.exec(`UPDATE belfry.cursor SET committed = 1`)

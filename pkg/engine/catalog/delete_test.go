@@ -17,7 +17,6 @@ import (
 )
 
 func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	old := r.configure("orders")
 	key, other := r.queueKey(old), r.queueKey(r.configure("other"))
@@ -29,8 +28,7 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 
 	// Another session locks a message and a dead letter. Delete waits for neither.
 	reader := enginetest.Connect(t, r.dsn)
-	_, err := reader.Exec(enginetest.Context(t), "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
-	require.NoError(t, err)
+	enginetest.Exec(t, reader, "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
 	watch := stopwatch.Start(t)
 	existed, err := r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
@@ -51,8 +49,7 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	r.fill(newKey, size{partitions: 10, messages: 1, groups: 1, deadLetters: 1})
 	current := r.holdings(newKey)
 	wanted := r.count(current)
-	_, err = reader.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, reader, "COMMIT")
 
 	stop := run(t, r.Catalog)
 	enginetest.Await(t, "every row is purged", func() bool { return r.count(h) == rows{} })
@@ -62,7 +59,6 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 }
 
 func TestDeleteOfAnUnknownQueue(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	existed, err := r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
@@ -70,7 +66,6 @@ func TestDeleteOfAnUnknownQueue(t *testing.T) {
 }
 
 func TestOneOfManyConcurrentDeletesFindsTheQueue(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1500, messages: 1, groups: 2})
@@ -101,7 +96,6 @@ func TestOneOfManyConcurrentDeletesFindsTheQueue(t *testing.T) {
 }
 
 func TestRunPurgesAfterEachDelete(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	stop := run(t, r.Catalog)
 	for range 3 {
@@ -117,7 +111,6 @@ func TestRunPurgesAfterEachDelete(t *testing.T) {
 }
 
 func TestRunPurgesWhatAnEarlierProcessLeft(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	// The earlier process ended after its first transactions. Most partitions are still open.
 	key := r.queueKey(r.configure("orders"))
@@ -132,7 +125,6 @@ func TestRunPurgesWhatAnEarlierProcessLeft(t *testing.T) {
 }
 
 func TestInterruptedPurgeIsResumed(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 12, messages: 1000, groups: 1, deadLetters: 2})
@@ -142,15 +134,13 @@ func TestInterruptedPurgeIsResumed(t *testing.T) {
 
 	// The purge waits for a lock in its first page. Its context ends before the lock is free.
 	holder := enginetest.Connect(t, r.dsn)
-	_, err = holder.Exec(enginetest.Context(t), "BEGIN; SELECT FROM belfry.message ORDER BY partition_id, seq LIMIT 1 FOR UPDATE")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "BEGIN; SELECT FROM belfry.message ORDER BY partition_id, seq LIMIT 1 FOR UPDATE")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- r.Purge(ctx) }()
 	enginetest.Await(t, "the purge waits for the message", r.lockWaiters)
 	cancel()
-	_, err = holder.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "COMMIT")
 	require.ErrorIs(t, <-done, context.Canceled)
 	left := r.count(h)
 	require.Positive(t, left.messages, "the purge stops between two transactions")
@@ -163,7 +153,6 @@ func TestInterruptedPurgeIsResumed(t *testing.T) {
 }
 
 func TestTwoInstancesPurgeAtOnce(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	var all []holdings
 	for _, name := range []string{"a", "b", "c"} {
@@ -189,7 +178,6 @@ func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 }
 
 func TestAFailedPurgeIsRepeated(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 3, messages: 2, groups: 1, deadLetters: 1})
@@ -218,7 +206,6 @@ func TestAFailedPurgeIsRepeated(t *testing.T) {
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	require.NoError(t, run(t, r.Catalog)())
 	r.pool.Close()
@@ -246,7 +233,6 @@ func (r *fixture) groupsNamed(name string) int64 {
 }
 
 func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("orders")), size{partitions: 2500, messages: 1, groups: 2, deadLetters: 3})
 	r.fill(r.queueKey(r.configure("other")), size{partitions: 3, messages: 1, groups: 2, deadLetters: 1})
@@ -254,8 +240,7 @@ func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
 
 	// Another session locks the rows to purge. DeleteGroup waits for none of them.
 	holder := enginetest.Connect(t, r.dsn)
-	_, err := holder.Exec(enginetest.Context(t), "BEGIN; SELECT FROM belfry.cursor FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "BEGIN; SELECT FROM belfry.cursor FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
 	name := "orders"
 	deleted, err := r.DeleteGroup(enginetest.Context(t), "g1", &name, false)
 	require.NoError(t, err)
@@ -265,8 +250,7 @@ func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
 	again, err := r.DeleteGroup(enginetest.Context(t), "g1", &name, false)
 	require.NoError(t, err)
 	require.Zero(t, again.Cursors)
-	_, err = holder.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "COMMIT")
 
 	// Another process purges a group whose deletion this one began.
 	stop := run(t, catalog.New(enginetest.Pool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()))
@@ -280,7 +264,6 @@ func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
 }
 
 func TestDeletedGroupOfEveryQueue(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	for _, name := range []string{"a", "b"} {
 		r.fill(r.queueKey(r.configure(name)), size{partitions: 4, messages: 1, groups: 2})
@@ -297,7 +280,6 @@ func TestDeletedGroupOfEveryQueue(t *testing.T) {
 }
 
 func TestKeepSubscriptionKeepsOnlyTheSubscription(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("orders")), size{partitions: 2, messages: 1, groups: 2})
 	r.exec("UPDATE belfry.consumer_group SET mode = 'new', start_at = '2026-05-16', created_at = '2026-05-15' WHERE name = 'g1'")
@@ -317,21 +299,18 @@ func TestKeepSubscriptionKeepsOnlyTheSubscription(t *testing.T) {
 
 // A partition is created while a group of its queue is deleted. The purge deletes its cursor too.
 func TestAPartitionCreatedDuringDeleteGroupLeavesNoCursor(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("orders")), size{partitions: 1, messages: 1, groups: 1})
 	gone := r.groupKey("orders", "g1")
 	pusher := enginetest.Connect(t, r.dsn)
-	_, err := pusher.Exec(enginetest.Context(t), "BEGIN; SELECT belfry.open_partitions(ARRAY['orders'], ARRAY['created'], 300, 3)")
-	require.NoError(t, err)
+	enginetest.Exec(t, pusher, "BEGIN; SELECT belfry.open_partitions(ARRAY['orders'], ARRAY['created'], 300, 3)")
 	done, ctx := make(chan error, 1), enginetest.Context(t)
 	go func() {
 		_, err := r.DeleteGroup(ctx, "g1", nil, false)
 		done <- err
 	}()
 	enginetest.Await(t, "the deletion waits for the creation", r.lockWaiters)
-	_, err = pusher.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, pusher, "COMMIT")
 	require.NoError(t, <-done)
 	require.Equal(t, int64(2), r.rowsOf("cursor", gone))
 	require.NoError(t, r.Purge(enginetest.Context(t)))
@@ -339,7 +318,6 @@ func TestAPartitionCreatedDuringDeleteGroupLeavesNoCursor(t *testing.T) {
 }
 
 func TestSetSubscriptionStartChangesAllQueues(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	for _, name := range []string{"a", "b", "c"} {
 		r.fill(r.queueKey(r.configure(name)), size{partitions: 1, messages: 2, groups: 2})

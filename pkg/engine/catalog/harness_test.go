@@ -33,7 +33,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	dsn := pgtest.Database(t)
+	dsn := enginetest.Database(t)
 	pool := enginetest.Pool(t, dsn)
 	bus := &events.Bus{}
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
@@ -43,8 +43,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.conn.Exec(enginetest.Context(r.t), statement, args...)
-	require.NoError(r.t, err)
+	enginetest.Exec(r.t, r.conn, statement, args...)
 }
 
 // number runs a query that returns one number.

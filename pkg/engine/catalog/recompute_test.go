@@ -39,7 +39,6 @@ func window(seconds int64) func(*queue.Options) {
 }
 
 func TestAChangedDelayOrWindowChangesReadyAt(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key, other := r.queueKey(r.configure("orders")), r.queueKey(r.configure("other"))
 	for _, k := range []int64{key, other} {
@@ -72,7 +71,6 @@ func TestAChangedDelayOrWindowChangesReadyAt(t *testing.T) {
 }
 
 func TestOtherOptionsDoNotChangeReadyAt(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders", delay(60)))
 	r.fill(key, size{partitions: 2, messages: 1, groups: 1})
@@ -84,7 +82,6 @@ func TestOtherOptionsDoNotChangeReadyAt(t *testing.T) {
 }
 
 func TestReadyAtChangesOnlyWithoutALiveLease(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 6, messages: 3, groups: 1})
@@ -126,7 +123,6 @@ func TestReadyAtChangesOnlyWithoutALiveLease(t *testing.T) {
 }
 
 func TestRecomputeCoversEveryPageOfPartitions(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 2500, messages: 1, groups: 1})
@@ -137,23 +133,20 @@ func TestRecomputeCoversEveryPageOfPartitions(t *testing.T) {
 }
 
 func TestConfigureDoesNotWaitForAnUncommittedPush(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders", delay(3000)))
 	r.fill(key, size{partitions: 1, messages: 0, groups: 1})
 	require.Equal(t, readiness{none: 1}, r.readiness(key))
 	// A push holds its partition while the options change.
 	pusher := enginetest.Connect(t, r.dsn)
-	_, err := pusher.Exec(enginetest.Context(t), `BEGIN;
+	enginetest.Exec(t, pusher, `BEGIN;
 		UPDATE belfry.partition SET last_seq = 1, last_push_at = clock_timestamp() WHERE name = 'p1';
 		INSERT INTO belfry.message (partition_id, seq, created_at, id, transaction_id, payload)
 		SELECT id, 1, clock_timestamp(), gen_random_uuid(), 't', '1' FROM belfry.partition WHERE name = 'p1'`)
-	require.NoError(t, err)
 	watch := stopwatch.Start(t)
 	r.configure("orders")
 	watch.Within(t, enginetest.Patience/2, "Configure does not wait for a push")
-	_, err = pusher.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, pusher, "COMMIT")
 	require.Equal(t, readiness{none: 1}, r.readiness(key), "the wake of the push comes after its commit")
 }
 
@@ -161,7 +154,6 @@ func TestConfigureDoesNotWaitForAnUncommittedPush(t *testing.T) {
 // option, or a shorter delay, does not change retry_at. Turning the retry delay off makes the
 // cursor ready at once.
 func TestOnlyTurningOffRetryDelayEndsTheWait(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
 	configure := func() catalog.Configured {
@@ -240,7 +232,6 @@ func TestConfigureSeesWhatIsCommittedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, c := range recomputeRaces {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			r := newFixture(t)
 			configure := func(to optionSetting) (catalog.Configured, error) {
 				set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
@@ -253,16 +244,14 @@ func TestConfigureSeesWhatIsCommittedMeanwhile(t *testing.T) {
 			r.fill(key, size{partitions: 1, messages: 3, groups: 1})
 			r.exec(c.before)
 			other := enginetest.Connect(t, r.dsn)
-			_, err = other.Exec(enginetest.Context(t), "BEGIN; "+c.beside)
-			require.NoError(t, err)
+			enginetest.Exec(t, other, "BEGIN; "+c.beside)
 			done := make(chan error, 1)
 			go func() {
 				_, err := configure(c.to)
 				done <- err
 			}()
 			enginetest.Await(t, "Configure waits for the cursor, or ends", func() bool { return len(done) > 0 || r.lockWaiters() })
-			_, err = other.Exec(enginetest.Context(t), c.last+"COMMIT")
-			require.NoError(t, err)
+			enginetest.Exec(t, other, c.last+"COMMIT")
 			require.NoError(t, <-done)
 			require.Equal(t, readiness{now: 1}, r.readiness(key))
 			require.Zero(t, r.number(`SELECT count(*) FROM belfry.cursor c JOIN belfry.redrive r USING (partition_id, group_id)
@@ -279,16 +268,14 @@ func withLockedCursor(t *testing.T) (r *fixture, key int64, holder *pgx.Conn) {
 	key = r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 3, messages: 1, groups: 1})
 	holder = enginetest.Connect(t, r.dsn)
-	_, err := holder.Exec(enginetest.Context(t), `BEGIN; SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+	enginetest.Exec(t, holder, `BEGIN; SELECT FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
 		WHERE p.name = 'p2' FOR UPDATE OF c`)
-	require.NoError(t, err)
 	return r, key, holder
 }
 
 // Configure waits for a locked cursor. It holds no lock meanwhile, and it moves the other cursors
 // first.
 func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
-	t.Parallel()
 	r, key, other := withLockedCursor(t)
 	done := make(chan error, 1)
 	go func() {
@@ -300,8 +287,7 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	require.Equal(t, readiness{now: 1, withinHour: 2}, r.readiness(key))
 	require.Equal(t, int64(2), r.number(`SELECT count(*) FROM (SELECT FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`))
-	_, err := other.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, other, "COMMIT")
 	require.NoError(t, <-done)
 	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
 }
@@ -309,7 +295,6 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 // After a failed Configure, the same request to the same instance completes the change. The statement of the first
 // request is canceled while it waits for the cursor, as at its timeout: the end of its context does not cancel it.
 func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
-	t.Parallel()
 	r, key, other := withLockedCursor(t)
 	same := catalog.New(enginetest.Pool(t, r.dsn), nil, r.bus, zap.NewNop())
 	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
@@ -325,10 +310,9 @@ func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	require.Equal(t, int64(1), r.number(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`))
 	require.Error(t, <-done)
-	_, err := other.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, other, "COMMIT")
 	require.Equal(t, readiness{now: 1, withinHour: 2}, r.readiness(key))
-	_, err = same.Configure(enginetest.Context(t), set)
+	_, err := same.Configure(enginetest.Context(t), set)
 	require.NoError(t, err)
 	require.Equal(t, readiness{withinHour: 3}, r.readiness(key))
 }

@@ -10,7 +10,6 @@ import (
 )
 
 func TestPushFunction(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
 	s.exec(`SELECT belfry.push('q', '{"untyped": 1}', 'a', 'one')`)
@@ -31,7 +30,6 @@ func TestPushFunction(t *testing.T) {
 }
 
 func TestPushMany(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
 	rows, err := s.Query(enginetest.Context(t), `SELECT m.index, m.id FROM belfry.push_many('q',
@@ -58,7 +56,6 @@ func TestPushMany(t *testing.T) {
 }
 
 func TestPushErrorsNameTheProblem(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
 	for statement, want := range map[string]string{
@@ -84,7 +81,6 @@ func TestPushErrorsNameTheProblem(t *testing.T) {
 }
 
 func TestNotifyOffSendsNoNotification(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
 	listener := r.session()
@@ -111,7 +107,6 @@ func TestNotifyOffSendsNoNotification(t *testing.T) {
 
 // A session with belfry.notify = off, in any spelling, does not notify and takes no lock.
 func TestNotifyOffTakesNoLock(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s, listener := r.session(), r.listener()
 	for value, loud := range map[string]int{
@@ -130,7 +125,6 @@ func TestNotifyOffTakesNoLock(t *testing.T) {
 
 // Libraries that map a table write every column, with NULL where the program has no value.
 func TestInsertsOfLibraries(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	producer, other := r.session(), r.session()
 	for _, s := range []session{producer, other} {
@@ -155,9 +149,7 @@ func TestInsertsOfLibraries(t *testing.T) {
 	producer.exec(`INSERT INTO belfry.inbox (queue, partition, payload) VALUES (repeat('q', 300), NULL, '4')`)
 	for _, s := range []session{producer, other} {
 		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer reads no messages of others")
-		var seen int
-		require.NoError(t, s.QueryRow(enginetest.Context(t), `SELECT count(*) FROM belfry.outbox`).Scan(&seen))
-		require.Zero(t, seen, "it has the messages of the open transaction only")
+		require.Zero(t, enginetest.Value[int](t, s, `SELECT count(*) FROM belfry.outbox`), "it has the messages of the open transaction only")
 	}
 	r.runStep()
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("Default"))

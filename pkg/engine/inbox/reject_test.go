@@ -20,7 +20,6 @@ func (r *fixture) rejected() []string {
 }
 
 func TestInvalidRowsAreRejected(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
 	long := strings.Repeat("ü", 128)
@@ -53,7 +52,6 @@ func TestInvalidRowsAreRejected(t *testing.T) {
 // The rows that exceed maxSize are rejected. Rows of other queues are not. Rejected rows can be
 // retried.
 func TestAFullQueueRejects(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.exec(`SELECT belfry.push('q', '0', 'a', 'zero')`)
 	r.runStep()
@@ -85,7 +83,6 @@ func TestAFullQueueRejects(t *testing.T) {
 
 // A row that the database refuses is found by halving the batch. The other rows keep their order.
 func TestARefusedRowIsFoundInABatch(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message ADD CONSTRAINT no_three CHECK (transaction_id <> 'm3')")
 	s := r.session()
@@ -102,7 +99,6 @@ func TestARefusedRowIsFoundInABatch(t *testing.T) {
 
 // An error that no row causes rejects nothing.
 func TestAnErrorWithoutACausingRowRejectsNothing(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message RENAME TO away")
 	r.session().insert("a", "one")
@@ -115,7 +111,6 @@ func TestAnErrorWithoutACausingRowRejectsNothing(t *testing.T) {
 }
 
 func TestQueueOptionsApply(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("ab", 32))})
 	require.NoError(t, err)
@@ -138,7 +133,6 @@ func TestQueueOptionsApply(t *testing.T) {
 // A row that cannot be encrypted is rejected, and its neighbours are stored. With a key it can be
 // retried.
 func TestARowThatCannotBeSealedIsRejected(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.exec(`INSERT INTO belfry.queue (name, encryption_enabled) VALUES ('secret', true)`)
 	s := r.session()
@@ -184,7 +178,6 @@ func text(s string) *string { return &s }
 
 // A list reads a bounded number of rows. Its pages together have each matching row once, newest first.
 func TestRejectedRowsAreListedInBoundedPages(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	rejections := NewRejections(r.Pool)
 	empty, err := rejections.List(enginetest.Context(t), RejectedFilter{}, 0, 10)
@@ -219,7 +212,6 @@ func TestRejectedRowsAreListedInBoundedPages(t *testing.T) {
 
 // Each row shows why it was rejected and the beginning of its payload. A payload that is too large to read is left out.
 func TestARejectedRowShowsItsReason(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
 	s.exec(`INSERT INTO belfry.inbox (queue, partition, payload, transaction_id, trace_id, visible_at)
@@ -268,7 +260,6 @@ func TestUnreadableRejectedRowsAreListed(t *testing.T) {
 // Retry takes the rows that match, in their order, and Discard deletes them. Rows that are rejected meanwhile
 // are not taken.
 func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	rejections := NewRejections(r.Pool)
 	rejections.page = 2

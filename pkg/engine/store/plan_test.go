@@ -63,7 +63,6 @@ func (b *bench) fill(n int) (group int64) {
 // three times as long as with ten partitions. That holds for plans made on an empty database and
 // for plans made with current statistics.
 func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
-	t.Parallel()
 	small, large := newBench(t), newBench(t)
 	large.keepStatistics()
 	smallSession, largeSession := small.session(), large.session()
@@ -105,9 +104,7 @@ func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
 // 3,000 messages behind an unfinished one are dead letters. The cursor stores them as one range, and a claim
 // of ten messages touches fewer than 100 buffers: it does not read them.
 func TestAClaimDoesNotReadSkippedMessages(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	ids := make([]string, 3001)
 	for i := range ids {
 		ids[i] = strconv.Itoa(i)
@@ -136,7 +133,6 @@ func TestAClaimDoesNotReadSkippedMessages(t *testing.T) {
 // A push to one of 100,000 partitions touches fewer than 100 buffers, for a new message and for a
 // duplicate. The plan was made on an empty database.
 func TestAPushDoesNotReadOtherPartitions(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.keepStatistics()
 	conn, err := b.pool.Acquire(t.Context())
@@ -188,7 +184,6 @@ var leading = map[string]string{
 // inside functions: TestAClaimDoesNotReadIdlePartitions and TestAPushDoesNotReadOtherPartitions
 // cover those.
 func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	hot := []string{
 		"engine/store/wake", "engine/store/claim_wait", "engine/store/settle_lock", "engine/store/settle", "engine/store/ack_wait",
@@ -246,7 +241,6 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 
 // The measurement of a queue reads the partitions with waiting messages, and not the others.
 func TestAMeasurementReadsNoDrainedPartition(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.drained(20_000, 2)
 	b.option("max_size = 100")
@@ -278,7 +272,6 @@ func TestAMeasurementReadsNoDrainedPartition(t *testing.T) {
 
 // Vacuum does not truncate the hot tables, because truncation locks the table exclusively.
 func TestVacuumDoesNotTruncateTables(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p", numbered("m", 2000)...)
 	b.exec("DELETE FROM belfry.message")

@@ -24,24 +24,20 @@ import (
 
 // A pop returns the target that it searched. A waiter compares it with the target it waits for.
 func TestAPopReturnsTheTargetItSearched(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	req := request("g", 1)
 	require.Zero(t, b.pop(req).Target, "the queue does not exist")
 
 	resolve := func() queue.Target {
 		t.Helper()
-		target, ok, err := b.Resolve(t.Context(), req)
-		require.NoError(t, err)
-		require.True(t, ok)
+		target := b.resolve(req)
 		return target
 	}
 	b.register()
 	first := resolve()
 	require.Equal(t, first, b.pop(req).Target)
 
-	_, err := b.pool.Exec(t.Context(), sql.Query("engine/catalog/queue_delete"), "q")
-	require.NoError(t, err)
+	b.exec(sql.Query("engine/catalog/queue_delete"), "q")
 	require.Equal(t, first, resolve(), "the target is cached")
 	require.Zero(t, b.pop(req).Target, "the queue was deleted")
 
@@ -58,12 +54,9 @@ func TestAPopReturnsTheTargetItSearched(t *testing.T) {
 // A cursor that a SQL consumer has locked counts as leased, not as deleted. The empty answer says
 // when to pop again.
 func TestAPopOfALockedCursorReturnsItsTarget(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	req := request("g", 1)
-	target, _, err := b.Resolve(t.Context(), req)
-	require.NoError(t, err)
+	target := b.resolve(req)
 	b.push("p", "m")
 	b.lockRows(holdCursors)
 	held := b.pop(req)
@@ -76,7 +69,6 @@ func TestAPopOfALockedCursorReturnsItsTarget(t *testing.T) {
 // deletion are not new to that group. If the queue was deleted too, every message of the new queue
 // is new.
 func TestAWaitingPopRecreatesItsGroupWithoutOldMessages(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.register()
 	b.exec(`UPDATE belfry.queue SET created_at = created_at - interval '1 day'`)
@@ -95,7 +87,6 @@ func TestAWaitingPopRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 // A queue is created while a pop waits, and the registration of the group then waits for a connection. Its
 // first message is new to the group all the same: the wait for the connection does not move the start.
 func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	cfg := postgres.DefaultConfig()
 	cfg.URL, cfg.PoolSize = setting.Secret(b.pool.Config().ConnString()), 1
@@ -110,8 +101,7 @@ func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
 
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `LOCK TABLE belfry.queue`)
-	require.NoError(t, err)
+	enginetest.Exec(t, tx, `LOCK TABLE belfry.queue`)
 	popped := make(chan queue.Delivery, 1)
 	go func() {
 		d, err := s.Pop(t.Context(), req)
@@ -156,8 +146,7 @@ func (b *bench) pushPayloads(partition string, n int, compressible bool) {
 // requirePop pops from up to ten partitions and requires the messages.
 func (b *bench) requirePop(autoAck bool, want ...string) queue.Delivery {
 	b.t.Helper()
-	req := request("g", 100)
-	req.Partitions, req.AutoAck = 10, autoAck
+	req := request("g", 100, across(10), withAutoAck(autoAck))
 	d := b.pop(req)
 	require.Equal(b.t, want, transactionIDs(d))
 	if !autoAck {
@@ -174,9 +163,7 @@ func TestAPopDeliversNoMoreBytesThanItsLimit(t *testing.T) {
 	for _, compressible := range []bool{false, true} {
 		for _, autoAck := range []bool{false, true} {
 			t.Run(fmt.Sprintf("compressible=%t/autoAck=%t", compressible, autoAck), func(t *testing.T) {
-				t.Parallel()
-				b := newBench(t)
-				b.register("g")
+				b := newBench(t, "g")
 				b.pushPayloads("a", 3, compressible)
 				b.pushPayloads("b", 3, compressible)
 				b.LimitPops(2 * room)
@@ -204,9 +191,7 @@ func TestARedeliveryDeliversNoMoreBytesThanItsLimit(t *testing.T) {
 	const room = payloadBytes + 1100
 	for _, autoAck := range []bool{false, true} {
 		t.Run(fmt.Sprintf("autoAck=%t", autoAck), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.register("g")
+			b := newBench(t, "g")
 			b.pushPayloads("a", 4, true)
 			b.deadLetter("a0", "a1", "a2", "a3")
 			require.Equal(t, 4, b.redrive())
@@ -227,18 +212,14 @@ func TestARedeliveryDeliversNoMoreBytesThanItsLimit(t *testing.T) {
 
 // What a pop moves past counts, also when nothing after it fits.
 func TestAPopThatFitsNothingKeepsWhatItMovedPast(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.pushPayloads("a", 1, false)
 	b.pushPayloads("b", 2, false)
 	b.option("expire_after_seconds = 60")
 	b.exec(`UPDATE belfry.message SET created_at = now() - interval '1 hour' WHERE transaction_id = 'b0'`)
 	b.LimitPops(1)
 	b.requirePop(false, "a0")
-	var expired int
-	b.scan(`SELECT sum(expired) FROM belfry.cursor`, nil, &expired)
-	require.Equal(t, 1, expired)
+	require.Equal(t, 1, b.count(`SELECT sum(expired) FROM belfry.cursor`))
 	b.requirePop(false, "b1")
 }
 
@@ -250,9 +231,7 @@ func TestAPopWithoutMemoryGivesItsMessagesBack(t *testing.T) {
 	const size = payloadBytes + 330
 	for _, autoAck := range []bool{false, true} {
 		t.Run(fmt.Sprintf("autoAck=%t", autoAck), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.register("g")
+			b := newBench(t, "g")
 			b.pushPayloads("a", 2, false)
 			budget := inflight.NewBudget(2*inflight.AnswerCopies*4*size, 1<<20)
 			others := budget.Reservation()
@@ -268,12 +247,10 @@ func TestAPopWithoutMemoryGivesItsMessagesBack(t *testing.T) {
 				require.Equal(t, held, budget.Used())
 			}
 			require.Equal(t, 1, int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "claim"))+int(enginetest.Metric(b.t, b.reg, "belfry_batch_calls", "take"))-flushes, "the second pop makes no claim")
-			target, _, err := b.Resolve(t.Context(), req)
-			require.NoError(t, err)
-			inRound, err := b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
-			require.NoError(t, err)
-			require.True(t, inRound[0].Contested)
-			require.Empty(t, inRound[0].Messages)
+			target := b.resolve(req)
+			inRound := b.claim(req, target)
+			require.True(t, inRound.Contested)
+			require.Empty(t, inRound.Messages)
 			require.Equal(t, before, b.cursorStates("g"))
 
 			others.End()
@@ -292,7 +269,6 @@ func TestAPopWithoutMemoryGivesItsMessagesBack(t *testing.T) {
 
 // A push whose waiting request has no memory hands nothing over, and leaves the message ready.
 func TestAHandoffWithoutMemoryLeavesTheMessageReady(t *testing.T) {
-	t.Parallel()
 	budget := inflight.NewBudget(2*inflight.AnswerCopies*10_000, 1<<20)
 	others := budget.Reservation()
 	require.True(t, others.TakeAnswer(9_500))
@@ -313,7 +289,6 @@ func TestPopsOfAnySizeUseAllFlights(t *testing.T) {
 	t.Parallel()
 	for op, autoAck := range map[string]bool{"claim": false, "take": true} {
 		t.Run(op, func(t *testing.T) {
-			t.Parallel()
 			b := newBench(t)
 			b.reg = prometheus.NewRegistry()
 			b.Store = newStore(t, b.pool, b.reg, nil, func(c *batch.Config) { c.MaxSize, c.ConcurrentSize, c.MaxFlushes = 10, 10, 4 })
@@ -322,8 +297,7 @@ func TestPopsOfAnySizeUseAllFlights(t *testing.T) {
 			outcomes := make(chan error, 4)
 			for range cap(outcomes) {
 				go func() {
-					req := request("g", 11)
-					req.AutoAck = autoAck
+					req := request("g", 11, withAutoAck(autoAck))
 					_, err := b.Pop(t.Context(), req)
 					outcomes <- err
 				}()

@@ -29,9 +29,7 @@ func TestAClaimWhoseRightsHaveEndedIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
 		t.Run(fmt.Sprintf("autoAck=%t", autoAck), func(t *testing.T) {
-			t.Parallel()
-			waits := request("g", 4)
-			waits.AutoAck, waits.Partitions = autoAck, 2
+			waits := request("g", 4, withAutoAck(autoAck), across(2))
 			b, r := waiting(t, waits)
 			r.offered = nil
 			b.push("p", "a", "b")

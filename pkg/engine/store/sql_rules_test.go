@@ -11,19 +11,17 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // A transaction fails if its lease ends between its pop and its ack. now() and
 // statement_timestamp() may still be before the end of the lease, as in a long DO block.
 func TestAnAckFailsIfItsLeaseEndedInTheSameTransaction(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1")
 	b.exec(`CREATE TABLE public.effect (n text)`)
 	conn := b.connect()
@@ -40,41 +38,20 @@ func TestAnAckFailsIfItsLeaseEndedInTheSameTransaction(t *testing.T) {
 		requireState(t, err, "BF010", "Roll back and pop again")
 		require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
 	}
-	var effects int
-	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
-	require.Zero(t, effects)
+	require.Zero(t, b.count(`SELECT count(*) FROM public.effect`))
 	require.Equal(t, []string{"1"}, sqlIDs(b.sqlPop(conn, "g", 1, 1)), "the message is due at once")
-}
-
-// The error of a second ack mentions that the messages may be acknowledged already.
-func TestTheErrorOfASecondAckMentionsTheFirst(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.push("p", "1")
-	conn := b.connect()
-	popped := b.sqlPop(conn, "g", 1, 1)
-	require.Equal(t, 1, b.sqlAck(conn, popped[0].Lease, nil, "completed"))
-	_, err := sqlAck(t.Context(), conn, popped[0].Lease, nil, "completed")
-	requireState(t, err, "BF010", "unless they were acknowledged")
-	var pg *pgconn.PgError
-	require.ErrorAs(t, err, &pg)
-	require.Contains(t, pg.Detail, "Either all its messages were acknowledged")
 }
 
 // An ack in time stays valid if the lease ends before the commit. No other consumer gets the
 // messages before that commit.
 func TestAnAckInTimeStaysValidUntilTheCommit(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1", "2")
 	conn, another := b.connect(), b.connect()
 	popped := b.sqlPop(conn, "g", 2, 1)
 	tx := b.begin(conn)
 	require.Equal(t, 1, b.sqlAck(tx, popped[0].Lease, []string{popped[0].ID}, "completed"))
-	_, err := tx.Exec(t.Context(), `UPDATE belfry.cursor SET lease_until = clock_timestamp(), ready_at = clock_timestamp()`)
-	require.NoError(t, err)
+	enginetest.Exec(t, tx, `UPDATE belfry.cursor SET lease_until = clock_timestamp(), ready_at = clock_timestamp()`)
 	require.Empty(t, b.pop(request("g", 2)).Messages)
 	require.Empty(t, b.sqlPop(another, "g", 2, 1))
 	require.NoError(t, tx.Commit(t.Context()))
@@ -91,34 +68,32 @@ func TestAnOldSnapshotIsFenced(t *testing.T) {
 		`SELECT $1::uuid FROM belfry.pop('q', 'g')`:      "40001",
 		`SELECT belfry.ack($1::uuid, status => 'retry')`: "40001",
 	} {
-		b := newBench(t)
-		b.register("g")
-		b.push("p", "1")
-		conn := b.connect()
-		popped := b.sqlPop(conn, "g", 1, 1)
-		b.endLeases()
-		tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `SELECT`) // takes the snapshot
-		require.NoError(t, err)
-		other := b.sqlPop(b.connect(), "g", 1, 1)
-		require.Len(t, other, 1)
-		_, err = tx.Exec(t.Context(), verb, popped[0].Lease)
-		requireState(t, err, state, "")
-		require.NoError(t, tx.Rollback(t.Context()))
-		require.Equal(t, 1, b.sqlAck(conn, other[0].Lease, nil, "completed"), "the lease of the other consumer is untouched")
+		t.Run(verb, func(t *testing.T) {
+			b := newBench(t, "g")
+			b.push("p", "1")
+			conn := b.connect()
+			popped := b.sqlPop(conn, "g", 1, 1)
+			b.endLeases()
+			tx, err := conn.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+			require.NoError(t, err)
+			_, err = tx.Exec(t.Context(), `SELECT`) // takes the snapshot
+			require.NoError(t, err)
+			other := b.sqlPop(b.connect(), "g", 1, 1)
+			require.Len(t, other, 1)
+			_, err = tx.Exec(t.Context(), verb, popped[0].Lease)
+			requireState(t, err, state, "")
+			require.NoError(t, tx.Rollback(t.Context()))
+			require.Equal(t, 1, b.sqlAck(conn, other[0].Lease, nil, "completed"), "the lease of the other consumer is untouched")
+		})
 	}
 }
 
 // belfry.ack settles one cursor. It refuses a lease of several partitions and changes nothing.
 func TestSQLAckRefusesALeaseOfSeveralPartitions(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1")
 	b.push("other", "2")
-	req := request("g", 9)
-	req.Partitions = 2
+	req := request("g", 9, across(2))
 	d := b.pop(req)
 	require.Len(t, d.Messages, 2)
 	_, err := sqlAck(t.Context(), b.connect(), d.LeaseID.String(), nil, "completed")
@@ -129,9 +104,7 @@ func TestSQLAckRefusesALeaseOfSeveralPartitions(t *testing.T) {
 // The lease of an HTTP consumer has ended, and a SQL consumer has the message now. The ack of the
 // HTTP consumer waits for the cursor and is then refused. Acks of other cursors do not wait.
 func TestALateAckDoesNotDelayOtherAcks(t *testing.T) {
-	t.Parallel()
-	b := oneByOne(t)
-	b.register("g")
+	b := oneByOne(t, "g")
 	b.push("p", "1")
 	late := b.pop(request("g", 1))
 	b.endLeases()
@@ -192,10 +165,8 @@ func ignoreClosed(err error) error {
 // consumed once, because a second effect violates the primary key. No cursor is stranded, and no
 // deadlock occurs.
 func TestSQLAndHTTPConsumersRace(t *testing.T) {
-	t.Parallel()
 	const rounds, partitions, each = 2000, 3, 2
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.exec(`CREATE TABLE public.effect (group_name text, partition_name text, seq bigint, PRIMARY KEY (group_name, partition_name, seq))`)
 	var pushed, consumed atomic.Int64
 	work, ctx := errgroup.WithContext(t.Context())
@@ -337,9 +308,7 @@ func (w *twins) acks() {
 
 // An ack in SQL has the same effect as an ack through the API.
 func TestSQLAcksFollowTheSameRules(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("h", "s")
+	b := newBench(t, "h", "s")
 	b.option("retry_limit = 1")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -368,9 +337,7 @@ func TestSQLAcksFollowTheSameRules(t *testing.T) {
 		parked = parked || strings.Contains(place, "the reason")
 		require.Equal(t, b.cursorStates("h"), place, "after step %d of seed %d", step, seed)
 	}
-	var consumed int
-	b.scan(`SELECT sum(consumed) FROM belfry.cursor`, nil, &consumed)
-	require.Positive(t, consumed)
+	require.Positive(t, b.count(`SELECT sum(consumed) FROM belfry.cursor`))
 	require.True(t, parked)
 	require.True(t, redriven)
 }

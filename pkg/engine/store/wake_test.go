@@ -36,10 +36,41 @@ func (b *bench) requireHeal(want int, heard *receiver) (announced int, wrote boo
 	return len(heard.ready), before != after
 }
 
+// A crash between a commit and its wake leaves a cursor without ready_at, or with that of a redriven message which pauses.
+// A heal wakes the cursor. Without a heal, the next push to the partition does.
+func TestAHealFindsWhatACrashLeft(t *testing.T) {
+	const asleep = `UPDATE belfry.cursor SET ready_at = NULL`
+	for name, c := range map[string]struct {
+		commit func(b *bench)
+		crash  string
+		want   string
+	}{
+		"a push":                {func(b *bench) { b.register("g"); b.push("p", "1") }, asleep, "1"},
+		"a redrive":             {func(b *bench) { b.redriven("0", "1") }, asleep, "1"},
+		"a push during a pause": {func(b *bench) { b.failRedriven(0, "0"); b.push("p", "1") }, `UPDATE belfry.cursor SET ready_at = (SELECT retry_at FROM belfry.redrive)`, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			c.commit(b)
+			b.exec(c.crash)
+			require.Empty(t, b.pop(request("g", 1)).Messages)
+			healed, err := b.Heal(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 1, healed)
+			require.Zero(t, b.stranded())
+			require.Equal(t, []string{c.want}, transactionIDs(b.pop(request("g", 1))))
+		})
+	}
+	b := newBench(t, "g")
+	b.push("p", "1")
+	b.exec(asleep)
+	b.push("p", "2")
+	require.Equal(t, []string{"1", "2"}, transactionIDs(b.pop(request("g", 10))))
+}
+
 // Every heal examines a cursor that waits for the end of a retry delay or for a delayed message.
 // The heal counts, writes and announces the cursor only if its ready_at changes.
 func TestAHealCountsOnlyTheCursorsItWakes(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
 	b.Observe(heard)
@@ -75,11 +106,9 @@ func TestAHealCountsOnlyTheCursorsItWakes(t *testing.T) {
 }
 
 func TestAHealCountsPartitions(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
+	b := newBench(t, "g", "h")
 	heard := &receiver{}
 	b.Observe(heard)
-	b.register("g", "h")
 	b.push("p", "1")
 	b.push("p2", "1")
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
@@ -101,15 +130,13 @@ func (b *bench) drained(partitions, groups int) {
 		`INSERT INTO belfry.cursor (partition_id, group_id, committed) SELECT p.id, g.id, 1 FROM belfry.partition p, belfry.consumer_group g ORDER BY 1, 2`,
 		`ANALYZE belfry.cursor, belfry.partition`,
 	} {
-		_, err := conn.Exec(b.t.Context(), statement)
-		require.NoError(b.t, err)
+		enginetest.Exec(b.t, conn, statement)
 	}
 }
 
 // A heal examines cursors page by page. After an error it goes on after the last page, with a smaller
 // page.
 func TestAHealGoesOnWhereItFailed(t *testing.T) {
-	t.Parallel()
 	direct := newBench(t)
 	s := newStore(t, newPool(t, direct.pool.Config().ConnString(), 2*time.Second), prometheus.NewRegistry(), nil)
 	direct.drained(200, 30) // 6,000 cursors: two pages
@@ -133,7 +160,6 @@ func TestAHealGoesOnWhereItFailed(t *testing.T) {
 
 // Several heals follow each other at the start. The log has the first heal, and each later heal that woke a partition.
 func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	core, logs := observer.New(zap.InfoLevel)
 	s := store.New(b.pool, store.Config{Defaults: enginetest.AtOnce(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.New(core))
@@ -152,16 +178,13 @@ func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 // Each commit of a SQL consumer announces its cursor. The service settles cursors that are
 // announced in quick succession together, some at a time, and it settles every one.
 func TestAnnouncedCursorsAreSettledTogether(t *testing.T) {
-	t.Parallel()
 	const cursors, many = 200, 1000
 	b := newBench(t)
 	b.exec(`CREATE TABLE public.settled (cursors bigint)`)
 	b.exec(`CREATE OR REPLACE FUNCTION belfry.settle_drained(p_partitions bigint[], p_groups bigint[]) RETURNS bigint LANGUAGE sql AS $$
 		INSERT INTO public.settled VALUES (cardinality(p_partitions)); SELECT 0::bigint $$`)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
 	began := time.Now()
-	go func() { done <- b.Run(ctx) }()
+	startRun(t, b.Store)
 	often := time.NewTicker(time.Millisecond)
 	defer often.Stop()
 	for partition := range int64(cursors) {
@@ -178,16 +201,12 @@ func TestAnnouncedCursorsAreSettledTogether(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 	require.LessOrEqual(t, calls, 1+int64(time.Since(began)/store.SettleInterval))
 	require.Less(t, most, int64(many))
-	cancel()
-	require.NoError(t, <-done)
 }
 
 // An announced cursor may have new messages. settle_drained does not lock it then, so a SQL
 // consumer can pop from it meanwhile.
 func TestSettleDoesNotLockACursorWithMessages(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "m")
 	settling := b.begin(b.connect())
 	var settled int64
@@ -202,33 +221,34 @@ func TestSettleDoesNotLockACursorWithMessages(t *testing.T) {
 func TestAWakeFindsTheSameCursorsAmongManyGroups(t *testing.T) {
 	t.Parallel()
 	for _, others := range []int{0, 1500} {
-		b := newBench(t)
-		b.push("p", "m1", "m2")
-		b.exec(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue)
-			SELECT q.id, n, true FROM belfry.queue q,
-			       unnest(ARRAY['asleep', 'drained', 'ready', 'redriven', 'redriven, leased']
-			              || ARRAY(SELECT 'other' || i FROM generate_series(1, $1::int) AS i)) AS n`, others)
-		b.exec(`INSERT INTO belfry.cursor (partition_id, group_id, committed, ready_at, redrives, lease_id)
-			SELECT p.id, g.id, CASE WHEN g.name = 'drained' THEN p.last_seq ELSE 0 END,
-			       CASE WHEN g.name LIKE 'redriven%' THEN now() + interval '1 hour' WHEN g.name IN ('ready') OR g.name LIKE 'other%' THEN now() END,
-			       CASE WHEN g.name LIKE 'redriven%' THEN 1 END, CASE WHEN g.name = 'redriven, leased' THEN gen_random_uuid() END
-			  FROM belfry.partition p JOIN belfry.consumer_group g ON g.queue_id = p.queue_id`)
-		b.exec(`INSERT INTO belfry.cursor (partition_id, group_id) SELECT p.id, 0 FROM belfry.partition p`) // its group was deleted
-		rows, err := b.pool.Query(t.Context(), `SELECT g.name FROM belfry.wake_partitions(ARRAY(SELECT p.id FROM belfry.partition p)) AS w
-			JOIN belfry.consumer_group g ON g.id = w.group_id ORDER BY 1`)
-		require.NoError(t, err)
-		woken, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		require.NoError(t, err)
-		require.Equal(t, []string{"asleep", "redriven"}, woken, "%d other groups", others)
-		var left int
-		b.scan(`SELECT count(*) FROM belfry.cursor WHERE group_id = 0 AND ready_at IS NULL`, nil, &left)
-		require.Equal(t, 1, left, "the cursor of a deleted group is left alone")
+		t.Run(fmt.Sprint(others, " other groups"), func(t *testing.T) {
+			b := newBench(t)
+			b.push("p", "m1", "m2")
+			b.exec(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue)
+				SELECT q.id, n, true FROM belfry.queue q,
+				       unnest(ARRAY['asleep', 'drained', 'ready', 'redriven', 'redriven, leased']
+				              || ARRAY(SELECT 'other' || i FROM generate_series(1, $1::int) AS i)) AS n`, others)
+			b.exec(`INSERT INTO belfry.cursor (partition_id, group_id, committed, ready_at, redrives, lease_id)
+				SELECT p.id, g.id, CASE WHEN g.name = 'drained' THEN p.last_seq ELSE 0 END,
+				       CASE WHEN g.name LIKE 'redriven%' THEN now() + interval '1 hour' WHEN g.name IN ('ready') OR g.name LIKE 'other%' THEN now() END,
+				       CASE WHEN g.name LIKE 'redriven%' THEN 1 END, CASE WHEN g.name = 'redriven, leased' THEN gen_random_uuid() END
+				  FROM belfry.partition p JOIN belfry.consumer_group g ON g.queue_id = p.queue_id`)
+			b.exec(`INSERT INTO belfry.cursor (partition_id, group_id) SELECT p.id, 0 FROM belfry.partition p`) // its group was deleted
+			rows, err := b.pool.Query(t.Context(), `SELECT g.name FROM belfry.wake_partitions(ARRAY(SELECT p.id FROM belfry.partition p)) AS w
+				JOIN belfry.consumer_group g ON g.id = w.group_id ORDER BY 1`)
+			require.NoError(t, err)
+			woken, err := pgx.CollectRows(rows, pgx.RowTo[string])
+			require.NoError(t, err)
+			require.Equal(t, []string{"asleep", "redriven"}, woken, "%d other groups", others)
+			var left int
+			b.scan(`SELECT count(*) FROM belfry.cursor WHERE group_id = 0 AND ready_at IS NULL`, nil, &left)
+			require.Equal(t, 1, left, "the cursor of a deleted group is left alone")
+		})
 	}
 }
 
 // A wake in a queue with 10,000 groups does not read the cursors that are ready.
 func TestAWakeDoesNotReadReadyCursors(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.keepStatistics()
 	conn, err := b.pool.Acquire(t.Context())
@@ -246,8 +266,7 @@ func TestAWakeDoesNotReadReadyCursors(t *testing.T) {
 	}
 	wake(1) // plans are made while the tables are empty
 	b.push("p", "m1")
-	var partition int64
-	b.scan(`SELECT id FROM belfry.partition`, nil, &partition)
+	partition := b.onlyPartition()
 	b.exec(`INSERT INTO belfry.consumer_group (queue_id, name, whole_queue)
 		SELECT q.id, 'g' || i, true FROM belfry.queue q, generate_series(1, 10000) AS i`)
 	b.exec(`INSERT INTO belfry.cursor (partition_id, group_id, ready_at)

@@ -92,8 +92,7 @@ func TestWarm(t *testing.T) {
 		require.NoError(t, s.Release(t.Context(), delivery.LeaseID))
 		_, err = s.Preflight(t.Context(), []queue.Probe{{Target: delivery.Target, Want: 1}}, time.Minute)
 		require.NoError(t, err)
-		consuming := request("g", 1)
-		consuming.AutoAck = true
+		consuming := request("g", 1, withAutoAck(true))
 		_, err = s.Claim(t.Context(), []queue.Assignment{{Request: consuming, Target: delivery.Target}})
 		require.NoError(t, err)
 	}
@@ -105,7 +104,6 @@ func TestWarm(t *testing.T) {
 // server gave up at its request timeout. It must release the locks by itself soon after, because no
 // other session can use the partition until then.
 func TestPostgresReleasesTheLocksOfASilentConnection(t *testing.T) {
-	t.Parallel()
 	const timeout = time.Second
 	direct := newBench(t)
 	network, through := pgproxy.New(t, direct.pool.Config().ConnString())

@@ -21,7 +21,6 @@ func (r *fixture) acquire(j job) *jobLease {
 }
 
 func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	other, _, _ := newSweeper(r.pool, r.counted)
 	mine := r.acquire(r.retention())
@@ -42,7 +41,6 @@ func TestOneInstanceAtATimeRunsAJob(t *testing.T) {
 
 // An instance that freezes in a run loses its lease. It notices when it continues.
 func TestAFrozenInstanceIsReplaced(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	frozen := r.acquire(r.retention())
 	r.exec("UPDATE belfry.sweep SET next_at = now()")
@@ -61,7 +59,6 @@ func TestAFrozenInstanceIsReplaced(t *testing.T) {
 }
 
 func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, func(c *Config) { c.RetentionInterval, c.EvictionInterval = minInterval, minInterval })
 	r.push("p", 2)
 	r.push("o", 2)
@@ -80,7 +77,6 @@ func TestRunSweepsAtTheStartAndInIntervals(t *testing.T) {
 
 // The job partitions runs once per PartitionCleanupInterval.
 func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, func(c *Config) { c.PartitionCleanupInterval = minInterval })
 	r.push("q", 1) // creates the queue
 	ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +94,6 @@ func TestRunRemovesIdlePartitionsInIntervals(t *testing.T) {
 
 // A partition that cannot be swept does not stop the sweep of the others.
 func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.options(keepHalfAnHour)
 	for _, p := range []string{"a", "b", "c"} {
@@ -118,7 +113,6 @@ func TestAPartitionThatFailsIsLeftOut(t *testing.T) {
 }
 
 func TestASweepWithoutADatabaseFails(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("p", 1)
 	r.options(keepHalfAnHour)
@@ -144,7 +138,6 @@ func (r *fixture) partitionNames() (found []string) {
 }
 
 func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	for _, p := range []string{"busy", "empty", "full"} {
 		r.push(p, 3)
@@ -171,7 +164,6 @@ func TestIdleEmptyPartitionsAreRemoved(t *testing.T) {
 // A pop of one partition by name finds the new partition of that name, although the store cached the
 // old one.
 func TestAPopByNameFindsTheNewPartition(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	name := "p"
 	req := &queue.PopRequest{Queue: "q", Group: "g", Partition: &name, Batch: 10, Partitions: 1, AutoAck: true}
@@ -200,7 +192,6 @@ func TestAPopByNameFindsTheNewPartition(t *testing.T) {
 
 // A push that runs during the removal loses no message.
 func TestPushesRaceWithTheRemoval(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("p", 1)
 	r.consume("g", 1)

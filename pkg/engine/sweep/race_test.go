@@ -88,7 +88,6 @@ func (r *fixture) deadlocks() int64 {
 // ack under a live lease misses its message, the invariants hold, every deletion is counted once,
 // and nothing deadlocks.
 func TestSweepsRaceWithPushesPopsAndAcks(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(7))
 	other, _, _ := newSweeper(enginetest.Pool(t, r.dsn), r.counted, small(5))
 	// This store did not deliver the messages, so its acks look them up in the table.
@@ -149,7 +148,6 @@ func (r *fixture) popAndAck(group string, acker *store.Store) error {
 // seeks. Nothing deadlocks, every cursor with messages is ready, and the counts of redriven messages
 // are right.
 func TestSweepsRaceWithDeadLettersAndSeeks(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(7))
 	r.push("p0", 1)
 	r.options("retention_enabled = true, retention_seconds = 2, expire_after_seconds = 1, dead_letter_expired = true, max_deliveries = 3")

@@ -20,7 +20,6 @@ const (
 )
 
 func TestRetentionDeletesOldMessagesReadOrNot(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(2))
 	r.push("p", 9)
 	r.push("young", 3)
@@ -52,7 +51,6 @@ func TestRetentionDeletesOldMessagesReadOrNot(t *testing.T) {
 }
 
 func TestNothingIsDeletedWithoutItsOption(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("p", 3)
 	r.age("p", 3)
@@ -72,7 +70,6 @@ func TestNothingIsDeletedWithoutItsOption(t *testing.T) {
 }
 
 func TestCompletedRetentionWaitsForEveryGroup(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(3))
 	r.push("p", 10)
 	r.options(completedHalfAnHour)
@@ -91,7 +88,6 @@ func TestCompletedRetentionWaitsForEveryGroup(t *testing.T) {
 }
 
 func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(3))
 	r.push("p", 10)
 	r.push("unread", 4)
@@ -118,7 +114,6 @@ func TestEvictionDeletesWhatIsPendingForAnyGroup(t *testing.T) {
 }
 
 func TestEvictionWithoutAnyGroup(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("p", 3)
 	r.options(waitHalfAnHour)
@@ -130,7 +125,6 @@ func TestEvictionWithoutAnyGroup(t *testing.T) {
 }
 
 func TestExpiredMessagesArePassedAndCounted(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(2))
 	r.push("p", 6)
 	r.options(expireHalfAnHour)
@@ -150,7 +144,6 @@ func TestExpiredMessagesArePassedAndCounted(t *testing.T) {
 
 // With deadLetterExpired, a sweep dead-letters expired messages, as a pop does.
 func TestExpiredMessagesAreDeadLetteredIfConfigured(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(2))
 	r.push("p", 6)
 	r.options(expireHalfAnHour + ", dead_letter_expired = true")
@@ -201,7 +194,6 @@ func byDefault(c *Config) {
 // The section retention of the configuration applies to queues without retentionEnabled. It deletes what every group
 // has passed and old dead letters, and nothing else.
 func TestTheServerKeepsCompletedMessagesAndDeadLettersForALimitedTime(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(3), byDefault)
 	r.push("p", 10)
 	r.age("p", 8)
@@ -237,7 +229,6 @@ func TestTheServerKeepsCompletedMessagesAndDeadLettersForALimitedTime(t *testing
 
 // The history counts what sweeps remove, by queue.
 func TestTheHistoryCountsWhatSweepsRemove(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("p", 3)
 	r.push("other", 2)
@@ -261,7 +252,6 @@ func TestTheHistoryCountsWhatSweepsRemove(t *testing.T) {
 // Old rows are added up to rows for 15 minutes, an hour and 6 hours with the same sums, each instance and group by
 // itself, when all of that time is old. Older rows than history.retention are deleted.
 func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, func(c *Config) { c.HistoryRetention = 90 * 24 * time.Hour })
 	r.exec(`INSERT INTO belfry.history_instance SELECT date_trunc('hour', now() - h * interval '1 hour') + m * interval '1 minute', 1, i::uuid,
 		'h', 1, 1, 10, 1, 1, 1, 1, 1, 1, 1, 1
@@ -301,7 +291,6 @@ func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
 
 // Rows of the audit are deleted in batches when they are older than audit.retention. With 0 the job does not run.
 func TestOldRowsOfTheAuditAreDeleted(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, func(c *Config) { c.AuditRetention = 90 * 24 * time.Hour })
 	r.exec(`INSERT INTO belfry.audit (id, at, address, request_id, action, parameters, counts, result)
 		SELECT gen_random_uuid(), now() - interval '90 days' + i * interval '1 hour', '', '', 'queue.delete', '{}', '{}', 'ok'

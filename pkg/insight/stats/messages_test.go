@@ -17,7 +17,6 @@ import (
 )
 
 func TestMessagesAreFiltered(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("orders.new", "eu", "1", "2")
 	r.push("orders.new", "50% ☂", "3")
@@ -88,7 +87,6 @@ func (r *fixture) inWindows(f stats.MessageFilter, size int) (ids []string) {
 
 // A token for partitions that no answer gave is refused, or begins somewhere. It is never an error of the database.
 func TestTokensOfWindows(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("q", "p", "1")
 	for _, token := range []string{"x", "AAAA", "gAAAAAAAAAA", "AAAAAAAAAAAA", "AAAAAAAAAAD_"} {
@@ -134,7 +132,6 @@ func (r *fixture) mode(queueName string) string {
 
 // The statuses of one partition for every mix of readers.
 func TestStatusesFollowTheReaders(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	for _, queueName := range []string{"queue", "bus", "hybrid"} {
 		r.push(queueName, "p", "1", "2", "3", "4", "5")
@@ -176,7 +173,6 @@ func TestStatusesFollowTheReaders(t *testing.T) {
 }
 
 func TestDeletedMessagesAreNotListed(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.configure("q", func(s *catalog.Settings) { s.Options.DelayedProcessing = 60 })
 	r.push("q", "p", "1", "2", "3", "4", "5")
@@ -238,7 +234,6 @@ func (r *fixture) scatter(partitions, messages int) []storedMessage {
 // For each filter and page size, the pages together equal the sorted list of all
 // matching messages.
 func TestPagesAreTheSortedList(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	all := r.scatter(200, 1500)
 	middle := all[len(all)/2].at

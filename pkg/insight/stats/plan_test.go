@@ -69,7 +69,6 @@ func (r *fixture) manyPartitions(n int) {
 }
 
 func TestStatementsHaveOnePlan(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.requirePlans("on an empty schema")
 	r.manyPartitions(2000)
@@ -95,7 +94,6 @@ func (r *fixture) reads(query string, args ...any) int {
 // The cost with 100,000 partitions. A sum takes a few index probes for each partition. A
 // page of messages takes the rows of the partitions and some probes for each message.
 func TestTheCostOfManyPartitions(t *testing.T) {
-	t.Parallel()
 	const partitions = 100_000
 	const probes = 12 // three levels each: dead letters, cursor, head; and the row
 	r := newFixture(t)
@@ -143,7 +141,6 @@ func TestTheCostOfManyPartitions(t *testing.T) {
 
 // A statement of another program may have data or a password in its text.
 func TestTheTextsOfOtherProgramsAreNotShown(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	const secretText, placeholder = `SELECT 'hunter2', pg_sleep(600)`, "(statement of another program)"
 	want := map[int64]string{}
@@ -153,8 +150,7 @@ func TestTheTextsOfOtherProgramsAreNotShown(t *testing.T) {
 	} {
 		conn, err := pgx.ConnectConfig(t.Context(), r.conn.Config())
 		require.NoError(t, err)
-		_, err = conn.Exec(t.Context(), `SELECT set_config('application_name', $1, false)`, name)
-		require.NoError(t, err)
+		enginetest.Exec(t, conn, `SELECT set_config('application_name', $1, false)`, name)
 		want[int64(conn.PgConn().PID())] = text
 		done := make(chan struct{})
 		go func() {

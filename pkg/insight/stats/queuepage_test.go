@@ -31,7 +31,6 @@ func (r *fixture) pages(f stats.QueuePageFilter) (names []string, requests int) 
 }
 
 func TestPagesOfQueuesAreComplete(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	var all, shop []string
 	for i := range 25 {
@@ -71,7 +70,6 @@ func TestPagesOfQueuesAreComplete(t *testing.T) {
 }
 
 func TestTagPairsAreListedOnce(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.exec(`INSERT INTO belfry.queue (name, namespace, task) SELECT 'q' || i, CASE WHEN i % 4 < 3 THEN 'n' || i % 4 ELSE '' END, CASE WHEN i % 2 = 0 THEN 't' ELSE '' END
 		FROM generate_series(1, 40) i`)
@@ -91,7 +89,6 @@ func TestTagPairsAreListedOnce(t *testing.T) {
 
 // The figures of a page are those of the other lists, while a queue is small.
 func TestFiguresOfAPage(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	one := func() stats.PagedQueue {
 		t.Helper()
@@ -137,7 +134,6 @@ func TestFiguresOfAPage(t *testing.T) {
 
 // The figures say when they are lower bounds, and reading them costs the same for any size.
 func TestThePageOfAHugeQueueIsBounded(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.manyPartitions(20_000)
 	r.exec(`UPDATE belfry.cursor SET ready_at = now() WHERE committed = 0`)

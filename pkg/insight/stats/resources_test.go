@@ -15,7 +15,6 @@ import (
 )
 
 func TestAnEmptyServerHasNothing(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	queues, err := r.Queues(t.Context(), stats.QueueFilter{})
 	require.NoError(t, err)
@@ -34,7 +33,6 @@ func TestAnEmptyServerHasNothing(t *testing.T) {
 
 // Messages pass through every state, one step after the other.
 func TestCountsFollowTheCursors(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	requireCounts := func(want stats.Counts, why string) {
 		t.Helper()
@@ -70,7 +68,6 @@ func TestCountsFollowTheCursors(t *testing.T) {
 }
 
 func TestDelayedMessagesArePending(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.configure("q", func(s *catalog.Settings) { s.Options.DelayedProcessing = 3600 })
 	r.push("q", "p", "1", "2")
@@ -80,7 +77,6 @@ func TestDelayedMessagesArePending(t *testing.T) {
 }
 
 func TestQueuesAreListedNewestFirst(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	names := []string{"orders.new", "orders.paid", "mails", "50% off ☂/ü", "gone"}
 	for _, name := range names {
@@ -120,7 +116,6 @@ func TestQueuesAreListedNewestFirst(t *testing.T) {
 }
 
 func TestQueueDetailPagesItsPartitions(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	for _, partition := range []string{"c", "a", "b ☂", "%"} {
 		r.push("q", partition, "1", "2")
@@ -177,7 +172,6 @@ func TestQueueDetailPagesItsPartitions(t *testing.T) {
 }
 
 func TestOverviewSumsUp(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("a.x", "1", "1", "2", "3")
 	r.push("a.y", "1", "1")
@@ -280,7 +274,6 @@ func (p madePartition) counts() (n stats.Counts) {
 
 // The counts computed from cursors equal the counts computed from every message.
 func TestCountsEqualThoseOfEveryMessage(t *testing.T) {
-	t.Parallel()
 	const partitions = 1500 // more than a page
 	r := newFixture(t)
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -30,6 +30,13 @@ func fastCanaries() listen.Config {
 	return cfg
 }
 
+// database opens a database for a test, which then runs beside other tests.
+func database(t *testing.T) (dsn string) {
+	t.Helper()
+	t.Parallel()
+	return pgtest.Database(t)
+}
+
 // event is one call of a callback: a message, a resync or a state.
 type event struct {
 	at      time.Time

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +14,6 @@ import (
 )
 
 func TestASilentPeerExpiresOnce(t *testing.T) {
-	t.Parallel()
 	start := time.Now()
 	after := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	p := newPeers(15 * time.Second)
@@ -49,14 +47,12 @@ func TestASilentPeerExpiresOnce(t *testing.T) {
 }
 
 func TestOnlyAHeartbeatAddsAPeer(t *testing.T) {
-	t.Parallel()
 	p := newPeers(time.Second)
 	p.heard(queue.NewID(), false, time.Now())
 	require.Zero(t, p.count())
 }
 
 func TestPeersAreBounded(t *testing.T) {
-	t.Parallel()
 	p := newPeers(time.Second)
 	for range maxPeers + 10 {
 		p.heard(queue.NewID(), true, time.Now())
@@ -66,7 +62,6 @@ func TestPeersAreBounded(t *testing.T) {
 
 // An instance is alone when its listener was proven and heard no other instance for the timeout.
 func TestAnInstanceIsAloneAfterTheTimeout(t *testing.T) {
-	t.Parallel()
 	start := time.Now()
 	after := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	p, other := newPeers(15*time.Second), queue.NewID()
@@ -99,7 +94,6 @@ func lonely() (*Sender, *peers) {
 
 // A hint is queued, or an instance that appears meanwhile is told to look at everything.
 func TestNoWithheldHintIsLost(t *testing.T) {
-	t.Parallel()
 	for range 2000 {
 		s, p := lonely()
 		var both sync.WaitGroup
@@ -117,7 +111,6 @@ func TestNoWithheldHintIsLost(t *testing.T) {
 // Without another instance only canaries are sent. All kinds of hints are withheld, and one resync takes
 // their place when another instance appears, when the listener loses its proof, and at the end.
 func TestHintsAreWithheldWhileAlone(t *testing.T) {
-	t.Parallel()
 	for name, send := range map[string]func(*Sender){
 		"ready":   func(s *Sender) { s.Send(ready1(1)...) },
 		"created": (*Sender).SendCreated,
@@ -136,9 +129,7 @@ func TestHintsAreWithheldWhileAlone(t *testing.T) {
 }
 
 func TestStoppingTellsAnInstanceThatIsStarting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.alone = func(time.Time) bool { return true }
 		h.run(t)
 		h.sendCanary(1)
@@ -153,7 +144,6 @@ func TestStoppingTellsAnInstanceThatIsStarting(t *testing.T) {
 }
 
 func TestALostProofSendsWhatWasWithheld(t *testing.T) {
-	t.Parallel()
 	r, w, _ := newParts(t)
 	w.current = r.current
 	r.prove()
@@ -171,7 +161,6 @@ func TestALostProofSendsWhatWasWithheld(t *testing.T) {
 
 // A message of another instance makes the reader send what was withheld. A SQL session does not.
 func TestAMessageOfAnotherInstanceEndsTheSilence(t *testing.T) {
-	t.Parallel()
 	r, _, _ := newParts(t)
 	r.prove()
 	r.peers.trust(true, time.Now().Add(-time.Hour))
@@ -183,7 +172,6 @@ func TestAMessageOfAnotherInstanceEndsTheSilence(t *testing.T) {
 }
 
 func TestAddKeepsTheEarliestInstant(t *testing.T) {
-	t.Parallel()
 	soon, later := time.Now(), time.Now().Add(time.Hour)
 	var m pendingNotifications
 	m.add(Ready(1, 2, later))
@@ -196,7 +184,6 @@ func TestAddKeepsTheEarliestInstant(t *testing.T) {
 }
 
 func TestResyncReplacesTheOtherEntries(t *testing.T) {
-	t.Parallel()
 	for name, resync := range map[string]func(*pendingNotifications){
 		"all":                (*pendingNotifications).resyncOnly,
 		"no group":           func(m *pendingNotifications) { m.add(Ready(0, 1, time.Time{})) },
@@ -213,7 +200,6 @@ func TestResyncReplacesTheOtherEntries(t *testing.T) {
 }
 
 func TestPendingEntriesAreBounded(t *testing.T) {
-	t.Parallel()
 	var m, half pendingNotifications
 	for i := range int64(maxPending) {
 		m.add(Ready(1, i, time.Time{}))
@@ -231,7 +217,6 @@ func TestPendingEntriesAreBounded(t *testing.T) {
 }
 
 func TestPayloadsOfAStatementAreBounded(t *testing.T) {
-	t.Parallel()
 	var m pendingNotifications
 	m.canary, m.goodbye = 5, true
 	const long = 1 << 60
@@ -253,7 +238,6 @@ func TestPayloadsOfAStatementAreBounded(t *testing.T) {
 
 // Merging two sets in any order equals adding their entries one after the other.
 func TestMergeEqualsAdd(t *testing.T) {
-	t.Parallel()
 	type change = func(*pendingNotifications)
 	entry := rapid.Custom(func(t *rapid.T) change {
 		switch rapid.IntRange(0, 20).Draw(t, "kind") {

@@ -75,6 +75,15 @@ func newSenderHarness(t *testing.T) *senderHarness {
 	return h
 }
 
+// inBubble runs a test with a sender in a synctest bubble.
+func inBubble(t *testing.T, test func(t *testing.T, h *senderHarness)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		test(t, newSenderHarness(t))
+	})
+}
+
 func (h *senderHarness) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h.stop = cancel
@@ -100,9 +109,7 @@ func ready1(partitions ...int64) (entries []queue.Ready) {
 }
 
 func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.run(t)
 		h.at(time.Second)
 		h.Send(ready1(1)...)
@@ -125,9 +132,7 @@ func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
 }
 
 func TestEntriesOfAFlushInFlightGoWithTheNext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.takes = 50 * time.Millisecond
 		h.Send(ready1(1)...) // before Run
 		h.run(t)
@@ -144,9 +149,7 @@ func TestEntriesOfAFlushInFlightGoWithTheNext(t *testing.T) {
 }
 
 func TestAFailedFlushIsSentAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.failing(errors.New("connection reset"))
 		send := h.notify
 		h.notify = func(ctx context.Context, payloads []string) error {
@@ -197,9 +200,7 @@ func TestAFailedFlushIsSentAgain(t *testing.T) {
 }
 
 func TestTheLatestCanaryIsReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.run(t)
 		for n := range uint64(3) {
 			h.sendCanary(n + 1)
@@ -213,9 +214,7 @@ func TestTheLatestCanaryIsReported(t *testing.T) {
 }
 
 func TestStoppingSendsPendingEntriesAndTheGoodbyeInOneStatement(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.run(t)
 		h.sendCanary(1)
 		synctest.Wait()
@@ -228,9 +227,7 @@ func TestStoppingSendsPendingEntriesAndTheGoodbyeInOneStatement(t *testing.T) {
 }
 
 func TestStoppingLetsAFlushInFlightFinish(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.takes = 300 * time.Millisecond
 		h.run(t)
 		h.Send(ready1(1)...)
@@ -243,9 +240,7 @@ func TestStoppingLetsAFlushInFlightFinish(t *testing.T) {
 }
 
 func TestStoppingRetriesWithinTheStopTimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.failing(errors.New("connection refused"))
 		h.run(t)
 		h.Send(ready1(1)...)
@@ -260,15 +255,12 @@ func TestStoppingRetriesWithinTheStopTimeout(t *testing.T) {
 }
 
 func TestStoppingEndsWithTheStopTimeout(t *testing.T) {
-	t.Parallel()
 	for name, set := range map[string]func(*senderHarness){
 		"a statement that hangs":        func(h *senderHarness) { h.takes = time.Hour },
 		"a statement that always fails": func(h *senderHarness) { h.failing(errors.New("connection refused")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newSenderHarness(t)
+			inBubble(t, func(t *testing.T, h *senderHarness) {
 				set(h)
 				h.run(t)
 				h.Send(ready1(1)...)
@@ -285,9 +277,7 @@ func TestStoppingEndsWithTheStopTimeout(t *testing.T) {
 // Payloads for watchers are sent again after a failure, in their order. Without an end of the failures the
 // oldest ones are dropped.
 func TestPayloadsForWatchersAreSentAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		var sent [][]string
 		h.notifyLive = func(_ context.Context, payloads []string) error {
 			h.mu.Lock()
@@ -314,7 +304,6 @@ func TestPayloadsForWatchersAreSentAgain(t *testing.T) {
 }
 
 func TestTheSenderSendsTheEventsOfThisInstanceOnly(t *testing.T) {
-	t.Parallel()
 	at := time.Now()
 	ready := []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 1, Partition: 3, In: time.Second, At: at}}
 	for _, from := range []events.Origin{events.Here, events.Peer, events.SQL} {
@@ -344,7 +333,6 @@ func TestTheSenderSendsTheEventsOfThisInstanceOnly(t *testing.T) {
 
 // A partition is one entry, however many groups it became ready for.
 func TestAPartitionOfManyGroupsIsOneEntry(t *testing.T) {
-	t.Parallel()
 	sender := newSender(queue.NewID(), DefaultConfig(), zap.NewNop())
 	sender.QueueOf = func(partition int64) (int64, bool) { return 7, partition < 100 }
 	at := time.UnixMicro(1_724_000_000_000_000).UTC()

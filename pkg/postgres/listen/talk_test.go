@@ -15,8 +15,7 @@ import (
 )
 
 func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	at := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 	a.sender.Send(listen.Ready(12, 345, at), listen.Ready(12, 345, at.Add(time.Hour)))
@@ -34,8 +33,7 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 
 // Payloads for watchers arrive in their order, at the sender too. A goodbye is reported.
 func TestPayloadsForWatchersArrive(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	a.sender.SendLive("one")
 	a.sender.SendLive("two")
@@ -57,8 +55,7 @@ func TestPayloadsForWatchersArrive(t *testing.T) {
 }
 
 func TestManyEntriesArriveInOneCommit(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	const many = 20_000
 	var entries []queue.Ready
@@ -79,8 +76,7 @@ func TestManyEntriesArriveInOneCommit(t *testing.T) {
 }
 
 func TestDatabasesDoNotHearEachOther(t *testing.T) {
-	t.Parallel()
-	first, second := pgtest.Database(t), pgtest.Database(t)
+	first, second := database(t), pgtest.Database(t)
 	a, b := startProven(t, first, first, listen.DefaultConfig()), startProven(t, second, second, listen.DefaultConfig())
 	c := startProven(t, second, second, listen.DefaultConfig())
 	a.sender.SendResync()
@@ -90,8 +86,7 @@ func TestDatabasesDoNotHearEachOther(t *testing.T) {
 }
 
 func TestOnResyncIsCalledBeforeTheProof(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a := prepare(t, dsn, dsn, listen.DefaultConfig())
 	state, since := a.listener.State()
 	require.Equal(t, listen.StateStarting, state)
@@ -104,8 +99,7 @@ func TestOnResyncIsCalledBeforeTheProof(t *testing.T) {
 }
 
 func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	conn := connect(t, dsn)
 	exec(t, conn, "SELECT pg_notify($1, '2;a format of the future')", listen.Channel)
@@ -116,8 +110,7 @@ func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
 }
 
 func TestATerminatedSenderSendsAgain(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), prepare(t, dsn, dsn, listen.DefaultConfig())
 	b.sender.Send(listen.Ready(1, 1, time.Time{}))
 	run(t, b.sender.Run)
@@ -131,8 +124,7 @@ func TestATerminatedSenderSendsAgain(t *testing.T) {
 
 // TestASilentPeerExpires checks what happens without a goodbye.
 func TestAPeerWithAGoodbyeIsForgotten(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	cfg := listen.DefaultConfig()
 	a := startProven(t, dsn, dsn, cfg)
 	b := startProven(t, dsn, dsn, cfg)
@@ -164,8 +156,7 @@ func TestInvalidURLsAreErrors(t *testing.T) {
 }
 
 func TestStoppingLogsNothing(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	a.stopListener()
 	a.stopSender()
@@ -177,8 +168,7 @@ func TestStoppingLogsNothing(t *testing.T) {
 // An instance that is alone sends no hints. One that starts then learns that it may have missed some, and
 // hears the hints after that.
 func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	cfg := listen.DefaultConfig()
 	a := startProven(t, dsn, dsn, cfg)
 	a.listener.QuietFor(cfg.PeerTimeout)
@@ -213,8 +203,7 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 		"created":    {`'1;i=00000000-0000-0000-0000-000000000000;c=' || i || ';born'`, listen.CreatedInterval, listen.CreatedBurst, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dsn := pgtest.Database(t)
+			dsn := database(t)
 			a := startProven(t, dsn, dsn, listen.DefaultConfig())
 			conn := connect(t, dsn)
 			watch, began := stopwatch.Start(t), time.Now()
@@ -244,8 +233,7 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 }
 
 func TestAnUnreadableSQLWaiterIsCounted(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	exec(t, connect(t, dsn), `SELECT pg_notify($1, 'orders')`, listen.AwaitChannel)
 	require.Eventually(t, func() bool { return a.listener.Garbage() == 1 }, patience, 10*time.Millisecond)

@@ -33,8 +33,7 @@ func follow(t *testing.T, m *migrate.Migrator, command func() error) migrate.Dir
 }
 
 func TestMistakeInTheMiddleLeavesNothingAndTheAdviceWorks(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn := connect(t, dsn)
 	bad := three()
 	bad["000002_step_2.up.sql"] = &fstest.MapFile{
@@ -100,8 +99,7 @@ func TestMistakeOnTheWayDownIsRepairedForwards(t *testing.T) {
 }
 
 func TestDirtyRecordOfAnotherToolIsExplained(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	m := migrator(dsn, three())
 	require.NoError(t, m.Up(t.Context()))
 	exec(t, connect(t, dsn), `UPDATE belfry.schema_migrations SET version = 2, dirty = true`)
@@ -126,8 +124,7 @@ func TestFilesThatCannotBeRunAreRefused(t *testing.T) {
 }
 
 func TestDownWithoutFileChangesNothing(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	files := three()
 	delete(files, "000002_step_2.down.sql")
 	m := migrator(dsn, files)
@@ -201,8 +198,7 @@ func holdAsStranger(t *testing.T, dsn string) (role string, pid uint32) {
 // A role that may only connect can hold the migration lock. That stops only who has something to migrate, and the
 // error names the role and the session.
 func TestAStrangerWithTheLockStopsOnlyMigrations(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	role, pid := holdAsStranger(t, dsn)
 	up := func() error {
 		return migrate.New(migrate.Config{URL: dsn, LockTimeout: 50 * time.Millisecond, Source: three()}, nil).Up(t.Context())
@@ -240,8 +236,7 @@ func TestAStrangerWithTheLockStopsOnlyMigrations(t *testing.T) {
 
 // Only the owner of a table can change it: a role with every other right changes nothing, and is told of the GRANT.
 func TestARoleThatOwnsNoTableMigratesNothing(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	admin, owners := connect(t, dsn), migrator(dsn, three())
 	require.NoError(t, owners.Up(t.Context()))
 	require.NoError(t, owners.Down(t.Context(), 1))
