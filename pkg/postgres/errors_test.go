@@ -192,8 +192,7 @@ func onlyLostConnections(t *testing.T) error {
 }
 
 func TestCollectAndScanRow(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t)))
+	pool := open(t, config(database(t)))
 	found, err := postgres.Collect(soon(t), pool, `SELECT n FROM generate_series(1, $1::bigint) AS n`, pgx.RowTo[int64], 3)
 	require.NoError(t, err)
 	require.Equal(t, []int64{1, 2, 3}, found)

@@ -18,6 +18,13 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+// database opens a database without a schema for a test, which then runs beside other tests.
+func database(t *testing.T) (dsn string) {
+	t.Helper()
+	t.Parallel()
+	return pgtest.DatabaseWithoutSchema(t)
+}
+
 // patience is how long a test waits. A test that waits this long has failed.
 const patience = 60 * time.Second
 
@@ -134,8 +141,7 @@ func requireNoLoss(t *testing.T, pool *postgres.Pool) {
 }
 
 func TestTerminatedConnectionIsReported(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	pool, other := open(t, config(dsn)), open(t, config(dsn))
 	conn, err := pool.Acquire(soon(t))
 	require.NoError(t, err)
@@ -154,8 +160,7 @@ func TestTerminatedConnectionIsReported(t *testing.T) {
 }
 
 func TestSessionEndedInMidStatementIsReported(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	pool := open(t, config(dsn))
 	_, err := pool.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
 	require.Equal(t, "57P01", postgres.SQLState(err), "%v", err)
@@ -167,8 +172,7 @@ func TestSessionEndedInMidStatementIsReported(t *testing.T) {
 
 // A loss of either of two related pools is reported once.
 func TestRelatedPoolsShareTheirLosses(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	pool := open(t, config(dsn))
 	second := openRelated(t, pool, config(dsn))
 	_, err := second.Exec(soon(t), "SELECT pg_terminate_backend(pg_backend_pid())")
@@ -180,8 +184,7 @@ func TestRelatedPoolsShareTheirLosses(t *testing.T) {
 }
 
 func TestConnectionsClosedByThePoolAreNotLosses(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t)))
+	pool := open(t, config(database(t)))
 	for range 3 {
 		require.NoError(t, pool.Ping(soon(t)))
 		pool.Reset()

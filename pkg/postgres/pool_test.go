@@ -15,8 +15,7 @@ import (
 )
 
 func TestEverySessionHasTheSettings(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
@@ -46,16 +45,14 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 }
 
 func TestApplicationNameOfTheURLWins(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t)+"&application_name=mine"))
+	pool := open(t, config(database(t)+"&application_name=mine"))
 	var have string
 	require.NoError(t, pool.QueryRow(soon(t), "SHOW application_name").Scan(&have))
 	require.Equal(t, "mine", have)
 }
 
 func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) {
+	pool := open(t, config(database(t), func(c *postgres.Config) {
 		c.RequestTimeout, c.PoolSize = time.Second, 1 // also the time to connect
 	}))
 	var before, after int
@@ -70,8 +67,7 @@ func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
 }
 
 func TestPoolSizeIsBounded(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) { c.PoolSize = 2 }))
+	pool := open(t, config(database(t), func(c *postgres.Config) { c.PoolSize = 2 }))
 	require.Equal(t, int32(2), pool.Config().MaxConns)
 	for range 2 {
 		conn, err := pool.Acquire(soon(t))
@@ -150,8 +146,7 @@ func TestDurableSynchronousCommitIsKept(t *testing.T) {
 // If detection misses a pooler in transaction mode, a missing prepared statement reveals
 // it. After that the pool prepares no statements.
 func TestAMissingPreparedStatementRevealsAPooler(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) { c.PoolSize = 1 }))
+	pool := open(t, config(database(t), func(c *postgres.Config) { c.PoolSize = 1 }))
 	ask := func() (int, error) {
 		var answer int
 		err := pool.QueryRow(soon(t), "SELECT $1::int", 7).Scan(&answer)
@@ -236,8 +231,7 @@ func TestPingOfAnAbsentDatabaseFails(t *testing.T) {
 // all connections to it. A connection younger than readOnlyAge does not retire
 // anything: a new connection would lead to the same Postgres.
 func TestConnectionsToAReadOnlyPrimaryAreRetired(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	pool := open(t, config(dsn))
 	second := openRelated(t, pool, config(dsn))
 	session := func(p *postgres.Pool) (pid int) {

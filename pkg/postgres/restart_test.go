@@ -126,9 +126,8 @@ func killed(t *testing.T, cluster *devdb.Cluster) {
 // All connections fall silent at the same time. The first request that notices uses up
 // its whole time. The next requests do not.
 func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
-	t.Parallel()
 	const size = 6
-	network, through := pgproxy.New(t, pgtest.DatabaseWithoutSchema(t))
+	network, through := pgproxy.New(t, database(t))
 	pool := open(t, config(through, func(c *postgres.Config) { c.PoolSize = size }))
 	conns := make([]*pgxpool.Conn, size)
 	for i := range conns {
@@ -158,9 +157,8 @@ func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
 // A connection that falls silent during a statement leaves the pool soon, and not only
 // after the 15 s that pgx needs to close it.
 func TestSilentConnectionsInUseLeaveThePool(t *testing.T) {
-	t.Parallel()
 	const size, soonEnough = 3, 5 * time.Second
-	network, through := pgproxy.New(t, pgtest.DatabaseWithoutSchema(t))
+	network, through := pgproxy.New(t, database(t))
 	pool := open(t, config(through, func(c *postgres.Config) { c.PoolSize = size }))
 	conns := make([]*pgxpool.Conn, size)
 	for i := range conns {
@@ -185,9 +183,8 @@ func TestSilentConnectionsInUseLeaveThePool(t *testing.T) {
 // All connections fall silent while nobody uses them. The first request after that notices it by one ping, and has an
 // answer within its time.
 func TestIdleConnectionsThatFellSilentFailNoRequest(t *testing.T) {
-	t.Parallel()
 	const size = 6
-	network, through := pgproxy.New(t, pgtest.DatabaseWithoutSchema(t))
+	network, through := pgproxy.New(t, database(t))
 	pool := open(t, config(through, func(c *postgres.Config) { c.PoolSize, c.RequestTimeout = size, 6*time.Second }))
 	conns := make([]*pgxpool.Conn, size)
 	for i := range conns {
@@ -209,9 +206,8 @@ func TestIdleConnectionsThatFellSilentFailNoRequest(t *testing.T) {
 // Somebody else has noticed a loss. No statement fails on an older connection, whether it was used a moment ago or was
 // held meanwhile.
 func TestConnectionsOlderThanALossAreTestedBeforeUse(t *testing.T) {
-	t.Parallel()
 	const size = 3
-	network, through := pgproxy.New(t, pgtest.DatabaseWithoutSchema(t))
+	network, through := pgproxy.New(t, database(t))
 	pool := open(t, config(through, func(c *postgres.Config) { c.PoolSize = size }))
 	second := openRelated(t, pool, config(through))
 	held, err := pool.Acquire(soon(t))

@@ -15,7 +15,6 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/enginetest"
-	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -93,8 +92,7 @@ func TestNoCountIsLost(t *testing.T) {
 
 func openPool(t *testing.T) *postgres.Pool {
 	t.Helper()
-	pool := enginetest.Pool(t, pgtest.Database(t))
-	return pool
+	return enginetest.Pool(t, enginetest.Database(t))
 }
 
 // newWriter returns a Writer on pool, as an instance has.
@@ -110,7 +108,6 @@ func newWriter(pool *postgres.Pool) (*Writer, *Recorder) {
 // A statement with the most rows ends within 50 ms on a machine without other load. Rows that are written
 // again change nothing.
 func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
-	t.Parallel()
 	pool := openPool(t)
 	w, counts := newWriter(pool)
 	fill := func() {
@@ -149,7 +146,6 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 // A minute in which nothing was counted but errors of the database has a row of the instance, and none of a queue. It is
 // written, and read before that.
 func TestAMinuteWithNothingButErrorsIsWritten(t *testing.T) {
-	t.Parallel()
 	pool := openPool(t)
 	w, counts := newWriter(pool)
 	counts.DatabaseFailed()
@@ -160,7 +156,5 @@ func TestAMinuteWithNothingButErrorsIsWritten(t *testing.T) {
 	queues, instances, err := w.collect(nil)
 	require.NoError(t, err)
 	require.NoError(t, w.write(t.Context(), queues, instances))
-	var failed int64
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT sum(db_errors) FROM belfry.history_instance").Scan(&failed))
-	require.EqualValues(t, 1, failed)
+	require.EqualValues(t, 1, enginetest.Value[int64](t, pool, "SELECT sum(db_errors) FROM belfry.history_instance"))
 }

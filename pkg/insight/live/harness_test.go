@@ -95,7 +95,14 @@ func (n *network) count(host string) int {
 	return n.sent[host]
 }
 
-func newNetwork() *network { return &network{sent: map[string]int{}, cut: map[string]bool{}} }
+// inBubble runs a test with a network in a synctest bubble.
+func inBubble(t *testing.T, test func(t *testing.T, n *network)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		test(t, &network{sent: map[string]int{}, cut: map[string]bool{}})
+	})
+}
 
 // instance is a running hub and its dependencies.
 type instance struct {
@@ -231,8 +238,7 @@ func TestTheDatabaseFindsGroupsBeyondAThreshold(t *testing.T) {
 	s := enginetest.Store(t, pool, func(c *store.Config) { c.Defaults = queue.DefaultDefaults() })
 	exec := func(statement string, args ...any) {
 		t.Helper()
-		_, err := pool.Exec(t.Context(), statement, args...)
-		require.NoError(t, err)
+		enginetest.Exec(t, pool, statement, args...)
 	}
 	push := func(name, id string, old time.Duration) {
 		t.Helper()
