@@ -23,7 +23,6 @@ import (
 )
 
 func TestErrorCodesBecomeStatuses(t *testing.T) {
-	t.Parallel()
 	for code, status := range map[queue.Code]int{
 		"invalid": 400, "too_large": 413, "too_slow": 408, "not_found": 404, "lease_gone": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "undeliverable": 500, "internal": 500,
@@ -41,7 +40,6 @@ func TestErrorCodesBecomeStatuses(t *testing.T) {
 }
 
 func TestInternalErrorIsLoggedUnderItsID(t *testing.T) {
-	t.Parallel()
 	for name, err := range map[string]error{
 		"without a code": errors.New("secret: relation does not exist"),
 		"with a code":    &queue.Error{Code: queue.CodeInternal, Message: "secret", Err: errors.New("secret: relation does not exist")},
@@ -67,7 +65,6 @@ func TestInternalErrorIsLoggedUnderItsID(t *testing.T) {
 }
 
 func TestRetryAfterIsWholeSecondsRoundedUp(t *testing.T) {
-	t.Parallel()
 	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded} {
 		for after, want := range map[time.Duration]string{
 			time.Second: "1", time.Millisecond: "1", 1001 * time.Millisecond: "2", 2 * time.Minute: "120", 0: "",
@@ -80,7 +77,6 @@ func TestRetryAfterIsWholeSecondsRoundedUp(t *testing.T) {
 }
 
 func TestErrorTextIsEscapedInJSON(t *testing.T) {
-	t.Parallel()
 	const text = "a \"quoted\" \\ name\nand \x01 and ü"
 	rec := apitest.Call(apitest.Failing(&queue.Error{Code: queue.CodeInvalid, Message: text}), "POST", "/api/v1/push", apitest.OnePush)
 	require.Equal(t, text, apitest.RequireError(t, rec, http.StatusBadRequest))
@@ -89,7 +85,6 @@ func TestErrorTextIsEscapedInJSON(t *testing.T) {
 
 // A client that left is counted as 499. A failure of the database is counted even if its client left.
 func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
-	t.Parallel()
 	unavailable := func(cause error) error {
 		return &queue.Error{Code: queue.CodeUnavailable, Message: "later", Err: cause}
 	}
@@ -130,13 +125,11 @@ func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 // A cancellation that the client did not cause must not look like a success: an
 // answer without a status is a 200.
 func TestCancellationBelowIsAServerError(t *testing.T) {
-	t.Parallel()
 	for name, err := range map[string]error{
 		"unavailable": &queue.Error{Code: queue.CodeUnavailable, Message: "send it again", Err: context.Canceled},
 		"bare":        fmt.Errorf("pushing: %w", context.Canceled),
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			rec := apitest.Call(apitest.Failing(err), "POST", "/api/v1/push", apitest.OnePush)
 			require.GreaterOrEqual(t, rec.Code, 500, "the client is still there and believes in %d", rec.Code)
 			apitest.RequireError(t, rec, rec.Code)
@@ -145,7 +138,6 @@ func TestCancellationBelowIsAServerError(t *testing.T) {
 }
 
 func TestUnknownRoutesAreJSONErrors(t *testing.T) {
-	t.Parallel()
 	f := &apitest.Fakes{}
 	require.Equal(t, "no such endpoint: GET /api/v1/nothing", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/nothing", ""), 404))
 	require.Equal(t, "GET is not allowed on /api/v1/push", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/push", ""), 405))
@@ -154,7 +146,6 @@ func TestUnknownRoutesAreJSONErrors(t *testing.T) {
 
 // Every answer has a request id, whatever its route and status, and so has each log line about its request.
 func TestEveryAnswerHasARequestID(t *testing.T) {
-	t.Parallel()
 	f := &apitest.Fakes{Push: func([]queue.PushItem) ([]queue.PushResult, error) { return nil, errors.New("torn") }}
 	s, logs := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.AccessLog = true })
 	for target, method := range map[string]string{
@@ -211,7 +202,6 @@ func pathOf(path string) string {
 // Each route is tried with each role, with a foreign token and without one. Only requests with the right
 // reach what is below the handlers.
 func TestEveryRouteAsksForItsRight(t *testing.T) {
-	t.Parallel()
 	// The contract: what a token with no role, read-only, read-write and admin may do.
 	open := map[httpapi.Right]map[string]bool{
 		httpapi.Public:     {"": true, "foreign": true, "none": true, "read-only": true, "read-write": true, "admin": true},
@@ -230,7 +220,6 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 		}
 		for _, token := range []string{"", "foreign", "none", "read-only", "read-write", "admin"} {
 			t.Run(fmt.Sprintf("%s %s %s", route.Method, route.Path, token), func(t *testing.T) {
-				t.Parallel()
 				f := &apitest.Fakes{}
 				s, _ := apitest.Server(f, withTokens)
 				request := apitest.Request(route.Method, pathOf(route.Path), "")
@@ -260,7 +249,6 @@ func TestEveryRouteAsksForItsRight(t *testing.T) {
 
 // The subject of the token is the producer, whatever the body says, and the caller of a pop.
 func TestTheSubjectOfATokenIsTheProducer(t *testing.T) {
-	t.Parallel()
 	f := &apitest.Fakes{}
 	s, _ := apitest.Server(f, withTokens)
 	send := func(method, target, body string) {
@@ -280,7 +268,6 @@ func TestTheSubjectOfATokenIsTheProducer(t *testing.T) {
 }
 
 func TestWhoAmI(t *testing.T) {
-	t.Parallel()
 	who := func(edits ...func(*httpapi.Config, *httpapi.Deps)) (answer map[string]any) {
 		s, _ := apitest.Server(&apitest.Fakes{}, edits...)
 		request := apitest.Request("GET", "/api/v1/whoami", "")
@@ -294,7 +281,6 @@ func TestWhoAmI(t *testing.T) {
 
 // A principal of the connection counts without a token, and a token has precedence.
 func TestAPrincipalOfTheConnection(t *testing.T) {
-	t.Parallel()
 	s, _ := apitest.Server(&apitest.Fakes{}, withTokens)
 	for token, want := range map[string]int{"": http.StatusOK, "none": http.StatusForbidden, "foreign": http.StatusUnauthorized} {
 		request := apitest.Request("GET", "/api/v1/status/queues", "")
@@ -306,7 +292,6 @@ func TestAPrincipalOfTheConnection(t *testing.T) {
 
 // An entry has the principal, the address behind trusted proxies, and the request id of the client or a new one.
 func TestAnEntryOfTheAuditSaysWhoAndFromWhere(t *testing.T) {
-	t.Parallel()
 	for sent, kept := range map[string]bool{
 		"": false, "r-1 (deploy)": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "caf\xc3\xa9": false, "a\tb": false,
 	} {

@@ -26,7 +26,6 @@ import (
 )
 
 func TestMetricsCountServedRequests(t *testing.T) {
-	t.Parallel()
 	s, _ := apitest.Server(&apitest.Fakes{Pop: apitest.Deliver(apitest.OneMessage())})
 	apitest.SendOK(t, s, apitest.Request("GET", "/api/v1/pop/queue/orders", ""))
 	rec := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", ""))
@@ -37,7 +36,6 @@ func TestMetricsCountServedRequests(t *testing.T) {
 // The queues with the most pending messages have metrics of their own, and the other ones are summed. Only a sender that may
 // see all queues gets them.
 func TestMetricsOfQueues(t *testing.T) {
-	t.Parallel()
 	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
 		{Name: "a", Partitions: 1, Counts: stats.Counts{Total: 5, Pending: 1}}, {Name: "b", Partitions: 2, Counts: stats.Counts{Total: 9, Pending: 7, DeadLetter: 1}},
 		{Name: "c", Partitions: 3, Counts: stats.Counts{Total: 6}},
@@ -77,7 +75,6 @@ func TestMetricsOfQueues(t *testing.T) {
 // A queue may have any number of groups. Ten times as many groups as queues have metrics of their own: those with the most
 // lag. The other ones of each queue are summed. A name that looks like a sum breaks nothing.
 func TestMetricsOfGroupsAreLimited(t *testing.T) {
-	t.Parallel()
 	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
 		{Name: "a", Counts: stats.Counts{Pending: 2}}, {Name: "b", Counts: stats.Counts{Pending: 1}}, {Name: "(other)", Counts: stats.Counts{Total: 3, Pending: 3}},
 	}}, Groups: []stats.Group{{Queue: "b", Name: "slow", Lag: 1000}, {Queue: "a", Name: "(other)", Lag: 5000}, {Queue: "(other)", Name: "g", Lag: 4}}}
@@ -113,7 +110,6 @@ func (oneToken) Skips(string) bool { return false }
 
 // GET /metrics counts requests and messages, and a request that failed because of the database is counted.
 func TestJSONMetricsHaveTrueValues(t *testing.T) {
-	t.Parallel()
 	counts := history.NewRecorder(10)
 	f := apitest.Failing(&queue.Error{Code: queue.CodeUnavailable, Err: errors.New("it is away")})
 	f.Metrics = httpapi.NewMetrics(prometheus.NewRegistry(), counts)
@@ -153,7 +149,6 @@ func (r slowOverview) Overview(context.Context, []string) (stats.Overview, error
 }
 
 func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := slowOverview{inside: make(chan struct{}, 10), finish: make(chan struct{})}
 		scrapes := prometheus.NewRegistry()
@@ -225,7 +220,6 @@ type documentedParameter struct {
 
 // Each instant in a query may have a zone whose plus is not encoded, so that it arrives as a space.
 func TestEveryInstantOfAQueryMayHaveAZone(t *testing.T) {
-	t.Parallel()
 	var document documented
 	require.NoError(t, json.Unmarshal(openapi.Document, &document))
 	instants := map[string]bool{"from": true, "to": true, "timestamp": true, "subscriptionFrom": true}

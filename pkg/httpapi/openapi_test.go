@@ -21,7 +21,6 @@ import (
 
 // Every documented operation is a route, too.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	t.Parallel()
 	document, err := contract.Load()
 	require.NoError(t, err)
 	s, _ := apitest.Server(&apitest.Fakes{})
@@ -37,7 +36,6 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 
 // docs/compatibility.md lists each route of Queen MQ, and says which of them is not served.
 func TestTheCompatibilityPageIsTrue(t *testing.T) {
-	t.Parallel()
 	page, err := os.ReadFile("../../docs/compatibility.md")
 	require.NoError(t, err)
 	s, _ := apitest.Server(&apitest.Fakes{})
@@ -58,7 +56,6 @@ func TestTheCompatibilityPageIsTrue(t *testing.T) {
 }
 
 func TestDocumentIsServed(t *testing.T) {
-	t.Parallel()
 	s, _ := apitest.Server(&apitest.Fakes{})
 	got := apitest.Send(s, httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody))
 	require.Equal(t, http.StatusOK, got.Code)
@@ -84,7 +81,6 @@ func TestDocumentIsServed(t *testing.T) {
 
 // Commands, pages, the client and the guides get along without the routes that exist only because Queen MQ has them.
 func TestNothingOfBelfryNeedsTheRoutesOfQueenMQ(t *testing.T) {
-	t.Parallel()
 	var text strings.Builder
 	for _, place := range []string{"../cli", "../client", "../dashboard", "../../docs/concepts.md", "../../docs/operations.md", "../../docs/sql.md", "../../README.md"} {
 		require.NoError(t, filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {

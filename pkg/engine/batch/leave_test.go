@@ -62,10 +62,10 @@ func TestBatchWaitsForMoreOperations(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxWait, c.MaxSize = time.Second, 3 }, func(t *testing.T, h *harness) {
 		h.do("a")
 		require.Empty(t, h.inFlight())
-		time.Sleep(999 * time.Millisecond)
+		<-time.After(999 * time.Millisecond)
 		h.do("b")
 		require.Empty(t, h.inFlight())
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		require.Equal(t, []string{"a b"}, h.inFlight(), "the oldest has waited long enough")
 		h.land(nil, nil)
 		h.doMany("full", 3)
@@ -79,12 +79,12 @@ func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second }, func(t *testing.T, h *harness) {
 		h.begin(t.Context(), "large1", nil, 100_000)
 		h.begin(t.Context(), "large2", nil, 100_000)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		h.do("a")
-		time.Sleep(999 * time.Millisecond)
+		<-time.After(999 * time.Millisecond)
 		h.do("b")
 		require.Equal(t, []string{"large1"}, h.inFlight())
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		require.Equal(t, []string{"large1", "a b"}, h.inFlight())
 		h.landAll()
 	})
@@ -172,18 +172,6 @@ func TestSmallOperationsDoNotWaitForOversizedOnes(t *testing.T) {
 		h.landAll()
 		require.NoError(t, outcome(t, second))
 		require.Equal(t, batch.Status{}, h.Status())
-	})
-}
-
-// Two operations on the same stripe are never in flight together, however large they are.
-func TestOversizedOperationsKeepTheirStripes(t *testing.T) {
-	inBubble(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 50, 3 }, func(t *testing.T, h *harness) {
-		stripes := []batch.LockStripe{batch.LockStripeOf(1)}
-		h.begin(t.Context(), "large", stripes, 100_000)
-		h.begin(t.Context(), "small", stripes, 1)
-		h.do("other")
-		require.Equal(t, []string{"large", "other"}, h.inFlight())
-		h.landAll()
 	})
 }
 
@@ -275,10 +263,6 @@ func TestCloseWaitsForAllOperations(t *testing.T) {
 		require.NoError(t, outcome(t, closed))
 		require.NoError(t, h.Close(t.Context()), "closing twice is fine")
 	})
-}
-
-func TestCloseOfAnIdleManager(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, h *harness) { require.NoError(t, h.Close(t.Context())) })
 }
 
 // A batch that waits for more operations leaves at Close.

@@ -93,7 +93,7 @@ func TestConcurrentConfigureCreatesOneQueue(t *testing.T) {
 	ctx := enginetest.Context(t)
 	for i := range cap(answers) {
 		go func() {
-			set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+			set := settings("orders")
 			set.Options.LeaseTime = int64(i + 1)
 			made, err := r.Configure(ctx, set)
 			answers <- answer{made, err}
@@ -138,13 +138,9 @@ func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
 	holder := enginetest.Connect(t, r.dsn)
 	enginetest.Exec(t, holder, "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
 	ctx, disconnect := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
-		set.Options.DelayedProcessing = 3600
-		_, err := catalog.New(r.pool, nil, &events.Bus{}, zap.NewNop()).Configure(ctx, set)
-		done <- err
-	}()
+	done := inBackground(func() (catalog.Configured, error) {
+		return catalog.New(r.pool, nil, &events.Bus{}, zap.NewNop()).Configure(ctx, settings("orders", delay(3600)))
+	})
 	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	disconnect()
 	enginetest.Exec(t, holder, "COMMIT")
@@ -156,7 +152,7 @@ func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
 	r := newFixture(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := r.Configure(gone, catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()})
+	_, err := r.Configure(gone, settings("orders"))
 	require.NoError(t, err)
 	r.stored("orders")
 	existed, err := r.Delete(gone, "orders")
@@ -168,7 +164,7 @@ func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
 // Encryption without a key is configured, and the answer and the log warn.
 func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 	r := newFixture(t)
-	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+	set := settings("orders")
 	set.Options.EncryptionEnabled = true
 	made, err := r.Configure(enginetest.Context(t), set)
 	require.NoError(t, err)
@@ -185,7 +181,7 @@ func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 		require.Len(t, logged.FilterField(zap.String("queue", "orders")).All(), 1)
 		stored, _ := r.stored("orders")
 		require.True(t, stored.Options.EncryptionEnabled)
-		plain := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+		plain := settings("orders")
 		made, err = keyless.Configure(enginetest.Context(t), plain)
 		require.NoError(t, err)
 		require.Empty(t, made.Warning)

@@ -58,13 +58,6 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	require.Equal(t, untouched, r.count(kept), "the other queue keeps its rows")
 }
 
-func TestDeleteOfAnUnknownQueue(t *testing.T) {
-	r := newFixture(t)
-	existed, err := r.Delete(enginetest.Context(t), "orders")
-	require.NoError(t, err)
-	require.False(t, existed)
-}
-
 func TestOneOfManyConcurrentDeletesFindsTheQueue(t *testing.T) {
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
@@ -99,12 +92,7 @@ func TestRunPurgesAfterEachDelete(t *testing.T) {
 	r := newFixture(t)
 	stop := run(t, r.Catalog)
 	for range 3 {
-		key := r.queueKey(r.configure("orders"))
-		r.fill(key, size{partitions: 5, messages: 2, groups: 1, deadLetters: 1})
-		h := r.holdings(key)
-		existed, err := r.Delete(enginetest.Context(t), "orders")
-		require.NoError(t, err)
-		require.True(t, existed)
+		h := r.deleted("orders", size{partitions: 5, messages: 2, groups: 1, deadLetters: 1})
 		enginetest.Await(t, "every row is purged", func() bool { return r.count(h) == rows{} })
 	}
 	require.NoError(t, stop())
@@ -126,11 +114,7 @@ func TestRunPurgesWhatAnEarlierProcessLeft(t *testing.T) {
 
 func TestInterruptedPurgeIsResumed(t *testing.T) {
 	r := newFixture(t)
-	key := r.queueKey(r.configure("orders"))
-	r.fill(key, size{partitions: 12, messages: 1000, groups: 1, deadLetters: 2})
-	h := r.holdings(key)
-	_, err := r.Delete(enginetest.Context(t), "orders")
-	require.NoError(t, err)
+	h := r.deleted("orders", size{partitions: 12, messages: 1000, groups: 1, deadLetters: 2})
 
 	// The purge waits for a lock in its first page. Its context ends before the lock is free.
 	holder := enginetest.Connect(t, r.dsn)
@@ -156,13 +140,7 @@ func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 	r := newFixture(t)
 	var all []holdings
 	for _, name := range []string{"a", "b", "c"} {
-		key := r.queueKey(r.configure(name))
-		r.fill(key, size{partitions: 300, messages: 20, groups: 2, deadLetters: 3})
-		all = append(all, r.holdings(key))
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		_, err := r.Delete(enginetest.Context(t), name)
-		require.NoError(t, err)
+		all = append(all, r.deleted(name, size{partitions: 300, messages: 20, groups: 2, deadLetters: 3}))
 	}
 	done, ctx := make(chan error, 3), enginetest.Context(t)
 	for range cap(done) {
@@ -179,11 +157,7 @@ func TestTwoInstancesPurgeAtOnce(t *testing.T) {
 
 func TestAFailedPurgeIsRepeated(t *testing.T) {
 	r := newFixture(t)
-	key := r.queueKey(r.configure("orders"))
-	r.fill(key, size{partitions: 3, messages: 2, groups: 1, deadLetters: 1})
-	h := r.holdings(key)
-	_, err := r.Delete(enginetest.Context(t), "orders")
-	require.NoError(t, err)
+	h := r.deleted("orders", size{partitions: 3, messages: 2, groups: 1, deadLetters: 1})
 	r.exec("ALTER TABLE belfry.dead_letter RENAME TO elsewhere")
 	warned := make(chan zapcore.Entry, 10)
 	core, _ := observer.New(zap.WarnLevel)

@@ -155,7 +155,7 @@ func TestConfigureDoesNotWaitForAnUncommittedPush(t *testing.T) {
 // cursor ready at once.
 func TestOnlyTurningOffRetryDelayEndsTheWait(t *testing.T) {
 	r := newFixture(t)
-	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+	set := settings("orders")
 	configure := func() catalog.Configured {
 		t.Helper()
 		made, err := r.Configure(enginetest.Context(t), set)
@@ -234,7 +234,7 @@ func TestConfigureSeesWhatIsCommittedMeanwhile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newFixture(t)
 			configure := func(to optionSetting) (catalog.Configured, error) {
-				set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+				set := settings("orders")
 				set.Options.DelayedProcessing, set.Options.RetryDelay = to.delay, to.backoff
 				return r.Configure(enginetest.Context(t), set)
 			}
@@ -245,11 +245,7 @@ func TestConfigureSeesWhatIsCommittedMeanwhile(t *testing.T) {
 			r.exec(c.before)
 			other := enginetest.Connect(t, r.dsn)
 			enginetest.Exec(t, other, "BEGIN; "+c.beside)
-			done := make(chan error, 1)
-			go func() {
-				_, err := configure(c.to)
-				done <- err
-			}()
+			done := inBackground(func() (catalog.Configured, error) { return configure(c.to) })
 			enginetest.Await(t, "Configure waits for the cursor, or ends", func() bool { return len(done) > 0 || r.lockWaiters() })
 			enginetest.Exec(t, other, c.last+"COMMIT")
 			require.NoError(t, <-done)
@@ -277,13 +273,9 @@ func withLockedCursor(t *testing.T) (r *fixture, key int64, holder *pgx.Conn) {
 // first.
 func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 	r, key, other := withLockedCursor(t)
-	done := make(chan error, 1)
-	go func() {
-		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
-		set.Options.DelayedProcessing = 3000
-		_, err := r.Configure(enginetest.Context(t), set)
-		done <- err
-	}()
+	done := inBackground(func() (catalog.Configured, error) {
+		return r.Configure(enginetest.Context(t), settings("orders", delay(3000)))
+	})
 	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	require.Equal(t, readiness{now: 1, withinHour: 2}, r.readiness(key))
 	require.Equal(t, int64(2), r.number(`SELECT count(*) FROM (SELECT FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`))
@@ -297,14 +289,9 @@ func TestConfigureHoldsNoLockWhileItWaits(t *testing.T) {
 func TestARepeatedConfigureCompletesAFailedOne(t *testing.T) {
 	r, key, other := withLockedCursor(t)
 	same := catalog.New(enginetest.Pool(t, r.dsn), nil, r.bus, zap.NewNop())
-	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
-	set.Options.DelayedProcessing = 3000
+	set := settings("orders", delay(3000))
 	ctx, cancel := context.WithCancel(enginetest.Context(t))
-	done := make(chan error, 1)
-	go func() {
-		_, err := same.Configure(ctx, set)
-		done <- err
-	}()
+	done := inBackground(func() (catalog.Configured, error) { return same.Configure(ctx, set) })
 	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	cancel()
 	require.Equal(t, int64(1), r.number(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity

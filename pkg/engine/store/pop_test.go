@@ -51,20 +51,6 @@ func TestAPopReturnsTheTargetItSearched(t *testing.T) {
 	require.Len(t, delivery.Messages, 1)
 }
 
-// A cursor that a SQL consumer has locked counts as leased, not as deleted. The empty answer says
-// when to pop again.
-func TestAPopOfALockedCursorReturnsItsTarget(t *testing.T) {
-	b := newBench(t, "g")
-	req := request("g", 1)
-	target := b.resolve(req)
-	b.push("p", "m")
-	b.lockRows(holdCursors)
-	held := b.pop(req)
-	require.Empty(t, held.Messages)
-	require.True(t, held.HasNext)
-	require.Equal(t, target, held.Target)
-}
-
 // A group is deleted while a pop waits, and the pop creates it again. Messages from before the
 // deletion are not new to that group. If the queue was deleted too, every message of the new queue
 // is new.

@@ -162,6 +162,7 @@ func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
 	require.Empty(t, held.Messages)
 	require.True(t, held.HasNext, "a rollback sends no notification, so the answer says when to pop again")
 	require.LessOrEqual(t, held.NextIn, time.Second)
+	require.Equal(t, b.resolve(request("g", 9)), held.Target, "the group is not deleted")
 	require.Empty(t, b.sqlPop(another, "g", 9, 1))
 
 	b.push("other", "3")

@@ -112,12 +112,6 @@ func TestDecodeRefusesWhatEncodeDoesNotWrite(t *testing.T) {
 	}
 }
 
-func TestDecodeAcceptsASenderThatIsNotAnInstance(t *testing.T) {
-	message, err := listen.Decode("1;i=00000000-0000-0000-0000-000000000000;r=12/345@0")
-	require.NoError(t, err)
-	require.Equal(t, listen.Notification{Ready: []queue.Ready{listen.Ready(12, 345, time.Time{})}}, message)
-}
-
 func entry() *rapid.Generator[queue.Ready] {
 	return rapid.Custom(func(t *rapid.T) queue.Ready {
 		var at time.Time

@@ -85,19 +85,6 @@ func TestDatabasesDoNotHearEachOther(t *testing.T) {
 	require.Zero(t, a.listener.Peers())
 }
 
-func TestOnResyncIsCalledBeforeTheProof(t *testing.T) {
-	dsn := database(t)
-	a := prepare(t, dsn, dsn, listen.DefaultConfig())
-	state, since := a.listener.State()
-	require.Equal(t, listen.StateStarting, state)
-	require.Zero(t, since)
-	run(t, a.sender.Run)
-	run(t, a.listener.Run)
-	require.Equal(t, "the listener connected", a.next(t).resync)
-	require.Equal(t, listen.StateProven, a.next(t).state)
-	require.Zero(t, a.listener.Reconnects())
-}
-
 func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
 	dsn := database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
@@ -230,11 +217,4 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 			require.Equal(t, min(c.garbage, 1), a.logged(zapcore.WarnLevel), "one line a minute")
 		})
 	}
-}
-
-func TestAnUnreadableSQLWaiterIsCounted(t *testing.T) {
-	dsn := database(t)
-	a := startProven(t, dsn, dsn, listen.DefaultConfig())
-	exec(t, connect(t, dsn), `SELECT pg_notify($1, 'orders')`, listen.AwaitChannel)
-	require.Eventually(t, func() bool { return a.listener.Garbage() == 1 }, patience, 10*time.Millisecond)
 }
