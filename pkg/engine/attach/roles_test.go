@@ -325,6 +325,9 @@ func TestDetachFindsUnrecordedTriggers(t *testing.T) {
 	p.exec(`CREATE TABLE t (id int); CREATE TABLE seen (id int);
 		CREATE FUNCTION belfry_mine() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN INSERT INTO seen VALUES (1); RETURN NULL; END $$;
 		CREATE TRIGGER belfry_mine AFTER INSERT ON t FOR EACH STATEMENT EXECUTE FUNCTION belfry_mine()`)
+	p.exec(`CREATE FUNCTION outbox() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO belfry.inbox (queue, partition, payload) SELECT 'plain', 'Default', '{}'; RETURN NULL; END $$;
+		CREATE TRIGGER outbox AFTER DELETE ON t FOR EACH STATEMENT EXECUTE FUNCTION outbox()`)
 	for _, queueName := range []string{"plain", strange, "renamed"} {
 		p.attach(attach.Request{Table: "t", Queue: queueName, Payload: attach.PayloadChanges, Strict: queueName == strange})
 	}
@@ -337,7 +340,7 @@ func TestDetachFindsUnrecordedTriggers(t *testing.T) {
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"plain", strange}, queues)
 	p.exec(`INSERT INTO t VALUES (1); UPDATE t SET id = 2; DELETE FROM t`)
-	require.Empty(t, p.sent())
+	require.Equal(t, []string{"plain/Default {}"}, p.sent(), "a trigger that its owner wrote stays, also one that writes to the inbox")
 	require.Equal(t, 1, p.count(`SELECT count(*) FROM seen`), "another trigger stays")
 	require.Equal(t, 1, p.count(`SELECT count(*) FROM pg_proc WHERE proname LIKE 'belfry\_%' AND pronamespace = 'public'::regnamespace`))
 	queues, err = p.Detach(t.Context(), "t", "")

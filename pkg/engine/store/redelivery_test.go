@@ -155,6 +155,22 @@ func TestARedriveDoesNotAffectARunningLease(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
+// One call fails a redriven message and completes a message of another partition. The lease of the other partition goes
+// on.
+func TestAFailedRedeliveryEndsNoOtherLease(t *testing.T) {
+	b := newBench(t, "g")
+	b.push("p", "a")
+	b.deadLetter("a")
+	b.redrive()
+	b.push("other", "1", "2")
+	redriven, log := b.pop(request("g", 9, from("p"))), b.pop(request("g", 9))
+	results, err := b.Ack(t.Context(), append(acks(redriven, queue.AckFailed, redriven.Messages...), acks(log, queue.AckCompleted, log.Messages[0])...))
+	require.NoError(t, err)
+	require.True(t, results[0].LeaseReleased)
+	require.False(t, results[1].LeaseReleased)
+	require.True(t, b.ack(log, queue.AckCompleted, log.Messages[1])[0].Success)
+}
+
 // Redriven messages do not wait for delayedProcessing. The messages of the log do.
 func TestRedrivenMessagesDoNotWaitForDelayedProcessing(t *testing.T) {
 	b := newBench(t, "g")

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -98,6 +99,25 @@ func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
 	require.False(t, another.Applied)
 	require.Equal(t, `Duplicate transactionId "a" in queue "q", partition "out"`, another.Operations[2].Error)
 	require.Equal(t, 5, b.count(`SELECT count(*) FROM belfry.message`))
+}
+
+// A cycle of a stream may be sent again too. One that changes the state in another way is not the same, and is applied.
+func TestARepeatedCycleIsAppliedOnce(t *testing.T) {
+	b := newBench(t)
+	partition, query := b.push("p", "1")[0].PartitionID, queue.NewID()
+	b.exec(`INSERT INTO belfry.stream (uid, source, name, config_hash) VALUES ($1, 'q', 'n', 'h')`, [16]byte(query))
+	cycle := func(value string) *queue.Transaction {
+		tx := transaction(item("out", "a"))
+		tx.Cycle = &queue.Cycle{Query: query, Partition: partition.String(), Changes: []queue.StateChange{{Key: "k", Value: json.RawMessage(value)}}}
+		return tx
+	}
+	first := b.applied(cycle("1"))
+	state := func() int { return b.count(`SELECT value::text::int FROM belfry.stream_state`) }
+	b.exec(`UPDATE belfry.stream_state SET value = '0'`)
+	require.Equal(t, first.Operations[0].Push, b.applied(cycle("1")).Operations[0].Push)
+	require.Zero(t, state(), "it was applied before")
+	b.applied(cycle("2"))
+	require.Equal(t, 2, state())
 }
 
 // Concurrent copies of one transaction are applied once.
