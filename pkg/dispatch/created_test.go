@@ -156,6 +156,33 @@ func TestPopByTagsSharesNewGroupsAlone(t *testing.T) {
 	})
 }
 
+// A queue is deleted and another one with the same tags is created. A request that waits for the tags follows, although
+// it watches as many groups as before.
+func TestPopByTagsFollowsItsGroups(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var group atomic.Int64
+		var full atomic.Bool
+		store := &fakeStore{}
+		store.pop = func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
+			if full.Load() {
+				return queue.Delivery{Messages: make([]queue.Message, 1)}, nil
+			}
+			return queue.Delivery{Watched: []int64{group.Load()}}, nil
+		}
+		b := run(t, store)
+		group.Store(1)
+		out := b.begin(context.WithoutCancel(t.Context()), tagged(time.Hour))
+		pending(t, out)
+		group.Store(2)
+		b.bus.Ready([]queue.Ready{{Group: 1, Partition: 1}}, events.Here)
+		pending(t, out)
+		full.Store(true)
+		b.bus.Ready([]queue.Ready{{Group: 2, Partition: 1}}, events.Here)
+		delivered(t, out)
+	})
+}
+
 // The first probe may find that the target was deleted since it was resolved. Then the request
 // waits for the creation of the name, or for the new target.
 func TestDeletionBeforeTheFirstProbeIsNoticed(t *testing.T) {

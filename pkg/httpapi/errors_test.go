@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,12 +16,13 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
 func TestErrorCodesBecomeStatuses(t *testing.T) {
-	t.Parallel()
 	for code, status := range map[queue.Code]int{
 		"invalid": 400, "too_large": 413, "too_slow": 408, "not_found": 404, "lease_gone": 409, "queue_full": 429,
 		"unavailable": 503, "overloaded": 503, "undeliverable": 500, "internal": 500,
@@ -38,7 +40,6 @@ func TestErrorCodesBecomeStatuses(t *testing.T) {
 }
 
 func TestInternalErrorIsLoggedUnderItsID(t *testing.T) {
-	t.Parallel()
 	for name, err := range map[string]error{
 		"without a code": errors.New("secret: relation does not exist"),
 		"with a code":    &queue.Error{Code: queue.CodeInternal, Message: "secret", Err: errors.New("secret: relation does not exist")},
@@ -64,7 +65,6 @@ func TestInternalErrorIsLoggedUnderItsID(t *testing.T) {
 }
 
 func TestRetryAfterIsWholeSecondsRoundedUp(t *testing.T) {
-	t.Parallel()
 	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded} {
 		for after, want := range map[time.Duration]string{
 			time.Second: "1", time.Millisecond: "1", 1001 * time.Millisecond: "2", 2 * time.Minute: "120", 0: "",
@@ -77,7 +77,6 @@ func TestRetryAfterIsWholeSecondsRoundedUp(t *testing.T) {
 }
 
 func TestErrorTextIsEscapedInJSON(t *testing.T) {
-	t.Parallel()
 	const text = "a \"quoted\" \\ name\nand \x01 and ü"
 	rec := apitest.Call(apitest.Failing(&queue.Error{Code: queue.CodeInvalid, Message: text}), "POST", "/api/v1/push", apitest.OnePush)
 	require.Equal(t, text, apitest.RequireError(t, rec, http.StatusBadRequest))
@@ -86,7 +85,6 @@ func TestErrorTextIsEscapedInJSON(t *testing.T) {
 
 // A client that left is counted as 499. A failure of the database is counted even if its client left.
 func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
-	t.Parallel()
 	unavailable := func(cause error) error {
 		return &queue.Error{Code: queue.CodeUnavailable, Message: "later", Err: cause}
 	}
@@ -127,13 +125,11 @@ func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 // A cancellation that the client did not cause must not look like a success: an
 // answer without a status is a 200.
 func TestCancellationBelowIsAServerError(t *testing.T) {
-	t.Parallel()
 	for name, err := range map[string]error{
 		"unavailable": &queue.Error{Code: queue.CodeUnavailable, Message: "send it again", Err: context.Canceled},
 		"bare":        fmt.Errorf("pushing: %w", context.Canceled),
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			rec := apitest.Call(apitest.Failing(err), "POST", "/api/v1/push", apitest.OnePush)
 			require.GreaterOrEqual(t, rec.Code, 500, "the client is still there and believes in %d", rec.Code)
 			apitest.RequireError(t, rec, rec.Code)
@@ -142,9 +138,176 @@ func TestCancellationBelowIsAServerError(t *testing.T) {
 }
 
 func TestUnknownRoutesAreJSONErrors(t *testing.T) {
-	t.Parallel()
 	f := &apitest.Fakes{}
 	require.Equal(t, "no such endpoint: GET /api/v1/nothing", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/nothing", ""), 404))
 	require.Equal(t, "GET is not allowed on /api/v1/push", apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/push", ""), 405))
 	require.False(t, f.Reached())
+}
+
+// Every answer has a request id, whatever its route and status, and so has each log line about its request.
+func TestEveryAnswerHasARequestID(t *testing.T) {
+	f := &apitest.Fakes{Push: func([]queue.PushItem) ([]queue.PushResult, error) { return nil, errors.New("torn") }}
+	s, logs := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.AccessLog = true })
+	for target, method := range map[string]string{
+		"/livez": http.MethodGet, "/no/such": http.MethodGet, "/api/v1/pop": http.MethodOptions, "/api/v1/ack": http.MethodPut,
+		"/api/v1/whoami": http.MethodGet, "/api/v1/push?x=secret": http.MethodPost, "/api/v1/configure": http.MethodPost,
+	} {
+		require.NotEmpty(t, apitest.Send(s, apitest.Request(method, target, "")).Header().Get("X-Request-Id"), target)
+	}
+	logs.TakeAll()
+	r := apitest.Request(http.MethodPost, "/api/v1/push?x=secret", apitest.OnePush)
+	r.Header.Set("X-Request-Id", "r-1")
+	require.Equal(t, "r-1", apitest.Send(s, r).Header().Get("X-Request-Id"))
+	require.Equal(t, 2, logs.Len(), "the error and the access log")
+	for _, line := range logs.All() {
+		require.Equal(t, "r-1", line.ContextMap()["request_id"], line.Message)
+	}
+	access := logs.FilterMessage("a request was answered").All()
+	require.Len(t, access, 1)
+	require.Equal(t, []any{"/api/v1/push", int64(http.StatusInternalServerError)}, []any{access[0].ContextMap()["path"], access[0].ContextMap()["status"]})
+}
+
+// tokens is an Authenticator. Each role is its own token, and it skips one route.
+type tokens struct{}
+
+func (tokens) NextRevocation() <-chan struct{} { return nil }
+
+func (tokens) Verify(_ context.Context, token string) (*identity.Principal, error) {
+	for _, role := range []identity.Role{identity.NoRole, identity.ReadOnly, identity.ReadWrite, identity.Admin} {
+		if token == role.String() {
+			return &identity.Principal{Subject: "anna", TokenID: "7", Role: role}, nil
+		}
+	}
+	return nil, &queue.Error{Code: queue.CodeUnauthenticated, Message: "Invalid token signature"}
+}
+
+func (tokens) Skips(route string) bool { return route == "/api/v1/resources/tasks" }
+
+func withTokens(_ *httpapi.Config, deps *httpapi.Deps) { deps.Auth = tokens{} }
+
+// pathOf returns the path of a route with values for its parameters.
+func pathOf(path string) string {
+	parts := strings.Split(path, "/")
+	for i, part := range parts {
+		if name, isParam := strings.CutPrefix(part, ":"); isParam {
+			parts[i] = "x"
+			if name == "partitionId" || name == "leaseId" {
+				parts[i] = apitest.IDOne.String()
+			}
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// Each route is tried with each role, with a foreign token and without one. Only requests with the right
+// reach what is below the handlers.
+func TestEveryRouteAsksForItsRight(t *testing.T) {
+	// The contract: what a token with no role, read-only, read-write and admin may do.
+	open := map[httpapi.Right]map[string]bool{
+		httpapi.Public:     {"": true, "foreign": true, "none": true, "read-only": true, "read-write": true, "admin": true},
+		httpapi.AnyRole:    {"none": true, "read-only": true, "read-write": true, "admin": true},
+		httpapi.Read:       {"read-only": true, "read-write": true, "admin": true},
+		httpapi.Write:      {"read-write": true, "admin": true},
+		httpapi.Administer: {"admin": true},
+	}
+	public := map[string]bool{}
+	s, _ := apitest.Server(&apitest.Fakes{}, withTokens)
+	for _, route := range s.Routes() {
+		right := route.Right.Least()
+		require.Contains(t, open, right, "%s %s states no right", route.Method, route.Path)
+		if route.Right == httpapi.Public {
+			public[route.Path] = true
+		}
+		for _, token := range []string{"", "foreign", "none", "read-only", "read-write", "admin"} {
+			t.Run(fmt.Sprintf("%s %s %s", route.Method, route.Path, token), func(t *testing.T) {
+				f := &apitest.Fakes{}
+				s, _ := apitest.Server(f, withTokens)
+				request := apitest.Request(route.Method, pathOf(route.Path), "")
+				if token != "" {
+					request.Header.Set("Authorization", "Bearer "+token)
+				}
+				answer := apitest.Send(s, request)
+				if open[right][token] || (tokens{}).Skips(route.Path) {
+					require.NotContains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, answer.Code)
+					return
+				}
+				want, text := http.StatusForbidden, "Insufficient permissions"
+				switch token {
+				case "":
+					want, text = http.StatusUnauthorized, "Invalid token signature" // of the fake, for an empty token
+				case "foreign":
+					want, text = http.StatusUnauthorized, "Invalid token signature"
+				}
+				require.Equal(t, text, apitest.RequireError(t, answer, want))
+				require.Equal(t, want == http.StatusUnauthorized, answer.Header().Get("WWW-Authenticate") == "Bearer")
+				require.False(t, f.Reached())
+			})
+		}
+	}
+	require.Equal(t, map[string]bool{"/livez": true, "/readyz": true, "/health": true, "/metrics": true, "/metrics/prometheus": true, "/openapi.json": true}, public)
+}
+
+// The subject of the token is the producer, whatever the body says, and the caller of a pop.
+func TestTheSubjectOfATokenIsTheProducer(t *testing.T) {
+	f := &apitest.Fakes{}
+	s, _ := apitest.Server(f, withTokens)
+	send := func(method, target, body string) {
+		request := apitest.Request(method, target, body)
+		request.Header.Set("Authorization", "read-write")
+		require.Less(t, apitest.Send(s, request).Code, 300)
+	}
+	send("POST", "/api/v1/push", `{"items":[{"queue":"q","payload":1,"producerSub":"bert"},{"queue":"q","payload":2}]}`)
+	require.Len(t, f.Pushed, 1)
+	for _, item := range f.Pushed[0] {
+		require.Equal(t, "anna", item.ProducerSub)
+	}
+	send("POST", "/api/v1/transaction", `{"operations":[{"type":"push","items":[{"queue":"q","payload":1,"producerSub":"bert"}]}]}`)
+	require.Equal(t, "anna", f.Transactions[0].Operations[0].Push.ProducerSub)
+	send("GET", "/api/v1/pop/queue/q", "")
+	require.Equal(t, "subject anna", f.Popped[0].Caller)
+}
+
+func TestWhoAmI(t *testing.T) {
+	who := func(edits ...func(*httpapi.Config, *httpapi.Deps)) (answer map[string]any) {
+		s, _ := apitest.Server(&apitest.Fakes{}, edits...)
+		request := apitest.Request("GET", "/api/v1/whoami", "")
+		request.Header.Set("Authorization", "Bearer none")
+		require.NoError(t, json.Unmarshal(apitest.Send(s, request).Body.Bytes(), &answer))
+		return answer
+	}
+	require.Equal(t, map[string]any{"authenticated": true, "subject": "anna", "role": "none", "tokenId": "7", "expiresAt": nil, "grants": nil}, who(withTokens))
+	require.Equal(t, map[string]any{"authenticated": false, "subject": nil, "role": "admin", "tokenId": nil, "expiresAt": nil, "grants": nil}, who())
+}
+
+// A principal of the connection counts without a token, and a token has precedence.
+func TestAPrincipalOfTheConnection(t *testing.T) {
+	s, _ := apitest.Server(&apitest.Fakes{}, withTokens)
+	for token, want := range map[string]int{"": http.StatusOK, "none": http.StatusForbidden, "foreign": http.StatusUnauthorized} {
+		request := apitest.Request("GET", "/api/v1/status/queues", "")
+		request = request.WithContext(identity.With(request.Context(), &identity.Principal{Subject: "CN=anna", Role: identity.ReadOnly}))
+		request.Header.Set("Authorization", token)
+		require.Equal(t, want, apitest.Send(s, request).Code, token)
+	}
+}
+
+// An entry has the principal, the address behind trusted proxies, and the request id of the client or a new one.
+func TestAnEntryOfTheAuditSaysWhoAndFromWhere(t *testing.T) {
+	for sent, kept := range map[string]bool{
+		"": false, "r-1 (deploy)": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "caf\xc3\xa9": false, "a\tb": false,
+	} {
+		f := &apitest.Fakes{}
+		s, _ := apitest.Server(f, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.TrustedProxies = []string{"192.0.2.0/24"} })
+		r := apitest.Request(http.MethodDelete, "/api/v1/resources/queues/orders", "")
+		r.Header.Set("X-Request-Id", sent)
+		r.Header.Set("X-Forwarded-For", "10.1.2.3")
+		r.RemoteAddr = "192.0.2.7:1234"
+		r = r.WithContext(identity.With(r.Context(), &identity.Principal{Subject: "an\x00na", TokenID: "t\xff1"}))
+		rec := apitest.SendOK(t, s, r)
+		require.Len(t, f.Audit.Entries, 1)
+		entry := f.Audit.Entries[0]
+		require.Equal(t, entry.RequestID, rec.Header().Get("X-Request-Id"))
+		require.Equal(t, kept, entry.RequestID == sent, "%q", sent)
+		require.NotEmpty(t, entry.RequestID)
+		require.Equal(t, []string{"10.1.2.3", "an\uFFFDna", "t\uFFFD1", "ok"}, []string{entry.Address, entry.Subject, entry.TokenID, f.Audit.Results[0]})
+	}
 }

@@ -2,22 +2,30 @@ package httpapi_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
+	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
+	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
+	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
 func TestMetricsCountServedRequests(t *testing.T) {
-	t.Parallel()
 	s, _ := apitest.Server(&apitest.Fakes{Pop: apitest.Deliver(apitest.OneMessage())})
 	apitest.SendOK(t, s, apitest.Request("GET", "/api/v1/pop/queue/orders", ""))
 	rec := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", ""))
@@ -28,7 +36,6 @@ func TestMetricsCountServedRequests(t *testing.T) {
 // The queues with the most pending messages have metrics of their own, and the other ones are summed. Only a sender that may
 // see all queues gets them.
 func TestMetricsOfQueues(t *testing.T) {
-	t.Parallel()
 	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
 		{Name: "a", Partitions: 1, Counts: stats.Counts{Total: 5, Pending: 1}}, {Name: "b", Partitions: 2, Counts: stats.Counts{Total: 9, Pending: 7, DeadLetter: 1}},
 		{Name: "c", Partitions: 3, Counts: stats.Counts{Total: 6}},
@@ -68,7 +75,6 @@ func TestMetricsOfQueues(t *testing.T) {
 // A queue may have any number of groups. Ten times as many groups as queues have metrics of their own: those with the most
 // lag. The other ones of each queue are summed. A name that looks like a sum breaks nothing.
 func TestMetricsOfGroupsAreLimited(t *testing.T) {
-	t.Parallel()
 	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
 		{Name: "a", Counts: stats.Counts{Pending: 2}}, {Name: "b", Counts: stats.Counts{Pending: 1}}, {Name: "(other)", Counts: stats.Counts{Total: 3, Pending: 3}},
 	}}, Groups: []stats.Group{{Queue: "b", Name: "slow", Lag: 1000}, {Queue: "a", Name: "(other)", Lag: 5000}, {Queue: "(other)", Name: "g", Lag: 4}}}
@@ -101,3 +107,150 @@ func (o oneToken) Verify(context.Context, string) (*identity.Principal, error) {
 }
 
 func (oneToken) Skips(string) bool { return false }
+
+// GET /metrics counts requests and messages, and a request that failed because of the database is counted.
+func TestJSONMetricsHaveTrueValues(t *testing.T) {
+	counts := history.NewRecorder(10)
+	f := apitest.Failing(&queue.Error{Code: queue.CodeUnavailable, Err: errors.New("it is away")})
+	f.Metrics = httpapi.NewMetrics(prometheus.NewRegistry(), counts)
+	s, _ := apitest.Server(f)
+	f.Metrics.Pushed(make([]queue.PushItem, 30), make([]queue.PushResult, 30))
+	for range 3 {
+		require.Equal(t, http.StatusServiceUnavailable, apitest.Send(s, apitest.Request("POST", "/api/v1/push", apitest.OnePush)).Code)
+	}
+	require.EqualValues(t, 3, counts.DatabaseErrors())
+	var body struct {
+		Uptime   float64
+		Requests struct{ Total, Rate float64 }
+		Messages struct{ Total, Rate float64 }
+		Memory   struct{ Rss, HeapUsed float64 }
+		CPU      struct{ User float64 }
+	}
+	require.NoError(t, json.Unmarshal(apitest.SendOK(t, s, apitest.Request("GET", "/metrics", "")).Body.Bytes(), &body))
+	require.Positive(t, body.Uptime)
+	require.InDelta(t, 3, body.Requests.Total, 0)
+	require.InDelta(t, .05, body.Requests.Rate, 0)
+	require.InDelta(t, 30, body.Messages.Total, 0)
+	require.InDelta(t, .5, body.Messages.Rate, 0)
+	require.Greater(t, body.Memory.Rss, body.Memory.HeapUsed)
+	require.Positive(t, body.CPU.User)
+}
+
+// slowOverview is a large database: each overview blocks until it is allowed to finish.
+type slowOverview struct {
+	queen.Resources
+	inside, finish chan struct{}
+}
+
+func (r slowOverview) Overview(context.Context, []string) (stats.Overview, error) {
+	r.inside <- struct{}{}
+	<-r.finish
+	return stats.Overview{}, nil
+}
+
+func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := slowOverview{inside: make(chan struct{}, 10), finish: make(chan struct{})}
+		scrapes := prometheus.NewRegistry()
+		f := &apitest.Fakes{Metrics: apitest.NewMetrics(scrapes)}
+		s, _ := apitest.Server(f, func(_ *httpapi.Config, deps *httpapi.Deps) {
+			slow.Resources = deps.Resources
+			deps.Resources = slow
+		})
+		statuses := make(chan int, 10)
+		ask := func(ctx context.Context, path string) {
+			go func() { statuses <- apitest.Send(s, apitest.Request("GET", path, "").WithContext(ctx)).Code }()
+			synctest.Wait()
+		}
+		for range 3 {
+			ask(t.Context(), "/api/v1/resources/overview")
+		}
+		require.Len(t, slow.inside, 2, "the third waits")
+		for _, path := range []string{"/metrics/prometheus", "/api/v1/consumer-groups", "/api/v1/status/queues", "/api/v1/status/dispatcher"} {
+			ask(t.Context(), path)
+		}
+		left, leave := context.WithCancel(t.Context())
+		ask(left, "/api/v1/resources/queues")
+		require.Empty(t, statuses)
+		leave()
+		synctest.Wait()
+		require.Len(t, statuses, 1, "the client left")
+		<-statuses
+
+		require.Equal(t, http.StatusNoContent, apitest.Send(s, apitest.Request("GET", popPath, "")).Code, "other requests do not wait")
+
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		require.Len(t, statuses, 5, "the wait is bounded")
+		for range 5 {
+			require.Equal(t, http.StatusServiceUnavailable, <-statuses)
+		}
+		refused := make(chan *http.Response, 1)
+		go func() { refused <- apitest.Send(s, apitest.Request("GET", "/metrics/prometheus", "")).Result() }()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "1", (<-refused).Header.Get("Retry-After"))
+
+		close(slow.finish)
+		synctest.Wait()
+		for range 2 {
+			require.Equal(t, http.StatusOK, <-statuses)
+		}
+		ask(t.Context(), "/metrics/prometheus")
+		require.Equal(t, http.StatusOK, <-statuses, "each request gives its place back")
+	})
+}
+
+// documented is what the test below reads of the OpenAPI document.
+type documented struct {
+	Paths map[string]map[string]struct {
+		Parameters []documentedParameter
+	}
+	Components struct {
+		Parameters map[string]documentedParameter
+	}
+}
+
+type documentedParameter struct {
+	Ref      string `json:"$ref"`
+	In, Name string
+	Schema   struct {
+		Ref string `json:"$ref"`
+	}
+}
+
+// Each instant in a query may have a zone whose plus is not encoded, so that it arrives as a space.
+func TestEveryInstantOfAQueryMayHaveAZone(t *testing.T) {
+	var document documented
+	require.NoError(t, json.Unmarshal(openapi.Document, &document))
+	instants := map[string]bool{"from": true, "to": true, "timestamp": true, "subscriptionFrom": true}
+	found := 0
+	for path, methods := range document.Paths {
+		for method, operation := range methods {
+			for _, p := range operation.Parameters {
+				if p.Ref != "" {
+					p = document.Components.Parameters[strings.TrimPrefix(p.Ref, "#/components/parameters/")]
+				}
+				if p.In != "query" || !instants[p.Name] || p.Schema.Ref != "" { // a name
+					continue
+				}
+				found++
+				filter := "queue=q&"
+				if path == "/api/v1/pop" {
+					filter = "namespace=n&"
+				}
+				target := pathOf(regexp.MustCompile(`\{(\w+)\}`).ReplaceAllString(path, ":$1")) + "?" + filter + p.Name + "="
+				send := func(value string) (status int, text string) {
+					s, _ := apitest.Server(&apitest.Fakes{})
+					rec := apitest.Send(s, apitest.Request(strings.ToUpper(method), target+value, ""))
+					return rec.Code, rec.Body.String()
+				}
+				status, text := send("nonsense")
+				require.Equal(t, http.StatusBadRequest, status, "%s %s", method, target)
+				require.Contains(t, text, p.Name)
+				status, text = send(time.Now().UTC().Add(time.Hour).Format("2006-01-02T15:04:05.000000") + "+02:00") // an hour ago
+				require.Less(t, status, http.StatusBadRequest, "%s %s: %s", method, target, text)
+			}
+		}
+	}
+	require.Greater(t, found, 30)
+}

@@ -1,9 +1,11 @@
 package httpapi_test
 
 import (
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/httpapi/openapi"
 	"github.com/belfry-mq/belfry/test/apitest"
 	"github.com/belfry-mq/belfry/test/contract"
@@ -18,7 +21,6 @@ import (
 
 // Every documented operation is a route, too.
 func TestEveryRouteIsDocumented(t *testing.T) {
-	t.Parallel()
 	document, err := contract.Load()
 	require.NoError(t, err)
 	s, _ := apitest.Server(&apitest.Fakes{})
@@ -34,7 +36,6 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 
 // docs/compatibility.md lists each route of Queen MQ, and says which of them is not served.
 func TestTheCompatibilityPageIsTrue(t *testing.T) {
-	t.Parallel()
 	page, err := os.ReadFile("../../docs/compatibility.md")
 	require.NoError(t, err)
 	s, _ := apitest.Server(&apitest.Fakes{})
@@ -55,7 +56,6 @@ func TestTheCompatibilityPageIsTrue(t *testing.T) {
 }
 
 func TestDocumentIsServed(t *testing.T) {
-	t.Parallel()
 	s, _ := apitest.Server(&apitest.Fakes{})
 	got := apitest.Send(s, httptest.NewRequest(http.MethodGet, "/openapi.json", http.NoBody))
 	require.Equal(t, http.StatusOK, got.Code)
@@ -76,5 +76,25 @@ func TestDocumentIsServed(t *testing.T) {
 		require.Equal(t, status, got.Code, known)
 		require.Equal(t, tag, got.Header().Get("ETag"), known)
 		require.Equal(t, status == http.StatusOK, got.Body.Len() > 0, known)
+	}
+}
+
+// Commands, pages, the client and the guides get along without the routes that exist only because Queen MQ has them.
+func TestNothingOfBelfryNeedsTheRoutesOfQueenMQ(t *testing.T) {
+	var text strings.Builder
+	for _, place := range []string{"../cli", "../client", "../dashboard", "../../docs/concepts.md", "../../docs/operations.md", "../../docs/sql.md", "../../README.md"} {
+		require.NoError(t, filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			text.Write(content)
+			return err
+		}))
+	}
+	s, _ := apitest.Server(&apitest.Fakes{})
+	for _, route := range httpapi.QueenRoutes(s) {
+		path := regexp.MustCompile(`:[a-zA-Z]+`).ReplaceAllString(route.Path, `[^\n]{1,40}`)
+		require.Empty(t, regexp.MustCompile("[ \"`]"+path+"[\"`? ]").FindString(text.String()))
 	}
 }

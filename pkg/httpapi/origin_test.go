@@ -43,7 +43,6 @@ func browse(f *apitest.Fakes, edits []func(*httpapi.Config, *httpapi.Deps), meth
 }
 
 func TestPageOfAnotherOriginIsRefused(t *testing.T) {
-	t.Parallel()
 	for name, headers := range map[string][]string{
 		"cross-site":                    {"Sec-Fetch-Site", "cross-site"},
 		"same-site":                     {"Sec-Fetch-Site", "same-site", "Origin", "http://other.example.com"},
@@ -65,7 +64,6 @@ func TestPageOfAnotherOriginIsRefused(t *testing.T) {
 
 // Over plain HTTP a browser sends no Sec-Fetch-Site, and no Origin with a GET.
 func TestPopOfAPageIsRefusedOverPlainHTTP(t *testing.T) {
-	t.Parallel()
 	for name, headers := range map[string][]string{
 		"the page is elsewhere": {"Referer", "http://evil.example/"},
 		"the page is unknown":   {"User-Agent", userAgent, "Accept-Language", "en"},
@@ -78,7 +76,6 @@ func TestPopOfAPageIsRefusedOverPlainHTTP(t *testing.T) {
 }
 
 func TestOtherRequestsAreServed(t *testing.T) {
-	t.Parallel()
 	for name, headers := range map[string][]string{
 		"curl":                   {"User-Agent", "curl/8"},
 		"a client in PowerShell": {"User-Agent", "Mozilla/5.0 (Windows NT) WindowsPowerShell/5.1"},
@@ -96,7 +93,6 @@ func TestOtherRequestsAreServed(t *testing.T) {
 }
 
 func TestCORSIsOffUnlessTheOriginIsListed(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		allowed []string
 		origin  string
@@ -128,13 +124,11 @@ func TestCORSIsOffUnlessTheOriginIsListed(t *testing.T) {
 }
 
 func TestEveryOriginIsAllowedWithAWarning(t *testing.T) {
-	t.Parallel()
 	_, logs := apitest.Server(&apitest.Fakes{}, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.CORSOrigins = []string{"*"} })
 	require.Equal(t, 1, logs.FilterMessageSnippet("http.cors_origins").Len())
 }
 
 func TestOriginsAreChecked(t *testing.T) {
-	t.Parallel()
 	cfg := httpapi.DefaultConfig()
 	cfg.CORSOrigins = []string{"*", ops, "http://localhost:3000"}
 	require.NoError(t, cfg.Validate())
@@ -162,7 +156,6 @@ func proxied(t *testing.T, edits ...func(*httpapi.Config, *httpapi.Deps)) string
 // Sec-Fetch-Site, a request with a token that is verified is no forgery. A browser does add cookies and the other
 // schemes by itself.
 func TestBearerTokenBehindAProxy(t *testing.T) {
-	t.Parallel()
 	for _, server := range []struct {
 		name  string
 		edits []func(*httpapi.Config, *httpapi.Deps)
@@ -214,7 +207,6 @@ func TestBearerTokenBehindAProxy(t *testing.T) {
 // A proxy that authenticates people, such as oauth2-proxy, adds a token to the requests of every page. So a token
 // does not outweigh what the browser says of the page, and a token that nobody verifies has no weight.
 func TestTokenDoesNotOutweighTheBrowser(t *testing.T) {
-	t.Parallel()
 	const verified, unverified = 1, 2
 	for _, c := range []struct {
 		name    string
@@ -247,7 +239,6 @@ func TestTokenDoesNotOutweighTheBrowser(t *testing.T) {
 
 // Over plain HTTP a browser says nothing of the page of a pop. Only a token that is verified speaks for it.
 func TestBearerTokenOfAPop(t *testing.T) {
-	t.Parallel()
 	for _, headers := range [][]string{
 		{"Origin", evil},
 		{"Referer", evil + "/page"},
@@ -266,7 +257,6 @@ func TestBearerTokenOfAPop(t *testing.T) {
 
 // auth.skip_paths opens a path for requests without a token, so nobody verifies the token of one that has it.
 func TestTokenOfASkippedPathIsNotVerified(t *testing.T) {
-	t.Parallel()
 	skipping := func(_ *httpapi.Config, deps *httpapi.Deps) { deps.Auth = pushSkipped{} }
 	rec := browse(&apitest.Fakes{}, []func(*httpapi.Config, *httpapi.Deps){skipping}, http.MethodPost, "/api/v1/push", "Origin", evil, "Authorization", "Bearer x")
 	apitest.RequireError(t, rec, http.StatusForbidden)
@@ -279,7 +269,6 @@ func (pushSkipped) Skips(route string) bool { return route == "/api/v1/push" }
 
 // The refusal names the origin to allow, if there is one.
 func TestRefusalNamesTheOrigin(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		method  string
 		headers []string
@@ -303,7 +292,6 @@ func TestRefusalNamesTheOrigin(t *testing.T) {
 
 // A name that leads to this server without its consent makes a foreign page one of the same origin.
 func TestBrowsersUseOnlyNamesOfThisServer(t *testing.T) {
-	t.Parallel()
 	browser := []string{"User-Agent", userAgent, "Accept-Language", "en"}
 	allowed := func(names ...string) func(*httpapi.Config, *httpapi.Deps) {
 		return func(cfg *httpapi.Config, _ *httpapi.Deps) {

@@ -35,7 +35,6 @@ const (
 )
 
 func TestStartingServerAnswersItsProbesOnly(t *testing.T) {
-	t.Parallel()
 	s := httpapi.New(httpapi.DefaultConfig(), httpapi.StartDeps{
 		Ping: func(context.Context) error { return errors.New("the database is away") }, Version: "1.2.3",
 		Metrics: apitest.NewMetrics(prometheus.NewRegistry()), Log: zap.NewNop(),
@@ -63,7 +62,6 @@ func TestStartingServerAnswersItsProbesOnly(t *testing.T) {
 
 // A stop takes the server out of service before it closes the port.
 func TestDrainingServerIsNotReadyAndServes(t *testing.T) {
-	t.Parallel()
 	s, _ := apitest.Server(&apitest.Fakes{})
 	c := serve(t, s)
 	require.Equal(t, response{200, ready, nil}, c.get("/readyz"))
@@ -76,7 +74,6 @@ func TestDrainingServerIsNotReadyAndServes(t *testing.T) {
 // Only two failed pings in a row, at least a second apart, make a server not ready. The first ping
 // that succeeds makes it ready.
 func TestReadinessIgnoresASingleFailure(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var failure error
 		pings := 0
@@ -119,7 +116,6 @@ func TestReadinessIgnoresASingleFailure(t *testing.T) {
 
 // A client that leaves does not cut off a ping, which would count as a failure of the database.
 func TestPingsOutliveTheirRequests(t *testing.T) {
-	t.Parallel()
 	var ended atomic.Int32
 	s, _ := apitest.Server(&apitest.Fakes{Ping: func(ctx context.Context) error {
 		if ctx.Err() != nil {

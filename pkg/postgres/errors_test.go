@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -188,4 +189,59 @@ func onlyLostConnections(t *testing.T) error {
 	_, err = pool.Acquire(t.Context())
 	require.Error(t, err)
 	return err
+}
+
+func TestCollectAndScanRow(t *testing.T) {
+	pool := open(t, config(database(t)))
+	found, err := postgres.Collect(soon(t), pool, `SELECT n FROM generate_series(1, $1::bigint) AS n`, pgx.RowTo[int64], 3)
+	require.NoError(t, err)
+	require.Equal(t, []int64{1, 2, 3}, found)
+	_, err = postgres.Collect(soon(t), pool, `SELECT 1 / 0`, pgx.RowTo[int64])
+	require.Equal(t, "22012", postgres.SQLState(err))
+	age, none := time.Hour, time.Hour
+	var missing *postgres.Seconds
+	require.NoError(t, pool.ScanRow(soon(t), []any{(*postgres.Seconds)(&age), (*postgres.Seconds)(&none), &missing},
+		`SELECT 1.5::float8, NULL::float8, NULL::float8`))
+	require.Equal(t, 1500*time.Millisecond, age)
+	require.Zero(t, none)
+	require.Nil(t, missing)
+	require.True(t, postgres.IsNoRows(pool.ScanRow(soon(t), []any{nil}, `SELECT 1 WHERE false`)))
+}
+
+func TestWrapfSaysWhatFailed(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, postgres.Wrapf(nil, "listing %d things", 3))
+	cause := errors.New("x")
+	err := postgres.Wrapf(cause, "listing %d things", 3)
+	require.ErrorIs(t, err, cause)
+	require.ErrorContains(t, err, "listing 3 things: x")
+	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
+}
+
+// Every text is stored, also one with more new characters than the questions of one call tell apart, and one that comes
+// while the database does not answer. JSON keeps its value.
+func TestTextsAreMadeStorable(t *testing.T) {
+	t.Parallel()
+	pool := open(t, config(pgtest.EncodedDatabase(t, "LATIN1")))
+	ctx := soon(t)
+	require.Equal(t, "aé????", pool.Storable(ctx, "aé日😀\x00\xff"))
+	require.Equal(t, `["é\u65e5\ud83d\ude00","\u0000"]`, string(pool.StorableJSON(ctx, []byte(`["é日😀","\u0000"]`))))
+	var every []rune
+	for c := rune(0x80); c < 0xD800; c++ {
+		every = append(every, c)
+	}
+	stores := func(text string) {
+		var same string
+		require.NoError(t, pool.QueryRow(ctx, `SELECT $1::text`, text).Scan(&same))
+		require.Equal(t, text, same)
+	}
+	for range 3 {
+		text := pool.Storable(ctx, string(every))
+		stores(text)
+		stores(string(pool.StorableJSON(ctx, []byte(`"`+string(every)+`"`))))
+		require.Len(t, []rune(text), len(every))
+	}
+	require.Equal(t, "öß", pool.Storable(ctx, "öß"))
+	pool.Close()
+	require.Equal(t, "aéöß??", pool.Storable(ctx, "aéöß日Ё"))
 }

@@ -15,8 +15,7 @@ import (
 )
 
 func TestEverySessionHasTheSettings(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
@@ -46,16 +45,14 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 }
 
 func TestApplicationNameOfTheURLWins(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t)+"&application_name=mine"))
+	pool := open(t, config(database(t)+"&application_name=mine"))
 	var have string
 	require.NoError(t, pool.QueryRow(soon(t), "SHOW application_name").Scan(&have))
 	require.Equal(t, "mine", have)
 }
 
 func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) {
+	pool := open(t, config(database(t), func(c *postgres.Config) {
 		c.RequestTimeout, c.PoolSize = time.Second, 1 // also the time to connect
 	}))
 	var before, after int
@@ -70,8 +67,7 @@ func TestStatementThatTakesTooLongIsEnded(t *testing.T) {
 }
 
 func TestPoolSizeIsBounded(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) { c.PoolSize = 2 }))
+	pool := open(t, config(database(t), func(c *postgres.Config) { c.PoolSize = 2 }))
 	require.Equal(t, int32(2), pool.Config().MaxConns)
 	for range 2 {
 		conn, err := pool.Acquire(soon(t))
@@ -150,8 +146,7 @@ func TestDurableSynchronousCommitIsKept(t *testing.T) {
 // If detection misses a pooler in transaction mode, a missing prepared statement reveals
 // it. After that the pool prepares no statements.
 func TestAMissingPreparedStatementRevealsAPooler(t *testing.T) {
-	t.Parallel()
-	pool := open(t, config(pgtest.DatabaseWithoutSchema(t), func(c *postgres.Config) { c.PoolSize = 1 }))
+	pool := open(t, config(database(t), func(c *postgres.Config) { c.PoolSize = 1 }))
 	ask := func() (int, error) {
 		var answer int
 		err := pool.QueryRow(soon(t), "SELECT $1::int", 7).Scan(&answer)
@@ -178,4 +173,85 @@ func TestDirectURLFallsBackToURL(t *testing.T) {
 	t.Parallel()
 	require.EqualValues(t, "a", postgres.Config{URL: "a"}.DirectURL())
 	require.EqualValues(t, "b", postgres.Config{URL: "a", ListenURL: "b"}.DirectURL())
+}
+
+func newPinger(t *testing.T, dsn string) *postgres.Pinger {
+	t.Helper()
+	p, err := postgres.NewPinger(config(dsn), "belfry-ping")
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// A pool without a free connection does not delay a ping. All pings use one connection, and replace it
+// when it is lost.
+func TestPingerHasAConnectionOfItsOwn(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.Database(t)
+	pool := open(t, config(dsn, func(cfg *postgres.Config) { cfg.PoolSize = 1 }))
+	conn, err := pool.Acquire(t.Context())
+	require.NoError(t, err)
+	defer conn.Release()
+	p := newPinger(t, dsn)
+	pings := func(query string) (n int) {
+		t.Helper()
+		require.NoError(t, conn.QueryRow(t.Context(), query).Scan(&n))
+		return n
+	}
+	const all = `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'belfry-ping'`
+	require.Zero(t, pings(all), "no ping, no connection")
+	done := make(chan error)
+	for range 10 {
+		go func() { done <- p.Ping(soon(t)) }()
+	}
+	for range 10 {
+		require.NoError(t, <-done)
+	}
+	require.Equal(t, 1, pings(all))
+	require.Equal(t, 1, pings(`SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity WHERE application_name = 'belfry-ping'`))
+	require.NoError(t, p.Ping(soon(t)), "a lost connection is no failure of the database")
+}
+
+func TestPingOfAnAbsentDatabaseFails(t *testing.T) {
+	t.Parallel()
+	p := newPinger(t, "postgres://u@"+unusedAddress(t)+"/d?sslmode=disable")
+	require.Error(t, p.Ping(soon(t)))
+
+	silent, _ := refusing(t, "")
+	p = newPinger(t, "postgres://u@"+silent+"/d?sslmode=disable")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, p.Ping(ctx), context.DeadlineExceeded)
+
+	_, err := postgres.NewPinger(config("postgres://u@h:port/d"), "x")
+	require.ErrorContains(t, err, "database.url")
+}
+
+// When a primary becomes read only, the pool that notices and its related pools retire
+// all connections to it. A connection younger than readOnlyAge does not retire
+// anything: a new connection would lead to the same Postgres.
+func TestConnectionsToAReadOnlyPrimaryAreRetired(t *testing.T) {
+	dsn := database(t)
+	pool := open(t, config(dsn))
+	second := openRelated(t, pool, config(dsn))
+	session := func(p *postgres.Pool) (pid int) {
+		t.Helper()
+		require.NoError(t, p.QueryRow(soon(t), "SELECT pg_backend_pid()").Scan(&pid))
+		return pid
+	}
+	related := session(pool)
+	began := time.Now()
+	noticed := session(second)
+	_, err := second.Exec(soon(t), "SET default_transaction_read_only = on")
+	require.NoError(t, err)
+	for {
+		_, err := second.Exec(soon(t), "CREATE TABLE public.t (n int)")
+		if err == nil {
+			break
+		}
+		require.Equal(t, "25006", postgres.SQLState(err), "%v", err)
+	}
+	require.Greater(t, time.Since(began), time.Second, "the connection was young")
+	require.NotEqual(t, noticed, session(second))
+	require.NotEqual(t, related, session(pool))
 }

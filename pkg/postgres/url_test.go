@@ -10,7 +10,6 @@ import (
 
 // Every reader of a URL refuses the same ones, so a server that starts is also ready and can push.
 func TestURLsThatCannotWorkAreRefused(t *testing.T) {
-	t.Parallel()
 	for option, text := range map[string]string{
 		"pool_max_conns=9":                        "pool_max_conns is no option of the URL: remove it; database.pool_size bounds the connections",
 		"pool_min_conns=1":                        "pool_min_conns is no option",
@@ -35,5 +34,30 @@ func TestURLsThatCannotWorkAreRefused(t *testing.T) {
 		require.NoError(t, err, option)
 		require.Equal(t, "d", config.Database)
 		require.Empty(t, config.RuntimeParams, "what the driver understands is not sent to Postgres")
+	}
+}
+
+// A server that is too old is refused before its first error, which would be one of syntax.
+func TestOldVersionsAreRefused(t *testing.T) {
+	for version, old := range map[string]bool{
+		"9.6.24": true, "12.20": true, "13.16 (Debian 13.16-1)": true, "14.0": false, "15.4 (Debian 15.4-1)": false, "18beta1": false, "14devel": false,
+		"": false, "unknown": false,
+	} {
+		err := checkVersion(version)
+		require.Equal(t, old, err != nil, version)
+		if old {
+			require.ErrorContains(t, err, version)
+			require.ErrorContains(t, err, "Postgres 14 or later")
+		}
+	}
+}
+
+// Each place where default_transaction_read_only can be set has the command that undoes it there.
+func TestWritableNamesThePlace(t *testing.T) {
+	for source, want := range map[string]string{
+		"user": "ALTER ROLE r RESET", "database": "ALTER DATABASE d RESET", "database user": "ALTER ROLE r IN DATABASE d RESET",
+		"client": "database.url", "configuration file": "ALTER SYSTEM RESET", "command line": "default_transaction_read_only",
+	} {
+		require.Contains(t, writable(source, "r", "d"), want, source)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/postgres"
-	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // watched returns a log and a channel that closes with the first entry.
@@ -103,8 +102,7 @@ func TestPermanentErrorsEndTheWaitAtOnce(t *testing.T) {
 }
 
 func TestWrongDatabaseNameFailsAtOnce(t *testing.T) {
-	t.Parallel()
-	cc, err := pgx.ParseConfig(pgtest.DatabaseWithoutSchema(t))
+	cc, err := pgx.ParseConfig(database(t))
 	require.NoError(t, err)
 	pool := open(t, config(strings.Replace(cc.ConnString(), cc.Database, "no_such_database", 1)))
 	log, logs, _ := watched()

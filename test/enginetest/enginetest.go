@@ -5,10 +5,12 @@ package enginetest
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -18,6 +20,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/store"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // Patience is how long a step of a test may take. A loaded machine is slow.
@@ -32,6 +35,20 @@ func Context(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// parallel has the tests that Database has made parallel.
+var parallel sync.Map
+
+// Database opens a database for a test, which then runs beside other tests. A test may open several.
+func Database(t testing.TB) (dsn string) {
+	t.Helper()
+	if t, ok := t.(*testing.T); ok {
+		if _, already := parallel.LoadOrStore(t, true); !already {
+			t.Parallel()
+		}
+	}
+	return pgtest.Database(t)
 }
 
 // Pool opens a pool on a database. A statement may take Patience.
@@ -74,6 +91,24 @@ func AtOnce() queue.Defaults {
 	d := queue.DefaultDefaults()
 	d.RetryLimit, d.RetryDelay = 3, 0
 	return d
+}
+
+// Exec runs a statement on a pool, a connection or in a transaction. The statement must succeed.
+func Exec(t testing.TB, on interface {
+	Exec(ctx context.Context, statement string, args ...any) (pgconn.CommandTag, error)
+}, statement string, args ...any) {
+	t.Helper()
+	_, err := on.Exec(Context(t), statement, args...)
+	require.NoError(t, err, statement)
+}
+
+// Value returns the one value that a query selects.
+func Value[T any](t testing.TB, on interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}, query string, args ...any) (value T) {
+	t.Helper()
+	require.NoError(t, on.QueryRow(Context(t), query, args...).Scan(&value))
+	return value
 }
 
 // Await looks until the condition holds. It fails the test after Patience.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 func TestTheMessageOfEachEventAndPayload(t *testing.T) {
@@ -53,7 +54,6 @@ func TestTheMessageOfEachEventAndPayload(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := newFixture(t)
 			p.exec(`CREATE TABLE t (id int PRIMARY KEY, b text, n int)`)
 			c.request.Table, c.request.Queue = "t", "q"
@@ -68,7 +68,6 @@ func TestTheMessageOfEachEventAndPayload(t *testing.T) {
 }
 
 func TestStatementsWithManyRowsSendAMessageForEachRow(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int PRIMARY KEY, v text)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Columns: []string{"id"}})
@@ -90,7 +89,6 @@ func TestStatementsWithManyRowsSendAMessageForEachRow(t *testing.T) {
 
 // A row that moves from one partition to another is one update.
 func TestChangesOfPartitionedTablesSendMessages(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, v text) PARTITION BY LIST (v);
 		CREATE TABLE t_a PARTITION OF t FOR VALUES IN ('a'); CREATE TABLE t_b PARTITION OF t FOR VALUES IN ('b')`)
@@ -109,7 +107,6 @@ func TestChangesOfPartitionedTablesSendMessages(t *testing.T) {
 }
 
 func TestUnusualIdentifiersWork(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE SCHEMA "Sch.ema'%s"`)
 	for _, partitions := range []string{"", ` PARTITION BY LIST ("new"); CREATE TABLE "Sch.ema'%s".u PARTITION OF "Sch.ema'%s"."We ird""T%" DEFAULT`} {
@@ -149,7 +146,6 @@ func (p *fixture) attachUnusualIdentifiers(partitions string) {
 }
 
 func TestLongKeysAreHashedAndEmptyKeysShareAPartition(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (k text)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Key: []string{"k"}, Events: []string{"insert"}})
@@ -162,7 +158,6 @@ func TestLongKeysAreHashedAndEmptyKeysShareAPartition(t *testing.T) {
 }
 
 func TestAttachingAgainReplaces(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	p.attach(attach.Request{Table: "t", Queue: "q", Strict: true})
@@ -197,7 +192,6 @@ func TestAttachingAgainReplaces(t *testing.T) {
 }
 
 func TestThePrintedSQLIsWhatAttachRuns(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
 	r := attach.Request{Table: "t", Queue: "q", Key: []string{"id"}, Payload: attach.PayloadChanges, Condition: "new.id > 1"}
@@ -213,4 +207,33 @@ func TestThePrintedSQLIsWhatAttachRuns(t *testing.T) {
 	attached := p.list()
 	printed[0].ID, printed[0].AttachedAt = attached[0].ID, attached[0].AttachedAt
 	require.Equal(t, printed, attached)
+}
+
+// The pages of the server have each attachment once, with its failures. Patterns limit them to some queues.
+func TestTheServerListsAttachments(t *testing.T) {
+	p := newFixture(t)
+	p.exec(`CREATE TABLE t (id int); CREATE TABLE "a b" (id int); ALTER TABLE belfry.inbox ADD CONSTRAINT broken CHECK (queue NOT LIKE 'bad%')`)
+	p.attach(attach.Request{Table: "t", Queue: "good"})
+	p.attach(attach.Request{Table: "t", Queue: "bad", Condition: "new.id > 1", Events: []string{"insert"}, Key: []string{"id"}})
+	p.attach(attach.Request{Table: `"a b"`, Queue: "good"})
+	p.exec(`INSERT INTO t VALUES (2)`)
+	lister := attach.NewLister(enginetest.Pool(t, p.conn.Config().ConnString()))
+	page := func(allowed []string, after, limit int64) (found []attach.Attachment) {
+		found, err := lister.List(t.Context(), allowed, after, limit)
+		require.NoError(t, err)
+		return found
+	}
+	first := page(nil, 0, 2)
+	require.Len(t, first, 2)
+	bad := first[1]
+	require.Equal(t, []any{"public.t", "bad", []string{"insert"}, []string{"id"}, int64(1), int64(1)}, []any{bad.Table, bad.Queue, bad.Events, bad.Key, bad.Triggers, bad.Failures})
+	require.Contains(t, bad.LastFailure, "broken")
+	require.False(t, bad.LastFailedAt.IsZero())
+	second := page(nil, bad.ID, 2)
+	require.Len(t, second, 1)
+	require.Equal(t, `public."a b"`, second[0].Table)
+	require.Empty(t, page(nil, second[0].ID, 2))
+	only := page([]string{"b*"}, 0, 2)
+	require.Len(t, only, 1)
+	require.Equal(t, bad, only[0])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // client creates a role that may produce and consume, and returns its quoted name.
@@ -53,7 +54,6 @@ func (p *fixture) pop(group string) (lease string) {
 
 // Every way to push and to consume, for a role without a grant, with one, and for an admin.
 func TestGrantsCoverEveryFunction(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	client, admin := p.client("client"), p.role("admin")
 	p.exec(`GRANT belfry_admin TO ` + admin)
@@ -107,7 +107,6 @@ func TestGrantsCoverEveryFunction(t *testing.T) {
 
 // A lease of a foreign group has the error of a lease that never existed.
 func TestALeaseOfAForeignGroupIsUnknown(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	mine, other := p.client("mine"), p.client("other")
 	p.store("q.a")
@@ -131,7 +130,6 @@ func TestALeaseOfAForeignGroupIsUnknown(t *testing.T) {
 // No statement and no setting of a producer avoids the check, and nothing of a refused statement
 // is stored.
 func TestARefusedStatementStoresNothing(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	client := p.client("client")
 	p.give("grant_push", client, "mine")
@@ -169,7 +167,6 @@ func TestARefusedStatementStoresNothing(t *testing.T) {
 // A grant to a group role holds for its members. A revoked one ends at the next statement, and
 // revoking the last grant lets nobody in.
 func TestAGrantHoldsForMembersUntilItIsRevoked(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	team, member := p.role("team"), p.client("member")
 	p.exec(`GRANT ` + team + ` TO ` + member)
@@ -209,22 +206,18 @@ func TestAGrantHoldsForMembersUntilItIsRevoked(t *testing.T) {
 
 // Each change of a grant is a row of the audit, and a change that fails is not.
 func TestChangesOfGrantsAreAudited(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	role := p.client("client")
 	p.give("grant_push", role, "a.*")
 	p.give("grant_consume", role, "a.*", "g")
 	p.give("revoke_push", role, "a.*")
 	require.Equal(t, "42704", p.refused(`SELECT belfry.revoke_push('nobody', '*')`).Code)
-	var rows string
-	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT string_agg(concat_ws(' ', subject = session_user, address, action, parameters ->> 'kind',
-		parameters ->> 'role' = $1, parameters ->> 'queue', parameters ->> 'consumerGroup', result), ', ' ORDER BY at) FROM belfry.audit`, strings.Trim(role, `"`)).Scan(&rows))
-	require.Equal(t, "t sql grant.give push t a.* * ok, t sql grant.give consume t a.* g ok, t sql grant.revoke push t a.* * ok", rows)
+	require.Equal(t, "t sql grant.give push t a.* * ok, t sql grant.give consume t a.* g ok, t sql grant.revoke push t a.* * ok", enginetest.Value[string](t, p.conn, `SELECT string_agg(concat_ws(' ', subject = session_user, address, action, parameters ->> 'kind',
+		parameters ->> 'role' = $1, parameters ->> 'queue', parameters ->> 'consumerGroup', result), ', ' ORDER BY at) FROM belfry.audit`, strings.Trim(role, `"`)))
 }
 
 // In a pattern only * has a meaning. The grants of a token match like the grants in SQL.
 func TestAPatternIsLiteralExceptForStars(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	for _, c := range []struct {
 		pattern, name string
@@ -255,15 +248,12 @@ func TestAPatternIsLiteralExceptForStars(t *testing.T) {
 	}
 	for range 1000 {
 		pattern, name := text("aab**%"), text("aab%")
-		var want bool
-		require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT belfry.matches($1, $2)`, name, pattern).Scan(&want))
-		require.Equal(t, want, (&identity.Grants{Push: []string{pattern}}).MayPush(name), "%q, %q", pattern, name)
+		require.Equal(t, enginetest.Value[bool](t, p.conn, `SELECT belfry.matches($1, $2)`, name, pattern), (&identity.Grants{Push: []string{pattern}}).MayPush(name), "%q, %q", pattern, name)
 	}
 }
 
 // The messages of an attached table are checked as its owner. The role that writes does not matter.
 func TestAnAttachedTableNeedsTheGrantOfItsOwner(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	owner, writer := p.client("owner"), p.role("writer")
 	p.exec(`CREATE TABLE t (id int); ALTER TABLE t OWNER TO ` + owner + `; GRANT CREATE ON SCHEMA public TO ` + owner + `; GRANT ALL ON t TO ` + writer)
@@ -282,7 +272,6 @@ func TestAnAttachedTableNeedsTheGrantOfItsOwner(t *testing.T) {
 
 // The first grant to push waits for open transactions that have pushed, for a few seconds only.
 func TestTheFirstGrantGivesUpOnALongTransaction(t *testing.T) {
-	t.Parallel()
 	p := newFixture(t)
 	p.exec(`ALTER FUNCTION belfry.change_grant SET lock_timeout = '10ms'`)
 	other := p.other()

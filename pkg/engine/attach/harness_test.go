@@ -26,17 +26,17 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return fixtureOn(t, pgtest.Database(t))
+	return fixtureOn(t, enginetest.Database(t))
 }
 
 // hardenedFixture is newFixture in a database whose new functions nobody but their owner may execute.
 func hardenedFixture(t *testing.T) *fixture {
 	t.Helper()
+	t.Parallel()
 	dsn := pgtest.DatabaseWithoutSchema(t)
 	conn, err := pgx.Connect(t.Context(), dsn)
 	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), `ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
-	require.NoError(t, err)
+	enginetest.Exec(t, conn, `ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC`)
 	require.NoError(t, conn.Close(t.Context()))
 	require.NoError(t, migrate.New(migrate.Config{URL: dsn}, nil).Up(t.Context()))
 	return fixtureOn(t, dsn)
@@ -53,8 +53,7 @@ func fixtureOn(t *testing.T, dsn string) *fixture {
 
 func (p *fixture) exec(statement string, args ...any) {
 	p.t.Helper()
-	_, err := p.conn.Exec(p.t.Context(), statement, args...)
-	require.NoError(p.t, err, statement)
+	enginetest.Exec(p.t, p.conn, statement, args...)
 }
 
 // refused runs a statement that must fail and returns the error of Postgres.

@@ -40,8 +40,7 @@ func shareBatch(h *harness, n int) []<-chan error {
 func TestBadOperationsFailAlone(t *testing.T) {
 	for _, bad := range [][]string{{"m0"}, {"m499"}, {"m250"}, {"m3", "m4", "m77", "m401"}} {
 		t.Run(strings.Join(bad, " "), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				h := newHarness(t, func(c *batch.Config) { c.MaxSize = 500 })
+			inBubble(t, func(c *batch.Config) { c.MaxSize = 500 }, func(t *testing.T, h *harness) {
 				outs := shareBatch(h, 500)
 				done := answering(h, func(ops []string) error {
 					for _, op := range ops {
@@ -69,59 +68,48 @@ func TestBadOperationsFailAlone(t *testing.T) {
 	}
 }
 
-// After a transient error the same batch is sent again, a bounded number of times.
-func TestTransientErrorIsRetried(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
-		outs := shareBatch(h, 3)
-		failures := 2
-		done := answering(h, func([]string) error {
-			if failures--; failures >= 0 {
-				return errTransient
-			}
-			return nil
+// After a transient error the same batch is sent again, a bounded number of times. After one that leaves the outcome
+// unknown it is not.
+func TestErrorsOfABatchAreRetried(t *testing.T) {
+	for name, c := range map[string]struct {
+		err      error
+		failures int // of the batch, in a row
+		tries    int
+		failed   map[batch.Verdict]int
+	}{
+		"transient, twice":  {errTransient, 2, 3, map[batch.Verdict]int{batch.Retry: 2}},
+		"transient, always": {errTransient, 9, 3, map[batch.Verdict]int{batch.Retry: 2, batch.Fail: 1}},
+		"unknown outcome":   {errUnknown, 9, 1, map[batch.Verdict]int{batch.Fail: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, h *harness) {
+				outs := shareBatch(h, 3)
+				left := c.failures
+				done := answering(h, func([]string) error {
+					if left--; left >= 0 {
+						return c.err
+					}
+					return nil
+				})
+				h.land(nil, nil)
+				for _, out := range outs {
+					if err := <-out; c.failures < c.tries {
+						require.NoError(t, err)
+					} else {
+						require.ErrorIs(t, err, c.err)
+					}
+				}
+				require.Equal(t, append([]string{"first"}, slices.Repeat([]string{"m0 m1 m2"}, c.tries)...), h.tried())
+				require.Equal(t, c.failed, h.failed)
+				require.Equal(t, c.failures < c.tries, len(*done) == 3)
+			})
 		})
-		h.land(nil, nil)
-		for _, out := range outs {
-			require.NoError(t, <-out)
-		}
-		require.Equal(t, []string{"first", "m0 m1 m2", "m0 m1 m2", "m0 m1 m2"}, h.tried())
-		require.Len(t, *done, 3)
-	})
-}
-
-func TestTransientErrorThatPersistsFailsTheBatch(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
-		outs := shareBatch(h, 3)
-		answering(h, func([]string) error { return errTransient })
-		h.land(nil, nil)
-		for _, out := range outs {
-			require.ErrorIs(t, <-out, errTransient)
-		}
-		require.Len(t, h.tried(), 1+3, "two retries")
-		require.Equal(t, map[batch.Verdict]int{batch.Retry: 2, batch.Fail: 1}, h.failed)
-	})
-}
-
-// A batch with an unknown outcome is reported and not retried.
-func TestUnknownOutcomeIsNotRetried(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
-		outs := shareBatch(h, 3)
-		answering(h, func([]string) error { return errUnknown })
-		h.land(nil, nil)
-		for _, out := range outs {
-			require.ErrorIs(t, outcome(t, out), errUnknown)
-		}
-		require.Len(t, h.tried(), 2)
-	})
+	}
 }
 
 // A panic fails the callers of its flush. The manager continues.
 func TestPanicInAFlush(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		outs := shareBatch(h, 2)
 		h.answer = func([]string) ([]error, error) { panic("boom") }
 		h.land(nil, nil)
@@ -138,7 +126,6 @@ func TestPanicInAFlush(t *testing.T) {
 }
 
 func TestConfigValidate(t *testing.T) {
-	t.Parallel()
 	require.NoError(t, batch.DefaultConfig().Validate())
 	err := batch.Config{MaxWait: -1, Retries: -1}.Validate()
 	for _, key := range []string{"batch.max_size", "batch.queue_size", "batch.max_flushes", "batch.retries", "batch.max_wait"} {
@@ -147,7 +134,6 @@ func TestConfigValidate(t *testing.T) {
 }
 
 func TestStripesSpreadKeys(t *testing.T) {
-	t.Parallel()
 	seen := map[batch.LockStripe]int{}
 	for key := range int64(10000) {
 		seen[batch.LockStripeOf(key)]++

@@ -71,18 +71,6 @@ func (h *harness) Failed(v batch.Verdict) {
 	h.failed[v]++
 }
 
-func newHarness(t *testing.T, edits ...func(*batch.Config)) *harness {
-	t.Helper()
-	cfg := batch.Config{MaxSize: 100, QueueSize: 1000, MaxFlushes: 1, ConcurrentSize: 1, Retries: 2}
-	for _, edit := range edits {
-		edit(&cfg)
-	}
-	require.NoError(t, cfg.Validate())
-	h := &harness{t: t, failed: map[batch.Verdict]int{}}
-	h.Manager = batch.New(cfg, h.flush, judge, h)
-	return h
-}
-
 func (h *harness) flush(_ context.Context, ops []string) ([]error, error) {
 	h.mu.Lock()
 	h.tries = append(h.tries, strings.Join(ops, " "))
@@ -184,9 +172,18 @@ func requirePending(t *testing.T, out <-chan error) {
 	}
 }
 
-// bubble runs a test in a synctest bubble.
-func bubble(t *testing.T, test func(t *testing.T)) {
+// inBubble runs a test with a manager in a synctest bubble. edit, if not nil, changes the configuration.
+func inBubble(t *testing.T, edit func(*batch.Config), test func(t *testing.T, h *harness)) {
 	t.Helper()
-	t.Parallel()
-	synctest.Test(t, test)
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		cfg := batch.Config{MaxSize: 100, QueueSize: 1000, MaxFlushes: 1, ConcurrentSize: 1, Retries: 2}
+		if edit != nil {
+			edit(&cfg)
+		}
+		require.NoError(t, cfg.Validate())
+		h := &harness{t: t, failed: map[batch.Verdict]int{}}
+		h.Manager = batch.New(cfg, h.flush, judge, h)
+		test(t, h)
+	})
 }

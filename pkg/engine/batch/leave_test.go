@@ -17,8 +17,7 @@ import (
 // The first operation leaves at once. While it is in flight the next batch grows.
 // The next batch leaves when the first one ends.
 func TestFirstLeavesAtOnceAndTheNextGrows(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		began := time.Now()
 		a := h.do("a")
 		require.Equal(t, []string{"a"}, h.inFlight())
@@ -36,8 +35,7 @@ func TestFirstLeavesAtOnceAndTheNextGrows(t *testing.T) {
 }
 
 func TestEachOperationHasItsOwnOutcome(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		h.do("first")
 		outs := h.doMany("m", 3)
 		h.land(nil, nil)
@@ -50,8 +48,7 @@ func TestEachOperationHasItsOwnOutcome(t *testing.T) {
 }
 
 func TestBatchIsBoundedBySize(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxSize = 10 })
+	inBubble(t, func(c *batch.Config) { c.MaxSize = 10 }, func(t *testing.T, h *harness) {
 		h.do("first")
 		for i, size := range []int{6, 4, 1, 50, 3} {
 			h.begin(t.Context(), fmt.Sprint(i), nil, size)
@@ -62,15 +59,13 @@ func TestBatchIsBoundedBySize(t *testing.T) {
 }
 
 func TestBatchWaitsForMoreOperations(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxWait, c.MaxSize = time.Second, 3 })
+	inBubble(t, func(c *batch.Config) { c.MaxWait, c.MaxSize = time.Second, 3 }, func(t *testing.T, h *harness) {
 		h.do("a")
 		require.Empty(t, h.inFlight())
-		time.Sleep(999 * time.Millisecond)
+		<-time.After(999 * time.Millisecond)
 		h.do("b")
 		require.Empty(t, h.inFlight())
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		require.Equal(t, []string{"a b"}, h.inFlight(), "the oldest has waited long enough")
 		h.land(nil, nil)
 		h.doMany("full", 3)
@@ -81,17 +76,15 @@ func TestBatchWaitsForMoreOperations(t *testing.T) {
 
 // An oversized operation never waits for more operations, and does not end such a wait.
 func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second })
+	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second }, func(t *testing.T, h *harness) {
 		h.begin(t.Context(), "large1", nil, 100_000)
 		h.begin(t.Context(), "large2", nil, 100_000)
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		h.do("a")
-		time.Sleep(999 * time.Millisecond)
+		<-time.After(999 * time.Millisecond)
 		h.do("b")
 		require.Equal(t, []string{"large1"}, h.inFlight())
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		require.Equal(t, []string{"large1", "a b"}, h.inFlight())
 		h.landAll()
 	})
@@ -100,8 +93,7 @@ func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
 // Batches in flight never share a stripe, and a later operation on a stripe never
 // overtakes an earlier one.
 func TestBatchesInFlightShareNoStripe(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = 8 })
+	inBubble(t, func(c *batch.Config) { c.MaxFlushes = 8 }, func(t *testing.T, h *harness) {
 		a, b, c := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{64}
 		h.begin(t.Context(), "1", a, 1)
 		require.Equal(t, []string{"1"}, h.inFlight())
@@ -117,8 +109,7 @@ func TestBatchesInFlightShareNoStripe(t *testing.T) {
 
 // After SameStripesOnly a batch holds operations of one list of stripes, in order.
 func TestSameStripesOnly(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = 2 })
+	inBubble(t, func(c *batch.Config) { c.MaxFlushes = 2 }, func(t *testing.T, h *harness) {
 		h.SameStripesOnly()
 		a, b, both := []batch.LockStripe{1}, []batch.LockStripe{2}, []batch.LockStripe{1, 2}
 		h.begin(t.Context(), "1a", a, 1)
@@ -141,8 +132,7 @@ func TestSameStripesOnly(t *testing.T) {
 // A batch of ConcurrentSize leaves while others are in flight, up to MaxFlushes. A
 // smaller batch waits and grows.
 func TestLargeBatchesLeaveConcurrently(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 3, 3 })
+	inBubble(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 3, 3 }, func(t *testing.T, h *harness) {
 		h.do("alone")
 		small := h.doMany("s", 2)
 		require.Equal(t, []string{"alone"}, h.inFlight())
@@ -164,8 +154,7 @@ func TestLargeBatchesLeaveConcurrently(t *testing.T) {
 // An operation above MaxSize takes long. Small operations neither wait for its flight nor for its place in
 // the queue.
 func TestSmallOperationsDoNotWaitForOversizedOnes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes, c.QueueSize = 50, 3, 1000 })
+	inBubble(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes, c.QueueSize = 50, 3, 1000 }, func(t *testing.T, h *harness) {
 		for _, name := range []string{"large1", "large2", "large3"} {
 			h.begin(t.Context(), name, nil, 100_000)
 		}
@@ -186,23 +175,9 @@ func TestSmallOperationsDoNotWaitForOversizedOnes(t *testing.T) {
 	})
 }
 
-// Two operations on the same stripe are never in flight together, however large they are.
-func TestOversizedOperationsKeepTheirStripes(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.ConcurrentSize, c.MaxFlushes = 50, 3 })
-		stripes := []batch.LockStripe{batch.LockStripeOf(1)}
-		h.begin(t.Context(), "large", stripes, 100_000)
-		h.begin(t.Context(), "small", stripes, 1)
-		h.do("other")
-		require.Equal(t, []string{"large", "other"}, h.inFlight())
-		h.landAll()
-	})
-}
-
 // Without load the goroutine of the caller does its operation.
 func TestIdleManagerFlushesInTheGoroutineOfTheCaller(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		var ran string
 		h.answer = func([]string) ([]error, error) {
 			ran = string(debug.Stack())
@@ -215,8 +190,7 @@ func TestIdleManagerFlushesInTheGoroutineOfTheCaller(t *testing.T) {
 
 // Every operation is done once, in the order of its stripe.
 func TestOrderWithinAStripe(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxSize, c.MaxFlushes, c.QueueSize = 3, 4, 20 })
+	inBubble(t, func(c *batch.Config) { c.MaxSize, c.MaxFlushes, c.QueueSize = 3, 4, 20 }, func(t *testing.T, h *harness) {
 		const stripes, each = 7, 30
 		for i := range each {
 			for stripe := range stripes {
@@ -238,8 +212,7 @@ func TestOrderWithinAStripe(t *testing.T) {
 }
 
 func TestCallersBlockWhenTheQueueIsFull(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.QueueSize, c.MaxSize = 2, 2 })
+	inBubble(t, func(c *batch.Config) { c.QueueSize, c.MaxSize = 2, 2 }, func(t *testing.T, h *harness) {
 		h.do("in-flight")
 		h.doMany("waiting", 2)
 		ctx, leave := context.WithCancel(t.Context())
@@ -257,8 +230,7 @@ func TestCallersBlockWhenTheQueueIsFull(t *testing.T) {
 // The end of a caller's context withdraws an operation that has not left, and no
 // other operation.
 func TestEndOfTheContextWithdrawsAWaitingOperation(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		ctx, leave := context.WithCancel(t.Context())
 		inFlight, waiting := h.begin(ctx, "in-flight", nil, 1), h.begin(ctx, "waiting", nil, 1)
 		other := h.do("other")
@@ -277,8 +249,7 @@ func TestEndOfTheContextWithdrawsAWaitingOperation(t *testing.T) {
 }
 
 func TestCloseWaitsForAllOperations(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.QueueSize = 2 })
+	inBubble(t, func(c *batch.Config) { c.QueueSize = 2 }, func(t *testing.T, h *harness) {
 		inFlight, waiting := h.do("in-flight"), h.doMany("waiting", 2)
 		blocked := h.do("blocked")
 		closed := make(chan error, 1)
@@ -294,16 +265,9 @@ func TestCloseWaitsForAllOperations(t *testing.T) {
 	})
 }
 
-func TestCloseOfAnIdleManager(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		require.NoError(t, newHarness(t).Close(t.Context()))
-	})
-}
-
 // A batch that waits for more operations leaves at Close.
 func TestCloseEndsTheWaitForMoreOperations(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxWait = time.Hour })
+	inBubble(t, func(c *batch.Config) { c.MaxWait = time.Hour }, func(t *testing.T, h *harness) {
 		out, closed := h.do("a"), make(chan error, 1)
 		go func() { closed <- h.Close(t.Context()) }()
 		synctest.Wait()
@@ -314,8 +278,7 @@ func TestCloseEndsTheWaitForMoreOperations(t *testing.T) {
 }
 
 func TestCloseEndsWithItsContext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t)
+	inBubble(t, nil, func(t *testing.T, h *harness) {
 		out := h.do("stuck")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

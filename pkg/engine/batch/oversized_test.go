@@ -24,8 +24,7 @@ func TestOnlyTheOldestOversizedOperationKeepsItsStripes(t *testing.T) {
 		{"waiting for a stripe", []batch.LockStripe{100}, 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = test.flights })
+			inBubble(t, func(c *batch.Config) { c.MaxFlushes = test.flights }, func(t *testing.T, h *harness) {
 				oversized := func(name string, own batch.LockStripe) {
 					h.begin(t.Context(), name, append([]batch.LockStripe{own}, test.common...), 100_000)
 				}
@@ -51,8 +50,7 @@ func TestOnlyTheOldestOversizedOperationKeepsItsStripes(t *testing.T) {
 func TestOversizedOperationsDoNotSplitABatch(t *testing.T) {
 	for _, flights := range []int{1, 2} {
 		t.Run(fmt.Sprint(flights), func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
-				h := newHarness(t, func(c *batch.Config) { c.MaxFlushes = flights })
+			inBubble(t, func(c *batch.Config) { c.MaxFlushes = flights }, func(t *testing.T, h *harness) {
 				for _, name := range []string{"first", "large1", "a", "large2", "b", "large3", "c"} {
 					size := 1
 					if strings.HasPrefix(name, "large") {
@@ -69,8 +67,7 @@ func TestOversizedOperationsDoNotSplitABatch(t *testing.T) {
 
 // A full queue of one kind takes no room from the other kind.
 func TestOversizedOperationsHaveTheirOwnQueue(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.QueueSize, c.ConcurrentSize = 2, 200, 100 })
+	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.QueueSize, c.ConcurrentSize = 2, 200, 100 }, func(t *testing.T, h *harness) {
 		var all []<-chan error
 		for i := range 4 {
 			all = append(all, h.begin(t.Context(), fmt.Sprint("large", i), nil, 100_000))
@@ -96,8 +93,7 @@ func TestOversizedOperationsHaveTheirOwnQueue(t *testing.T) {
 
 // A blocked oversized operation leaves its list when its context ends.
 func TestBlockedOversizedOperationIsWithdrawn(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.QueueSize = 100 })
+	inBubble(t, func(c *batch.Config) { c.QueueSize = 100 }, func(t *testing.T, h *harness) {
 		h.begin(t.Context(), "in-flight", nil, 500)
 		ctx, leave := context.WithCancel(t.Context())
 		waiting, blocked := h.begin(ctx, "waiting", nil, 500), h.begin(ctx, "blocked", nil, 500)
@@ -115,8 +111,7 @@ func TestBlockedOversizedOperationIsWithdrawn(t *testing.T) {
 // An oversized operation that waits does not make the others leave before they are
 // ConcurrentSize.
 func TestOthersGatherBesideAWaitingOversizedOperation(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		h := newHarness(t, func(c *batch.Config) { c.MaxFlushes, c.ConcurrentSize = 4, 3 })
+	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.ConcurrentSize = 4, 3 }, func(t *testing.T, h *harness) {
 		stripes := []batch.LockStripe{1}
 		h.begin(t.Context(), "large1", stripes, 100_000)
 		h.begin(t.Context(), "large2", stripes, 100_000)

@@ -2,7 +2,9 @@ package catalog_test
 
 import (
 	"context"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
@@ -38,7 +41,6 @@ func (r *fixture) stored(name string) (catalog.Settings, catalog.Configured) {
 }
 
 func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	// Each option has a different value, so that a swapped pair fails the test.
 	first := catalog.Settings{Queue: "orders.new", Namespace: "n", Task: "t", Options: queue.Options{
@@ -65,7 +67,6 @@ func TestConfigureCreatesAndThenReplacesEverything(t *testing.T) {
 }
 
 func TestConfigureKeepsMessagesAndCursors(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 3, messages: 2, groups: 2, deadLetters: 1})
@@ -76,7 +77,6 @@ func TestConfigureKeepsMessagesAndCursors(t *testing.T) {
 }
 
 func TestAQueueMayHaveTheEmptyName(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	made := r.configure("")
 	_, ids := r.stored("")
@@ -84,7 +84,6 @@ func TestAQueueMayHaveTheEmptyName(t *testing.T) {
 }
 
 func TestConcurrentConfigureCreatesOneQueue(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	type answer struct {
 		made catalog.Configured
@@ -94,7 +93,7 @@ func TestConcurrentConfigureCreatesOneQueue(t *testing.T) {
 	ctx := enginetest.Context(t)
 	for i := range cap(answers) {
 		go func() {
-			set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+			set := settings("orders")
 			set.Options.LeaseTime = int64(i + 1)
 			made, err := r.Configure(ctx, set)
 			answers <- answer{made, err}
@@ -111,7 +110,6 @@ func TestConcurrentConfigureCreatesOneQueue(t *testing.T) {
 }
 
 func TestConfigureRejectsNamesTheDatabaseRefuses(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	for _, name := range []string{strings.Repeat("x", 256), "a\x00b", "\xff"} {
 		_, err := r.Configure(enginetest.Context(t), catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()})
@@ -122,7 +120,6 @@ func TestConfigureRejectsNamesTheDatabaseRefuses(t *testing.T) {
 }
 
 func TestCatalogWithoutADatabaseIsUnavailable(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.pool.Close()
 	_, err := r.Configure(enginetest.Context(t), catalog.Settings{Queue: "orders"})
@@ -135,35 +132,27 @@ func TestCatalogWithoutADatabaseIsUnavailable(t *testing.T) {
 
 // Configure completes even if its client disconnects while it waits for a cursor.
 func TestConfigureIsFinishedWhenItsClientLeaves(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1, messages: 1, groups: 1})
 	holder := enginetest.Connect(t, r.dsn)
-	_, err := holder.Exec(enginetest.Context(t), "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "BEGIN; SELECT FROM belfry.cursor FOR UPDATE")
 	ctx, disconnect := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() {
-		set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
-		set.Options.DelayedProcessing = 3600
-		_, err := catalog.New(r.pool, nil, &events.Bus{}, zap.NewNop()).Configure(ctx, set)
-		done <- err
-	}()
+	done := inBackground(func() (catalog.Configured, error) {
+		return catalog.New(r.pool, nil, &events.Bus{}, zap.NewNop()).Configure(ctx, settings("orders", delay(3600)))
+	})
 	enginetest.Await(t, "Configure waits for the cursor", r.lockWaiters)
 	disconnect()
-	_, err = holder.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "COMMIT")
 	require.NoError(t, <-done)
 	require.Positive(t, r.number("SELECT count(*) FROM belfry.cursor WHERE ready_at > clock_timestamp() + $1::interval", 50*time.Minute))
 }
 
 func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := r.Configure(gone, catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()})
+	_, err := r.Configure(gone, settings("orders"))
 	require.NoError(t, err)
 	r.stored("orders")
 	existed, err := r.Delete(gone, "orders")
@@ -174,9 +163,8 @@ func TestVerbsRunForAClientThatDisconnected(t *testing.T) {
 
 // Encryption without a key is configured, and the answer and the log warn.
 func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
-	set := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+	set := settings("orders")
 	set.Options.EncryptionEnabled = true
 	made, err := r.Configure(enginetest.Context(t), set)
 	require.NoError(t, err)
@@ -193,9 +181,95 @@ func TestConfigureWarnsOfEncryptionWithoutAKey(t *testing.T) {
 		require.Len(t, logged.FilterField(zap.String("queue", "orders")).All(), 1)
 		stored, _ := r.stored("orders")
 		require.True(t, stored.Options.EncryptionEnabled)
-		plain := catalog.Settings{Queue: "orders", Options: queue.DefaultDefaults().Options()}
+		plain := settings("orders")
 		made, err = keyless.Configure(enginetest.Context(t), plain)
 		require.NoError(t, err)
 		require.Empty(t, made.Warning)
 	}
+}
+
+// A change keeps what it does not touch, and of many changes at once none is lost.
+func TestChangesAtOnceLoseNothing(t *testing.T) {
+	r := newFixture(t)
+	_, _, err := r.Change(t.Context(), "none", func(*catalog.Settings) { t.Error("called for a queue that does not exist") })
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+	r.configure("q", func(o *queue.Options) { o.RetryLimit = 3; o.Priority = 0 })
+	var all sync.WaitGroup
+	var errs [20]error
+	for i := range errs {
+		all.Go(func() {
+			_, _, errs[i] = r.Change(t.Context(), "q", func(set *catalog.Settings) { set.Options.Priority++; set.Namespace += "x" })
+		})
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs[:]...))
+	now, _ := r.stored("q")
+	require.Equal(t, []any{int64(20), int64(3), 20}, []any{now.Options.Priority, now.Options.RetryLimit, len(now.Namespace)})
+}
+
+func TestLateness(t *testing.T) {
+	r := newFixture(t)
+	late, err := r.Lateness(enginetest.Context(t))
+	require.NoError(t, err)
+	require.Zero(t, late.Oldest, "nothing is ready")
+
+	strict := r.queueKey(r.configure("strict", func(o *queue.Options) { o.MaxWaitTimeSeconds = 60 }))
+	r.fill(strict, size{partitions: 2, messages: 2, groups: 2})
+	r.fill(r.queueKey(r.configure("easy")), size{partitions: 2, messages: 2, groups: 2})
+	r.exec("UPDATE belfry.message SET created_at = clock_timestamp() - interval '50 s'")
+	late, err = r.Lateness(enginetest.Context(t))
+	require.NoError(t, err)
+	require.InDelta(t, 50, late.Oldest.Seconds(), enginetest.Patience.Seconds())
+	require.Zero(t, late.Groups, "nothing is older than its target")
+
+	r.exec("UPDATE belfry.message SET created_at = clock_timestamp() - interval '2 h'")
+	late, err = r.Lateness(enginetest.Context(t))
+	require.NoError(t, err)
+	require.Greater(t, late.Oldest, 2*time.Hour-time.Minute)
+	require.EqualValues(t, 2, late.Groups, "both groups of the queue with a target")
+
+	r.exec("UPDATE belfry.cursor SET ready_at = clock_timestamp() + interval '1 h'")
+	late, err = r.Lateness(enginetest.Context(t))
+	require.NoError(t, err)
+	require.Zero(t, late.Oldest, "a leased message does not wait")
+}
+
+// A restored backup may undo a deletion while a purge runs. The purge then deletes no row of the
+// restored queue.
+func TestPurgeDeletesNothingThatIsNotMarkedAsDeleted(t *testing.T) {
+	r := newFixture(t)
+	key := r.queueKey(r.configure("q"))
+	r.fill(key, size{partitions: 1, messages: 2, groups: 1, deadLetters: 1})
+	r.exec(`INSERT INTO belfry.redrive (partition_id, group_id, seq, failures, attempts) SELECT c.partition_id, c.group_id, 1, 0, 0 FROM belfry.cursor c`)
+	r.exec(`INSERT INTO belfry.trace (id, partition_id, seq, group_name, event_type, worker, names, data)
+		SELECT gen_random_uuid(), p.id, 1, 'g1', 'x', 'w', '{}', '{}' FROM belfry.partition p WHERE p.name = 'p1'`)
+	ids := []int64{r.number(`SELECT id FROM belfry.partition WHERE name = 'p1'`)}
+	group := r.number(`SELECT id FROM belfry.consumer_group`)
+	for query, args := range map[string][]any{
+		"engine/catalog/messages_purge": {ids, 10}, "engine/catalog/dead_letters_purge": {ids, 10}, "engine/catalog/redrives_purge": {ids, 10}, "engine/catalog/traces_purge": {ids, 10},
+		"engine/catalog/partitions_close": {key, 10, ""}, "engine/catalog/partitions_purge": {ids}, "engine/catalog/groups_purge": {key}, "engine/catalog/queue_purge": {key},
+		"engine/catalog/group_cursors_purge": {ids, group}, "engine/catalog/group_redrives_purge": {ids, group, 10}, "engine/catalog/group_dead_letters_purge": {ids, group, 10},
+	} {
+		tag, err := r.conn.Exec(enginetest.Context(t), sql.Query(query), args...)
+		require.NoError(t, err, query)
+		require.Zero(t, tag.RowsAffected(), query)
+	}
+}
+
+// The epoch changes with every statement, so the ids that the first statement found are not valid
+// in the next one.
+func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
+	r := newFixture(t)
+	r.fill(r.queueKey(r.configure("q")), size{partitions: 2, messages: 3, groups: 1})
+	r.exec(`UPDATE belfry.cursor SET committed = 1`)
+	r.exec(`CREATE SEQUENCE belfry.test_epochs; CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
+	name := "q"
+	_, err := r.Seek(enginetest.Context(t), "q", "g1", catalog.Position{End: true})
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	_, err = r.SeekPartition(enginetest.Context(t), "q", "g1", "p1", catalog.Position{End: true})
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	_, err = r.DeleteGroup(enginetest.Context(t), "g1", &name, false)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	require.Equal(t, int64(1), r.number(`SELECT max(committed) FROM belfry.cursor`))
+	require.Equal(t, int64(1), r.number(`SELECT count(*) FROM belfry.consumer_group`))
 }

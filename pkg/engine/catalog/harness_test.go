@@ -33,7 +33,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	dsn := pgtest.Database(t)
+	dsn := enginetest.Database(t)
 	pool := enginetest.Pool(t, dsn)
 	bus := &events.Bus{}
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
@@ -43,8 +43,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.conn.Exec(enginetest.Context(r.t), statement, args...)
-	require.NoError(r.t, err)
+	enginetest.Exec(r.t, r.conn, statement, args...)
 }
 
 // number runs a query that returns one number.
@@ -55,16 +54,43 @@ func (r *fixture) number(query string, args ...any) int64 {
 	return n
 }
 
-// configure configures a queue with the default options after edit changed them.
-func (r *fixture) configure(name string, edit ...func(*queue.Options)) catalog.Configured {
-	r.t.Helper()
+// settings returns the default settings of a queue after edit changed the options.
+func settings(name string, edit ...func(*queue.Options)) catalog.Settings {
 	set := catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()}
 	for _, e := range edit {
 		e(&set.Options)
 	}
-	made, err := r.Configure(enginetest.Context(r.t), set)
+	return set
+}
+
+// configure configures a queue with the default options after edit changed them.
+func (r *fixture) configure(name string, edit ...func(*queue.Options)) catalog.Configured {
+	r.t.Helper()
+	made, err := r.Configure(enginetest.Context(r.t), settings(name, edit...))
 	require.NoError(r.t, err)
 	return made
+}
+
+// inBackground calls a verb. Its error arrives on the channel.
+func inBackground[T any](verb func() (T, error)) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := verb()
+		done <- err
+	}()
+	return done
+}
+
+// deleted fills a queue and deletes it. Its rows are to be purged.
+func (r *fixture) deleted(name string, s size) holdings {
+	r.t.Helper()
+	key := r.queueKey(r.configure(name))
+	r.fill(key, s)
+	h := r.holdings(key)
+	existed, err := r.Delete(enginetest.Context(r.t), name)
+	require.NoError(r.t, err)
+	require.True(r.t, existed)
+	return h
 }
 
 func (r *fixture) queueKey(made catalog.Configured) int64 {

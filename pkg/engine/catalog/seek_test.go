@@ -53,7 +53,6 @@ func (d *resyncs) count() int {
 }
 
 func TestSeekToEachKindOfPosition(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.hourly("orders", size{partitions: 3, messages: 9, groups: 2})
 	after := func(n int, more time.Duration) catalog.Position {
@@ -87,7 +86,6 @@ func TestSeekToEachKindOfPosition(t *testing.T) {
 }
 
 func TestSeekEndsLeasesAndCounters(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.hourly("orders", size{partitions: 2, messages: 9, groups: 2})
 	for _, to := range []catalog.Position{{End: true}, {}, {After: first.Add(time.Hour)}} {
@@ -103,7 +101,6 @@ func TestSeekEndsLeasesAndCounters(t *testing.T) {
 
 // A seek back delivers dead-lettered messages again. A seek forward keeps them skipped.
 func TestSeekAndDeadLetters(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.hourly("orders", size{partitions: 1, messages: 9, groups: 1, deadLetters: 2})
 	for _, c := range []struct {
@@ -125,7 +122,6 @@ func TestSeekAndDeadLetters(t *testing.T) {
 }
 
 func TestSeekOfUnknownNames(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	published := &resyncs{}
 	r.bus.Subscribe(published)
@@ -150,7 +146,6 @@ func TestSeekOfUnknownNames(t *testing.T) {
 }
 
 func TestSeekOfOnePartition(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	published := &resyncs{}
 	r.bus.Subscribe(published)
@@ -172,7 +167,6 @@ func TestSeekOfOnePartition(t *testing.T) {
 }
 
 func TestSeekBackOnTenThousandPartitions(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.hourly("orders", size{partitions: 10_000, messages: 3, groups: 1})
 	r.exec("UPDATE belfry.cursor SET committed = 3, ready_at = NULL")
@@ -195,7 +189,6 @@ func TestSeekBackOnTenThousandPartitions(t *testing.T) {
 // A request that waits for a partition of the last page gets a resync too, also if the group has a
 // cursor in few partitions.
 func TestSeekPublishesAResyncForEveryPage(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("orders")), size{partitions: 2500, messages: 1, groups: 1})
 	r.exec(`DELETE FROM belfry.cursor WHERE partition_id NOT IN (
@@ -210,15 +203,12 @@ func TestSeekPublishesAResyncForEveryPage(t *testing.T) {
 
 // A push holds its partition while the group is moved to the end. Its wake comes after its commit.
 func TestPushDuringASeekIsDelivered(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.hourly("orders", size{partitions: 1, messages: 1, groups: 1})
 	pusher := enginetest.Connect(t, r.dsn)
-	_, err := pusher.Exec(enginetest.Context(t), "BEGIN; UPDATE belfry.partition SET last_seq = 2, last_push_at = clock_timestamp() WHERE name = 'p1'")
-	require.NoError(t, err)
-	_, err = r.Seek(enginetest.Context(t), "orders", "g1", catalog.Position{End: true})
+	enginetest.Exec(t, pusher, "BEGIN; UPDATE belfry.partition SET last_seq = 2, last_push_at = clock_timestamp() WHERE name = 'p1'")
+	_, err := r.Seek(enginetest.Context(t), "orders", "g1", catalog.Position{End: true})
 	require.NoError(t, err, "Seek does not wait for a push")
-	_, err = pusher.Exec(enginetest.Context(t), "COMMIT")
-	require.NoError(t, err)
+	enginetest.Exec(t, pusher, "COMMIT")
 	require.Equal(t, int64(1), r.cursorsWhere("c.committed = 1 AND c.ready_at IS NULL"))
 }

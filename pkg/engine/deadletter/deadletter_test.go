@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/postgres"
@@ -38,7 +40,7 @@ func (r *fixture) OnReady(ready []queue.Ready, _ events.Origin) {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	pool := enginetest.Pool(t, pgtest.Database(t))
+	pool := enginetest.Pool(t, enginetest.Database(t))
 	bus := &events.Bus{}
 	r := &fixture{Letters: deadletter.New(pool, nil, bus, zap.NewNop()), t: t, pool: pool}
 	bus.Subscribe(r)
@@ -61,8 +63,7 @@ func (r *fixture) fill(n int) {
 		if strings.Contains(statement, "$1") {
 			args = append(args, n)
 		}
-		_, err := r.pool.Exec(r.t.Context(), statement, args...)
-		require.NoError(r.t, err)
+		enginetest.Exec(r.t, r.pool, statement, args...)
 	}
 }
 
@@ -71,7 +72,6 @@ func named(queueName, group string) deadletter.Filter {
 }
 
 func TestRedriveIsBounded(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(5)
 	r.Bound(2, 0)
@@ -87,8 +87,7 @@ func TestRedriveIsBounded(t *testing.T) {
 
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = r.pool.Exec(t.Context(), `INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts) SELECT c.partition_id, 1, c.group_id, 3 FROM belfry.cursor c`)
-	require.NoError(t, err)
+	enginetest.Exec(t, r.pool, `INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts) SELECT c.partition_id, 1, c.group_id, 3 FROM belfry.cursor c`)
 	done, err = r.Purge(gone, named("q", "g"), false)
 	require.NoError(t, err)
 	require.Zero(t, done.Taken, "a call whose context has ended takes nothing")
@@ -97,7 +96,6 @@ func TestRedriveIsBounded(t *testing.T) {
 // A transaction that creates a dead letter may begin before a redrive and commit after the redrive
 // has counted.
 func TestRedriveTakesNoMoreThanItMatched(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(3)
 	r.Bound(1, time.Minute)
@@ -111,8 +109,7 @@ func TestRedriveTakesNoMoreThanItMatched(t *testing.T) {
 		`CREATE TRIGGER late AFTER DELETE ON belfry.dead_letter FOR EACH ROW
 			WHEN (OLD.partition_id = 1) EXECUTE FUNCTION late()`,
 	} {
-		_, err := r.pool.Exec(t.Context(), strings.ReplaceAll(statement, "= 1)", "= "+r.first()+")"))
-		require.NoError(t, err)
+		enginetest.Exec(t, r.pool, strings.ReplaceAll(statement, "= 1)", "= "+r.first()+")"))
 	}
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
@@ -129,14 +126,12 @@ func (r *fixture) first() (key string) {
 // Purge skips locked dead letters. If it waited for them, it could deadlock with the deletion of a
 // message that is a dead letter of several groups.
 func TestPurgeSkipsLockedDeadLetters(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(3)
 	tx, err := r.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, tx.Rollback(context.WithoutCancel(t.Context()))) }()
-	_, err = tx.Exec(t.Context(), `SELECT id FROM belfry.dead_letter WHERE id = (SELECT max(id) - 1 FROM belfry.dead_letter) FOR UPDATE`)
-	require.NoError(t, err)
+	enginetest.Exec(t, tx, `SELECT id FROM belfry.dead_letter WHERE id = (SELECT max(id) - 1 FROM belfry.dead_letter) FOR UPDATE`)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	done, err := r.Purge(ctx, named("q", "g"), false)
@@ -147,11 +142,9 @@ func TestPurgeSkipsLockedDeadLetters(t *testing.T) {
 // The purge of a queue locks dead letters in another order than the deletion of a message does. So
 // the deletion skips closed partitions.
 func TestDeleteSkipsClosedPartitions(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(1)
-	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.partition SET closed = true`)
-	require.NoError(t, err)
+	enginetest.Exec(t, r.pool, `UPDATE belfry.partition SET closed = true`)
 	var touched, letters int
 	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) FROM belfry.partition p, belfry.delete_message(p.id, 'p1')`).Scan(&touched))
 	require.Zero(t, touched)
@@ -162,11 +155,9 @@ func TestDeleteSkipsClosedPartitions(t *testing.T) {
 // Redrive takes no message that fails after it began. Otherwise a consumer that fails at once would
 // keep a redrive busy forever.
 func TestRedriveSkipsLaterFailures(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(2)
-	_, err := r.pool.Exec(t.Context(), `UPDATE belfry.dead_letter SET failed_at = now() + interval '1 minute' WHERE id = (SELECT max(id) FROM belfry.dead_letter)`)
-	require.NoError(t, err)
+	enginetest.Exec(t, r.pool, `UPDATE belfry.dead_letter SET failed_at = now() + interval '1 minute' WHERE id = (SELECT max(id) FROM belfry.dead_letter)`)
 	done, err := r.Redrive(t.Context(), named("q", "g"), 0, false)
 	require.NoError(t, err)
 	require.Equal(t, int64(1), done.Taken)
@@ -178,7 +169,6 @@ func TestRedriveSkipsLaterFailures(t *testing.T) {
 // The queries find dead letters by group and instant of failure, and read no further than the list
 // goes.
 func TestListsUseTheIndexOfAGroup(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	conn, err := r.pool.Acquire(t.Context())
 	require.NoError(t, err)
@@ -202,7 +192,6 @@ func TestListsUseTheIndexOfAGroup(t *testing.T) {
 }
 
 func TestMessageReturnsTheStateOfEachGroup(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(1)
 	var partition [16]byte
@@ -214,4 +203,119 @@ func TestMessageReturnsTheStateOfEachGroup(t *testing.T) {
 	require.True(t, got.Groups[0].Dead)
 	_, err = r.Message(t.Context(), partition, "none")
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
+}
+
+// While a SQL consumer holds a cursor, the deletion of a message waits. Pushes to the partition go on
+// meanwhile.
+func TestADeletionThatWaitsBlocksNoPush(t *testing.T) {
+	r := newFixture(t)
+	r.fill(1)
+	var partition [16]byte
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT uid FROM belfry.partition`).Scan(&partition))
+	consumer, err := r.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() {
+		// The test itself rolls back before.
+		require.ErrorIs(t, consumer.Rollback(context.WithoutCancel(t.Context())), pgx.ErrTxClosed)
+	}()
+	enginetest.Exec(t, consumer, `SELECT 1 FROM belfry.cursor FOR NO KEY UPDATE`)
+
+	var deletion errgroup.Group
+	var existed bool
+	deletion.Go(func() (err error) {
+		existed, err = r.Delete(t.Context(), queue.ID(partition), "p1")
+		return err
+	})
+	require.Eventually(t, func() bool {
+		var waits bool
+		require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT count(*) > 0 FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waits))
+		return waits
+	}, time.Minute, 5*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	_, err = r.pool.Exec(ctx, `SELECT 1 FROM belfry.partition FOR NO KEY UPDATE`)
+	require.NoError(t, err, "the lock that a push takes first is free")
+
+	require.NoError(t, consumer.Rollback(t.Context()))
+	require.NoError(t, deletion.Wait())
+	require.True(t, existed)
+}
+
+// The epoch changes with every statement, so the ids that one statement found are not valid in the
+// next one.
+func TestVerbsChangeNothingInAnotherEpoch(t *testing.T) {
+	r := newFixture(t)
+	r.fill(2)
+	var partition queue.ID
+	require.NoError(t, r.pool.QueryRow(t.Context(), `SELECT p.uid FROM belfry.partition p WHERE p.name = 'p1'`).Scan((*[16]byte)(&partition)))
+	enginetest.Exec(t, r.pool, `CREATE SEQUENCE belfry.test_epochs;
+		CREATE OR REPLACE FUNCTION belfry.epoch() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT nextval('belfry.test_epochs') $$`)
+	for _, work := range []func() (deadletter.Result, error){
+		func() (deadletter.Result, error) { return r.Redrive(t.Context(), named("q", "g"), 0, false) },
+		func() (deadletter.Result, error) { return r.Purge(t.Context(), named("q", "g"), false) },
+	} {
+		done, err := work()
+		require.NoError(t, err)
+		require.Equal(t, deadletter.Result{Matched: 2, Skipped: 2}, done)
+	}
+	_, err := r.Retry(t.Context(), partition, "p1", nil)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err), err)
+	page, err := r.List(t.Context(), named("q", "g"), deadletter.ListKey{}, 10, 0)
+	require.NoError(t, err)
+	require.Equal(t, int64(2), page.Total)
+}
+
+// A dead letter is deleted exactly when its message is in the inbox for the other queue, in the order of the log. Dead letters
+// without a readable message stay. A move that is refused, or only counts, changes nothing.
+func TestMovePushesEachMessageOnce(t *testing.T) {
+	r := newFixture(t)
+	r.fill(7)
+	exec := func(statement string) {
+		enginetest.Exec(t, r.pool, statement)
+	}
+	read := func(query string) (got []string) {
+		rows, err := r.pool.Query(t.Context(), query)
+		require.NoError(t, err)
+		for rows.Next() {
+			var text string
+			require.NoError(t, rows.Scan(&text))
+			got = append(got, text)
+		}
+		require.NoError(t, rows.Err())
+		return got
+	}
+	inbox := func() []string {
+		return read(`SELECT concat_ws(' ', i.queue, i.partition, i.payload, i.transaction_id, i.trace_id) FROM belfry.inbox i ORDER BY i.id`)
+	}
+	letters := func() []string {
+		return read(`SELECT p.name FROM belfry.dead_letter d JOIN belfry.partition p ON p.id = d.partition_id ORDER BY 1`)
+	}
+	const all, trace = 7, "0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f"
+	exec(`UPDATE belfry.message m SET payload = '{"b" : 1.0}', trace_id = '` + trace + `' WHERE m.transaction_id = 'p1'`)
+	exec(`UPDATE belfry.message m SET encrypted = true WHERE m.transaction_id = 'p2'`)
+	exec(`DELETE FROM belfry.message m WHERE m.transaction_id = 'p3'`)
+	_, err := r.Move(t.Context(), named("q", "g"), "parked", 0, false)
+	require.EqualError(t, err, `queue "parked" does not exist: create it first`)
+	exec(`INSERT INTO belfry.queue (name) VALUES ('parked')`)
+	done, err := r.Move(t.Context(), named("q", "g"), "parked", 0, true)
+	require.NoError(t, err)
+	require.Equal(t, deadletter.Result{Matched: all, Remaining: all}, done)
+	exec(`UPDATE belfry.queue SET encryption_enabled = true WHERE name = 'q'`)
+	_, err = r.Move(t.Context(), named("q", "g"), "parked", 0, false)
+	require.ErrorContains(t, err, `queue "q" has encryptionEnabled: its dead letters cannot be moved`)
+	exec(`UPDATE belfry.queue SET encryption_enabled = false WHERE name = 'q'`)
+	require.Empty(t, inbox())
+	require.Len(t, letters(), all)
+
+	tx, err := r.pool.Begin(t.Context()) // another transaction deletes one of them, and gives up
+	require.NoError(t, err)
+	enginetest.Exec(t, tx, `DELETE FROM belfry.dead_letter d USING belfry.partition p WHERE p.id = d.partition_id AND p.name = 'p7'`)
+	r.Bound(3, time.Minute)
+	done, err = r.Move(t.Context(), named("q", "g"), "parked", 0, false)
+	require.NoError(t, err)
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.Equal(t, deadletter.Result{Matched: all, Taken: 4, Skipped: 3}, done)
+	require.Equal(t, []string{`parked p1 {"b" : 1.0} p1 ` + trace, "parked p4 {} p4", "parked p5 {} p5", "parked p6 {} p6"}, inbox())
+	require.Equal(t, []string{"p2", "p3", "p7"}, letters())
 }

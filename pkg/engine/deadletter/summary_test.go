@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // plant adds n dead letters with an error to a group, one second after the others, each in its own partition.
@@ -28,8 +29,7 @@ func (r *fixture) plant(queueName, group, failure string, n int) {
 		   JOIN belfry.partition p ON p.queue_id = q.id JOIN generate_series(1, $4::int) AS i ON p.name = $3 || i
 		  WHERE q.name = $1 ORDER BY i`,
 	} {
-		_, err := r.pool.Exec(r.t.Context(), values.Replace(statement))
-		require.NoError(r.t, err)
+		enginetest.Exec(r.t, r.pool, values.Replace(statement))
 	}
 }
 
@@ -78,7 +78,6 @@ func (r *fixture) listed(f deadletter.Filter, bounds deadletter.SummaryBounds) (
 
 // A summary counts all dead letters that match, not only those that it lists, and names the newest ones.
 func TestASummaryCountsByErrorAndPartition(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.plant("q", "g", "timeout", 3)
 	r.plant("q", "g", "refused", 2)
@@ -122,7 +121,6 @@ func TestASummaryCountsByErrorAndPartition(t *testing.T) {
 // However few dead letters a summary may examine, its pages together have each of them once, also when groups fail
 // at different times.
 func TestPagesOfSummariesAreComplete(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	for round := range 3 {
 		r.plant("q", "g", fmt.Sprintf("a%d-", round), 4)
@@ -146,7 +144,6 @@ func TestPagesOfSummariesAreComplete(t *testing.T) {
 
 // With the name of a queue and of a partition, older dead letters of the partition are found at once, if they are few.
 func TestASummaryOfOnePartition(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.plant("q", "g", "old", 2)
 	r.plant("q", "h", "old", 2)
@@ -164,7 +161,6 @@ func TestASummaryOfOnePartition(t *testing.T) {
 
 // A redrive with progress reports after each transaction, and ends early with the error of the report.
 func TestARedriveReportsItsProgress(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fill(5)
 	r.Bound(2, 0)
@@ -188,7 +184,6 @@ func TestARedriveReportsItsProgress(t *testing.T) {
 
 // A redrive and a purge take the dead letters with one error only.
 func TestARedriveOfOneError(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.plant("q", "g", "timeout", 2)
 	r.plant("q", "g", "refused", 1)

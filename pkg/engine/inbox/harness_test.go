@@ -56,7 +56,7 @@ func (i *instance) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	dsn := pgtest.Database(t)
+	dsn := enginetest.Database(t)
 	return &fixture{t: t, dsn: dsn, instance: newInstance(t, dsn, nil)}
 }
 
@@ -118,8 +118,7 @@ func (r *fixture) session() session {
 
 func (s session) exec(statement string, args ...any) {
 	s.t.Helper()
-	_, err := s.Exec(enginetest.Context(s.t), statement, args...)
-	require.NoError(s.t, err)
+	enginetest.Exec(s.t, s, statement, args...)
 }
 
 // fails runs a statement that is refused and returns the error with its hint.
@@ -138,8 +137,7 @@ func (s session) insert(partition, id string) {
 
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.Pool.Exec(enginetest.Context(r.t), statement, args...)
-	require.NoError(r.t, err)
+	enginetest.Exec(r.t, r.Pool, statement, args...)
 }
 
 func (r *fixture) number(query string, args ...any) (n int64) {

@@ -44,7 +44,6 @@ func (r *fixture) runSteps(n int) {
 
 // A foreign session that holds the leader lock and is busy is not ended. A log line names it.
 func TestABusyForeignSessionWithTheLeaderLockIsLogged(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	logs := r.observeLogs()
 	blocker := r.session()
@@ -79,7 +78,6 @@ func TestABusyForeignSessionWithTheLeaderLockIsLogged(t *testing.T) {
 
 // While the first row changes, the sequencer is at work and no log line is written.
 func TestAWorkingSequencerIsNotLogged(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	logs := r.observeLogs()
 	r.stalledAfter = 0
@@ -94,7 +92,6 @@ func TestAWorkingSequencerIsNotLogged(t *testing.T) {
 }
 
 func TestAnIdleForeignSessionWithTheLeaderLockIsEnded(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	logs := r.observeLogs()
 	s, pid := r.foreignSession()
@@ -112,7 +109,6 @@ func TestAnIdleForeignSessionWithTheLeaderLockIsEnded(t *testing.T) {
 }
 
 func TestAForeignSessionWithTheWatchLockIsNamed(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s, pid := r.foreignSession()
 	s.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, watchLock)
@@ -130,7 +126,6 @@ func TestAForeignSessionWithTheWatchLockIsNamed(t *testing.T) {
 }
 
 func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	h, err := r.Holder(enginetest.Context(t))
 	require.NoError(t, err)

@@ -3,12 +3,15 @@ package inbox
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/process/events"
+	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
@@ -21,7 +24,6 @@ func describe(err error) string {
 }
 
 func TestAnInsertIsAPush(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.session().exec(`INSERT INTO belfry.inbox (queue, payload) VALUES ('orders', '{"a": 1}')`)
 	r.runStep()
@@ -32,7 +34,6 @@ func TestAnInsertIsAPush(t *testing.T) {
 }
 
 func TestARunningSequencerMovesCommittedRows(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.start(t, r.dsn)
 	s := r.session()
@@ -46,7 +47,6 @@ func TestARunningSequencerMovesCommittedRows(t *testing.T) {
 // Other transactions take ids between the ids of an open transaction. The rows of that transaction
 // are stored in their order all the same.
 func TestRowsOfATransactionStayInOrder(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	open, other := r.session(), r.session()
 	open.exec("BEGIN")
@@ -75,7 +75,6 @@ func TestRowsOfATransactionStayInOrder(t *testing.T) {
 // The second transaction waits for a row of the first one. It has the lower transaction number, and
 // its row is stored later all the same.
 func TestARowInsertedAfterACommitIsStoredLater(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.exec("CREATE TABLE public.account (id int PRIMARY KEY, n int)")
 	r.exec("INSERT INTO public.account VALUES (1, 0), (2, 0)")
@@ -103,7 +102,6 @@ func TestARowInsertedAfterACommitIsStoredLater(t *testing.T) {
 }
 
 func TestRolledBackRowsNeverAppear(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
 	s.exec("BEGIN")
@@ -126,7 +124,6 @@ func TestRolledBackRowsNeverAppear(t *testing.T) {
 
 // A scan finds rows that commit after the scan before, also with lower ids and transaction numbers.
 func TestLateCommitsAreFound(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.runStep()
 	var open []session
@@ -148,7 +145,6 @@ func TestLateCommitsAreFound(t *testing.T) {
 
 // The rows are more than one scan and one transaction take.
 func TestManyRowsAreMovedInOrder(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	const n = scanRows + 2*batchRows + 7
 	r.exec(`INSERT INTO belfry.inbox (queue, partition, payload) SELECT 'q', 'p' || i % 3, to_json(i) FROM generate_series(1, $1::int) i`, n)
@@ -161,7 +157,6 @@ func TestManyRowsAreMovedInOrder(t *testing.T) {
 
 // A scan does not read deleted rows, although an old snapshot keeps vacuum from removing them.
 func TestDeletedRowsCostNothing(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	holder := r.session()
 	holder.exec("BEGIN ISOLATION LEVEL REPEATABLE READ")
@@ -194,7 +189,6 @@ func TestDeletedRowsCostNothing(t *testing.T) {
 // A full scan reads no more rows than it returns. To read the whole backlog could take longer than the
 // statement timeout.
 func TestAFullScanIsBounded(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.runStep()
 	require.NotEqual(t, emptySnapshot, r.scanned)
@@ -233,7 +227,6 @@ func (e planNode) most() float64 {
 
 // After a failover, transaction numbers may be assigned again. A resync makes the next scan full.
 func TestAResyncCausesAFullScan(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.runStep()
 	r.scanned = "1000000000:1000000000:"
@@ -243,4 +236,32 @@ func TestAResyncCausesAFullScan(t *testing.T) {
 	r.OnResync("", events.Peer)
 	r.runStep()
 	require.Equal(t, []string{"one"}, r.stored("a"))
+}
+
+// The inbox is mostly empty when it is analyzed. The plans made then must suit many rows: they find
+// rows by id in the primary key, and new rows by transaction.
+func TestPlansForAnEmptyInboxSuitAFullOne(t *testing.T) {
+	r := newFixture(t)
+	r.exec("INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 50)")
+	r.exec("DELETE FROM belfry.inbox")
+	enginetest.Exec(t, r.SequencerPool, "VACUUM ANALYZE belfry.inbox")
+	const parameters = "(text, bigint, bigint)"
+	for name, statement := range map[string]struct{ parameters, query, arguments string }{
+		"look":  {parameters, sql.Query("engine/inbox/look"), "('3:3:', 10, 10)"},
+		"first": {parameters, sql.Query("engine/inbox/first"), "('3:3:', 10, 10)"},
+		"take":  {"(bigint[])", "DELETE FROM belfry.inbox i WHERE i.id = ANY ($1)", "('{1,2}')"}, // as belfry.inbox_delete does
+	} {
+		conn, err := r.SequencerPool.Acquire(t.Context())
+		require.NoError(t, err)
+		enginetest.Exec(t, conn, "PREPARE "+name+statement.parameters+" AS "+statement.query, pgx.QueryExecModeSimpleProtocol)
+		rows, err := conn.Query(t.Context(), "EXPLAIN EXECUTE "+name+statement.arguments, pgx.QueryExecModeSimpleProtocol)
+		require.NoError(t, err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		require.NoError(t, err)
+		conn.Release()
+		plan := strings.Join(lines, "\n")
+		require.Contains(t, plan, "inbox_pkey", "%s:\n%s", name, plan)
+		require.NotRegexp(t, `using inbox_xid[^\n]*\n *(Index Cond: \(id|Filter)`, plan, name)
+		require.NotContains(t, plan, "Seq Scan", "%s:\n%s", name, plan)
+	}
 }

@@ -108,7 +108,6 @@ func (r *fixture) noQueries(d time.Duration) bool {
 
 // Producers notify a sleeping sequencer, and leave it out while the sequencer is awake.
 func TestProducersNotifyASleepingSequencer(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	keepAwake := r.keepAwake()
 	r.start(t, r.dsn)
@@ -141,7 +140,6 @@ func TestProducersNotifyASleepingSequencer(t *testing.T) {
 // A transaction leaves out its notification and stays open. Its row is found when it commits. Until
 // then it costs no queries and delays no other row.
 func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	keepAwake := r.keepAwake()
 	r.start(t, r.dsn)
@@ -175,7 +173,6 @@ func TestSleepWaitsForProducersThatDoNotNotify(t *testing.T) {
 
 // A sequencer that waits for a long transaction wakes up again under load.
 func TestLoadEndsTheWaitForSleep(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	keepAwake := r.keepAwake()
 	r.start(t, r.dsn)
@@ -204,7 +201,6 @@ func TestLoadEndsTheWaitForSleep(t *testing.T) {
 // Producers come in bursts, so the sequencer often goes to sleep, and its session is ended now and
 // then. All rows are found without a fallback scan.
 func TestManySleepsMissNoRow(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.linger = 5 * time.Millisecond
 	r.start(t, r.dsn) // one instance only: another one would hide a missed row
@@ -268,7 +264,6 @@ func (r *fixture) fakeSequencer(ids ...int32) (die func()) {
 // A sequencer dies asleep. SLEEP ends with its session, so the next row is notified and another
 // instance takes over.
 func TestDeathAsleep(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	die := r.fakeSequencer(leaderLock, sleepLock)
 	r.start(t, r.dsn)
@@ -288,7 +283,6 @@ func TestDeathAsleep(t *testing.T) {
 
 // A sequencer dies awake. Another instance takes over without a notification.
 func TestDeathAwake(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	die := r.fakeSequencer(leaderLock, watchLock, awakeLock)
 	r.start(t, r.dsn)
@@ -315,7 +309,6 @@ func TestDeathAwake(t *testing.T) {
 // A sequencer freezes asleep. Its session for SLEEP is ended too, because the next sequencer would wait
 // for that lock.
 func TestFrozenAsleep(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.fakeSequencer(leaderLock)
 	r.fakeSequencer(sleepLock)
@@ -328,7 +321,6 @@ func TestFrozenAsleep(t *testing.T) {
 // One look without a row and without WATCH does not end watching, because the sequencer may have died
 // just before.
 func TestTwoQuietLooksEndWatching(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	die := r.fakeSequencer(leaderLock)
 	for range 2 { // starts to watch, then looks

@@ -53,7 +53,6 @@ func (i *instance) freeze() (frozen <-chan struct{}, thaw func()) {
 }
 
 func TestFrozenSequencerIsReplaced(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	frozen, thaw := a.freeze()
@@ -88,7 +87,6 @@ type resyncs struct {
 func (r *resyncs) OnResync(string, events.Origin) { r.Add(1) }
 
 func TestDeadSequencerIsReplaced(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	frozen, thaw := a.freeze()
@@ -105,7 +103,6 @@ func TestDeadSequencerIsReplaced(t *testing.T) {
 }
 
 func TestStoppedSequencerHandsOver(t *testing.T) {
-	t.Parallel()
 	r, a, b := pair(t)
 	a.stop()
 	enginetest.Await(t, "b leads", func() bool { return enginetest.Metric(t, b.reg, "belfry_inbox_sequencer") == 1 })
@@ -118,7 +115,6 @@ func TestStoppedSequencerHandsOver(t *testing.T) {
 // Logical replication fills a database without advancing its sequences. An instance advances them when
 // it becomes the sequencer.
 func TestATakeoverAdvancesTheIDSequences(t *testing.T) {
-	t.Parallel()
 	r, a, b := pair(t)
 	s := r.session()
 	s.insert("a", "one")
@@ -143,7 +139,6 @@ func TestATakeoverAdvancesTheIDSequences(t *testing.T) {
 
 // A role without the right to belfry.advance_ids works. The missing right is logged.
 func TestAMissingRightToAdvanceIDsIsLogged(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	s := r.session()
 	s.exec("SET ROLE pg_monitor")
@@ -154,7 +149,6 @@ func TestAMissingRightToAdvanceIDsIsLogged(t *testing.T) {
 
 // AdvanceIDs changes no sequence that is in use, although rows are inserted between its reads.
 func TestSequencesInUseDoNotChange(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	var crew sync.WaitGroup
 	for range 3 {
@@ -172,7 +166,6 @@ func TestSequencesInUseDoNotChange(t *testing.T) {
 
 // The leader session ends during its transaction. Each row is stored once and in order.
 func TestDeathDuringATransaction(t *testing.T) {
-	t.Parallel()
 	r, _, _ := pair(t)
 	s, holder := r.session(), r.session()
 	s.insert("a", "zero")
@@ -196,7 +189,6 @@ func TestDeathDuringATransaction(t *testing.T) {
 
 // A sequencer that waits for the database is not frozen.
 func TestSlowSequencerIsNotReplaced(t *testing.T) {
-	t.Parallel()
 	r, _, b := pair(t)
 	s, holder := r.session(), r.session()
 	s.insert("a", "zero")
@@ -216,7 +208,6 @@ func TestSlowSequencerIsNotReplaced(t *testing.T) {
 // During a long scan the leader session is idle, and the sequencer is not frozen. After the scan it
 // is.
 func TestALongScanIsNotFrozen(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	leader, reader := r.session(), r.session()
 	leader.exec("SELECT pg_advisory_lock($1::int, $2::int)", lockClass, leaderLock)
@@ -241,7 +232,6 @@ func TestALongScanIsNotFrozen(t *testing.T) {
 
 // While the listener is not proven, the sequencer scans without a notification.
 func TestAnUnprovenListenerCausesPolling(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.Proven = func() bool { return false }
 	r.cfg.PollInterval = 50 * time.Millisecond
@@ -257,7 +247,6 @@ func TestAnUnprovenListenerCausesPolling(t *testing.T) {
 
 // Two instances read the same rows and one ignores the leader lock. Each row is stored once.
 func TestTwoSequencersStoreEachRowOnce(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	rival := newInstance(t, r.dsn, nil)
 	conn, err := rival.SequencerPool.Acquire(enginetest.Context(t))
@@ -285,7 +274,6 @@ func TestTwoSequencersStoreEachRowOnce(t *testing.T) {
 
 // Idle instances send no query.
 func TestIdleInstancesSendNoQuery(t *testing.T) {
-	t.Parallel()
 	r, _, _ := pair(t)
 	r.session().insert("a", "one")
 	enginetest.Await(t, "the row is sequenced", func() bool { return r.waiting() == 0 })
@@ -296,7 +284,6 @@ func TestIdleInstancesSendNoQuery(t *testing.T) {
 // A row without a notification waits although the sequencer is not frozen. The instance on standby
 // notifies the sequencer and does not end it.
 func TestSleepingSequencerIsNotFrozen(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	a, b := r.instance, newInstance(t, r.dsn, nil)
 	a.start(t, r.dsn)

@@ -17,7 +17,6 @@ var none = &portable.Rules{}
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
 func TestAFlawHasAPathAndAReason(t *testing.T) {
-	t.Parallel()
 	tail := func(text string) string {
 		advice := "send a smaller number or a string"
 		if strings.Contains(text, "pair") {
@@ -57,7 +56,6 @@ func TestAFlawHasAPathAndAReason(t *testing.T) {
 }
 
 func TestPortableJSONHasNoFlaw(t *testing.T) {
-	t.Parallel()
 	for _, raw := range []string{
 		`{"a":[1,-0,1.5e-7,1e308,-1.7976931348623157e308,1e-999,0e999]}`, "1" + strings.Repeat("0", 308), "0." + strings.Repeat("0", 999) + "1",
 		`"\ud83c\udf89"`, `"\uD83C\uDF89\ud83c\udf89"`, `"\\ud800"`, `"\\\\ud800"`, `"\"\\"`, `["\"",1,"\\"]`, `"\u0000\ue000\ud7ff"`, `{"\ud83c\udf89":"1e400"}`,
@@ -70,7 +68,6 @@ func TestPortableJSONHasNoFlaw(t *testing.T) {
 
 // Malformed JSON is no matter of this package: it finds an end everywhere.
 func TestMalformedJSONIsRead(t *testing.T) {
-	t.Parallel()
 	for _, raw := range []string{`"`, `"\`, `"\"`, `"\u`, `"\ud83`, `"\ud83c`, `"\ud83c\`, `"\ud83c\ud`, `{"a":"\ud83c\udf89`, `1e`, `-`, `1-2`, `]]]]`, `"\uzzzz"`, "\x00\xff\"\xff\\"} {
 		for end := range len(raw) + 1 {
 			_ = none.Find("p", []byte(raw[:end])) // it must return
@@ -82,7 +79,6 @@ func TestMalformedJSONIsRead(t *testing.T) {
 // Levels count from a value of a body, wherever it is. Half of a pair is allowed in texts. With Any, all is allowed in
 // values, and half of a pair nowhere else.
 func TestARuleAllowsFlawsByTheirPlace(t *testing.T) {
-	t.Parallel()
 	rules := portable.Rules{Values: []string{"data", "items[].payload", "a[].b[].c"}, Texts: []string{"error", "acks[].error"}}
 	anything := rules
 	anything.Any = true
@@ -187,7 +183,6 @@ func randomString(r *rand.Rand, b *strings.Builder) (flawed bool) {
 }
 
 func TestRandomJSONIsJudgedAsByAPlainReader(t *testing.T) {
-	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	count := map[bool]int{}
 	for range 50_000 {
@@ -203,7 +198,6 @@ func TestRandomJSONIsJudgedAsByAPlainReader(t *testing.T) {
 // Many escapes do not make the scan slow: it reads each byte a few times at most. A scan that searched the end of
 // the string at each escape would not end.
 func TestTheScanIsLinear(t *testing.T) {
-	t.Parallel()
 	for _, part := range []string{`\n`, `\"`, `\ud83c\udf89`, `\\`} {
 		require.Nil(t, none.Find("p", []byte(`["`+strings.Repeat(part, 8<<20/len(part))+`"]`)))
 	}

@@ -38,7 +38,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	dsn := pgtest.Database(t)
+	dsn := enginetest.Database(t)
 	f := &fixture{t: t, dsn: dsn, pool: enginetest.Pool(t, dsn), conn: enginetest.Connect(t, dsn)}
 	f.exec(`INSERT INTO belfry.queue (name, lease_time, retry_limit, encryption_enabled) VALUES ('q', 300, 3, true)`)
 	return f

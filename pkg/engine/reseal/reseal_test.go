@@ -49,7 +49,6 @@ const unchanged = `SELECT concat_ws('/',
 // Messages of each kind move to the current key. Nothing else in the database changes, and an instance
 // with the new key alone delivers the payloads that were pushed.
 func TestAQueueMovesToTheCurrentKey(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	reader := f.store(seal.Config{Keys: setting.Secret(newKey)})
 	pop := func() queue.Delivery {
@@ -97,7 +96,6 @@ func TestAQueueMovesToTheCurrentKey(t *testing.T) {
 
 // Clear text of a queue without encryptionEnabled stays. What was encrypted before is resealed.
 func TestClearTextOfAQueueWithoutEncryptionStays(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", "sealed")
 	f.exec(`UPDATE belfry.queue SET encryption_enabled = false`)
@@ -111,7 +109,6 @@ func TestClearTextOfAQueueWithoutEncryptionStays(t *testing.T) {
 
 // A run that is stopped, or whose connection ends, keeps its pages. The next run does the rest.
 func TestAnInterruptedRunIsRepeated(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", numbered("m", 250)...)
 	ctx, stop := context.WithCancel(t.Context())
@@ -134,7 +131,6 @@ func TestAnInterruptedRunIsRepeated(t *testing.T) {
 // Messages that cannot be opened or read stay as they are, and the report names the first ones. The other
 // messages of their pages are resealed.
 func TestMessagesThatCannotBeOpenedAreReported(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	noise := make([]byte, 20_000)
 	_, _ = rand.Read(noise)
@@ -169,7 +165,6 @@ func TestMessagesThatCannotBeOpenedAreReported(t *testing.T) {
 
 // A page holds few large messages.
 func TestPagesAreBoundedInBytes(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	noise := make([]byte, 1<<20)
 	_, _ = rand.Read(noise)
@@ -188,7 +183,6 @@ func TestPagesAreBoundedInBytes(t *testing.T) {
 
 // A message that a deletion locks is left out. A later run reseals it if the deletion fails.
 func TestALockedMessageIsLeftOut(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	f.push(seal.Config{Keys: setting.Secret(oldKey)}, "p", "a", "b", "c")
 	f.exec(`BEGIN`)
@@ -204,7 +198,6 @@ func TestALockedMessageIsLeftOut(t *testing.T) {
 }
 
 func TestARunNeedsAKeyAndAQueue(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	_, err := reseal.Open(t.Context(), f.dsn, nil)
 	require.ErrorIs(t, err, seal.ErrNoKeyToSeal)
@@ -219,7 +212,6 @@ func TestARunNeedsAKeyAndAQueue(t *testing.T) {
 // Producers with both keys and consumers work while runs repeat. Each message arrives once, in order and
 // with its payload.
 func TestConsumersNoticeNothingOfARun(t *testing.T) {
-	t.Parallel()
 	f := newFixture(t)
 	const partitions, each = 4, 60
 	producers := []seal.Config{all, {Keys: setting.Secret(oldKey + "," + newKey), Key: setting.Secret(single)}}

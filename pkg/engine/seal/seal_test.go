@@ -26,7 +26,6 @@ func sealer(t *testing.T, digit string) *seal.Sealer {
 }
 
 func TestOpenReturnsTheSealedBytes(t *testing.T) {
-	t.Parallel()
 	s := sealer(t, "a")
 	for _, payload := range [][]byte{[]byte("null"), []byte(`{"b":1.0,"a":"é\u0000"}`), bytes.Repeat([]byte("x"), 1<<20)} {
 		sealed, err := s.Seal(payload, first)
@@ -43,7 +42,6 @@ func TestOpenReturnsTheSealedBytes(t *testing.T) {
 }
 
 func TestOpenRejectsOtherKeysAndChangedEnvelopes(t *testing.T) {
-	t.Parallel()
 	sealed, err := sealer(t, "a").Seal([]byte(`{"secret":true}`), first)
 	require.NoError(t, err)
 	_, err = sealer(t, "b").Open(sealed, first)
@@ -70,7 +68,6 @@ func TestOpenRejectsOtherKeysAndChangedEnvelopes(t *testing.T) {
 }
 
 func TestValidateChecksTheKeyAndDoesNotShowIt(t *testing.T) {
-	t.Parallel()
 	require.NoError(t, seal.Config{}.Validate())
 	require.NoError(t, seal.Config{Keys: setting.Secret("2026-11:" + digits("a") + ", old:" + digits("b")), Key: setting.Secret(digits("c"))}.Validate())
 	for keys, want := range map[string]string{
@@ -95,7 +92,6 @@ func digits(digit string) string { return strings.Repeat(digit, 64) }
 
 // An envelope is bound to its queue, partition and message.
 func TestOpenRejectsTheEnvelopeOfAnotherMessage(t *testing.T) {
-	t.Parallel()
 	s := sealer(t, "a")
 	sealed, err := s.Seal([]byte("1"), first)
 	require.NoError(t, err)
@@ -116,7 +112,6 @@ func TestOpenRejectsTheEnvelopeOfAnotherMessage(t *testing.T) {
 
 // The first key of the ring encrypts, and all keys open.
 func TestKeysAreReplaced(t *testing.T) {
-	t.Parallel()
 	ring := func(cfg seal.Config) *seal.Sealer {
 		s, err := seal.New(cfg)
 		require.NoError(t, err)

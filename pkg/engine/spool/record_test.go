@@ -15,7 +15,6 @@ import (
 
 // A message leaves the file as it was pushed, byte for byte. A delay counts from the push.
 func TestRecordsKeepMessages(t *testing.T) {
-	t.Parallel()
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
 	now := time.Now().UTC().Truncate(0)

@@ -99,7 +99,6 @@ func TestOtherAcksDoNotWaitForALockedCursor(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{true, false} {
 		t.Run(fmt.Sprintf("the SQL transaction ends: %v", ends), func(t *testing.T) {
-			t.Parallel()
 			b := oneByOne(t)
 			d, tx := b.lateDelivery()
 			deliveries := b.popEach("s", 20)
@@ -136,10 +135,8 @@ func TestOtherAcksDoNotWaitForALockedCursor(t *testing.T) {
 // Many calls wait for many locked cursors. Other calls are served meanwhile, and only a few
 // connections wait.
 func TestManyContendedCallsLeaveConnectionsFree(t *testing.T) {
-	t.Parallel()
 	const cursors, calls, turns = 12, 3, 4
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	deliveries := b.popEach("held", cursors)
 	release := b.lockRows(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id WHERE p.name LIKE 'held%' FOR UPDATE OF c`)
 	watch := b.connect()
@@ -156,10 +153,8 @@ func TestManyContendedCallsLeaveConnectionsFree(t *testing.T) {
 		require.Len(t, d.Messages, 1)
 		b.requireAcked(<-b.beginAck(acks(d, queue.AckCompleted, d.Messages...)))
 		strangers.Within(t, promptly, "a push, a pop and an ack")
-		var waiting int
-		require.NoError(t, watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
-			WHERE datname = current_database() AND wait_event_type = 'Lock'`).Scan(&waiting))
-		require.LessOrEqual(t, waiting, turns+1, "the connections of the contended calls, and one flush")
+		require.LessOrEqual(t, enginetest.Value[int](t, watch, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock'`), turns+1, "the connections of the contended calls, and one flush")
 	}
 	for _, next := range held {
 		b.requireHeld(<-next)
@@ -175,10 +170,8 @@ func TestManyContendedCallsLeaveConnectionsFree(t *testing.T) {
 // More cursors are locked than connections wait for. A call gets its cursor when that is released,
 // although the other cursors stay locked.
 func TestContendedCallsTakeTurns(t *testing.T) {
-	t.Parallel()
 	const cursors = 8
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	deliveries := b.popEach("held", cursors)
 	released := make([]func(), cursors)
 	held := make([]<-chan acked, cursors)
@@ -215,13 +208,10 @@ func TestContendedCallsTakeTurns(t *testing.T) {
 // A call acknowledges messages of several partitions, and one cursor is locked by another session.
 // While the call waits, it locks none of the other cursors.
 func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("a", "1", "2")
 	b.push("b", "3")
-	req := request("g", 9)
-	req.Partitions = 2
+	req := request("g", 9, across(2))
 	d := b.pop(req)
 	require.Len(t, d.Messages, 3)
 	byID := map[string]queue.Message{}
@@ -247,9 +237,7 @@ func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
 // Calls that wait for one cursor are applied together. A call with a value that the database
 // refuses fails alone: here, a dead letter.
 func TestABadContendedCallFailsAlone(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", numbered("m", 10)...)
 	b.exec(`CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE SQLSTATE '22023'; END $$`)
 	b.exec(`CREATE TRIGGER refuse BEFORE INSERT ON belfry.dead_letter FOR EACH ROW EXECUTE FUNCTION public.refuse()`)
@@ -278,9 +266,7 @@ func TestABadContendedCallFailsAlone(t *testing.T) {
 
 // A contended call ends at its request timeout, and Close answers the waiting calls.
 func TestAContendedCallIsAlwaysAnswered(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	d := b.popEach("p", 1)[0]
 	b.lockRows(holdCursors)
 	short := *b

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // replaceDatabase empties the tables and restarts the ids, as a restore of another database would.
@@ -16,16 +17,14 @@ import (
 // minute.
 func (b *bench) replaceDatabase() {
 	b.t.Helper()
-	_, err := b.pool.Exec(b.t.Context(), `TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
-	require.NoError(b.t, err)
+	b.exec(`TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
 	stranger := newStore(b.t, b.pool, prometheus.NewRegistry(), nil)
-	_, err = stranger.Push(b.t.Context(), []queue.PushItem{{Queue: "strangers", Partition: "theirs", TransactionID: "theirs", Payload: []byte(`{}`)}})
+	_, err := stranger.Push(b.t.Context(), []queue.PushItem{{Queue: "strangers", Partition: "theirs", TransactionID: "theirs", Payload: []byte(`{}`)}})
 	require.NoError(b.t, err)
 	_, ok, err := stranger.Resolve(b.t.Context(), strangersRequest())
 	require.NoError(b.t, err)
 	require.True(b.t, ok)
-	_, err = b.pool.Exec(b.t.Context(), `UPDATE belfry.cursor SET ready_at = ready_at - interval '1 minute'`)
-	require.NoError(b.t, err)
+	b.exec(`UPDATE belfry.cursor SET ready_at = ready_at - interval '1 minute'`)
 }
 
 // strangersRequest is a pop from queue "strangers".
@@ -58,7 +57,6 @@ func TestAPushAfterAnEpochChangeReachesItsOwnQueue(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			b := newBench(t)
 			b.push("p", "1")
 			b.replaceDatabase()
@@ -72,24 +70,17 @@ func TestAPushAfterAnEpochChangeReachesItsOwnQueue(t *testing.T) {
 // A transaction replaces the contents of the tables and locks them until its commit. A push that
 // waits for that lock reads the new epoch.
 func TestAPushThatWaitsForAnEpochChangeReadsTheNewEpoch(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p", "1")
 	tx, err := b.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(t.Context()) }()
-	_, err = tx.Exec(t.Context(), `TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `SELECT 1 FROM belfry.open_partitions('{strangers}', '{theirs}', 60, 3)`)
-	require.NoError(t, err)
-	pushed := make(chan error, 1)
-	go func() {
-		_, err := b.Push(t.Context(), []queue.PushItem{item("p", "2")})
-		pushed <- err
-	}()
+	enginetest.Exec(t, tx, `TRUNCATE belfry.message, belfry.queue, belfry.cursor RESTART IDENTITY CASCADE`)
+	enginetest.Exec(t, tx, `SELECT 1 FROM belfry.open_partitions('{strangers}', '{theirs}', 60, 3)`)
+	pushed := b.beginPush(item("p", "2"))
 	awaitLockWait(t, b)
 	require.NoError(t, tx.Commit(t.Context()))
-	require.NoError(t, <-pushed)
+	require.NoError(t, (<-pushed).err)
 	require.Equal(t, []string{"p/2"}, b.contents("q"))
 	require.Empty(t, b.contents("strangers"))
 }
@@ -97,7 +88,6 @@ func TestAPushThatWaitsForAnEpochChangeReadsTheNewEpoch(t *testing.T) {
 // An epoch change makes the cached partitions of a whole flush invalid at once. The store sends all
 // pushes again together and does not split the flush.
 func TestAnEpochChangeDoesNotSplitAFlush(t *testing.T) {
-	t.Parallel()
 	const calls = 50
 	b := oneByOne(t)
 	b.push("p", "1")
@@ -125,27 +115,23 @@ func TestAnEpochChangeDoesNotSplitAFlush(t *testing.T) {
 }
 
 func TestAPopAfterAnEpochChangeFindsItsOwnQueue(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	req := request("g", 1)
 	b.register("g")
-	before, _, err := b.Resolve(t.Context(), req)
-	require.NoError(t, err)
+	before := b.resolve(req)
 	b.replaceDatabase()
 
 	findings, err := b.Preflight(t.Context(), []queue.Probe{{Target: before, Want: 1}}, 30*time.Second)
 	require.NoError(t, err)
 	require.True(t, findings[0].Gone, "the id belongs to another group now")
-	deliveries, err := b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: before}})
-	require.NoError(t, err)
-	require.True(t, deliveries[0].Gone)
-	require.Empty(t, deliveries[0].Messages)
+	delivery := b.claim(req, before)
+	require.True(t, delivery.Gone)
+	require.Empty(t, delivery.Messages)
 	require.Empty(t, b.pop(req).Messages, "the queue does not exist")
 
 	b.push("p", "2")
-	deliveries, err = b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: before}})
-	require.NoError(t, err)
-	require.True(t, deliveries[0].Gone)
+	delivery = b.claim(req, before)
+	require.True(t, delivery.Gone)
 	require.Len(t, b.pop(strangersRequest()).Messages, 1, "a claim with an old epoch moves no scan floor")
 	found := b.pop(req)
 	require.Equal(t, []string{"2"}, transactionIDs(found))
@@ -172,7 +158,6 @@ func TestAnAckAfterAnEpochChangeTouchesNoOtherPartition(t *testing.T) {
 		"transaction under another lease": func(b *bench, toAck queue.AckItem, otherLease string) string { return transact(b, toAck, otherLease) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			b := newBench(t)
 			b.push("p", "theirs")
 			popped := b.pop(request("theirs", 1))
@@ -196,36 +181,30 @@ func TestAnAckAfterAnEpochChangeTouchesNoOtherPartition(t *testing.T) {
 // A lookup of the previous epoch may end after a lookup of the current one. The cache ignores its
 // result.
 func TestACachedPartitionOfAnOldEpochIsIgnored(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	old := b.OpenedAs(t.Context(), item("p", ""))
 	b.replaceDatabase()
 	req := strangersRequest()
-	target, _, err := b.Resolve(t.Context(), req)
-	require.NoError(t, err)
+	target := b.resolve(req)
 	b.Learn(old)
-	deliveries, err := b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
-	require.NoError(t, err)
-	require.Equal(t, "theirs", deliveries[0].Messages[0].Partition.Name)
+	delivery := b.claim(req, target)
+	require.Equal(t, "theirs", delivery.Messages[0].Partition.Name)
 }
 
 // An epoch change sends one resync event and empties the cache of names. The first lookup of a store
 // is not an epoch change.
 func TestAnEpochChangeCausesOneResync(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
 	b.Observe(heard)
 	b.register("g")
 	b.push("p", "1")
 	require.Zero(t, heard.resyncs.Load())
-	before, _, err := b.Resolve(t.Context(), request("g", 1))
-	require.NoError(t, err)
+	before := b.resolve(request("g", 1))
 	b.replaceDatabase()
 	b.push("p", "2")
 	require.EqualValues(t, 1, heard.resyncs.Load())
-	after, _, err := b.Resolve(t.Context(), request("g", 1))
-	require.NoError(t, err)
+	after := b.resolve(request("g", 1))
 	require.NotEqual(t, before.Epoch, after.Epoch)
 	require.EqualValues(t, 1, heard.resyncs.Load())
 }

@@ -1,8 +1,8 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,16 +54,13 @@ func waiting(t *testing.T, req *queue.PopRequest) (*bench, *receiver) {
 	t.Helper()
 	b := newBench(t)
 	b.register(req.Group)
-	target, ok, err := b.Resolve(t.Context(), req)
-	require.NoError(t, err)
-	require.True(t, ok)
+	target := b.resolve(req)
 	r := &receiver{offered: req, target: target}
 	b.Observe(r)
 	return b, r
 }
 
 func TestAPushHandsItsMessagesToAWaitingRequest(t *testing.T) {
-	t.Parallel()
 	b, r := waiting(t, request("g", 2))
 	b.push("p", "1", "2", "3")
 	require.Equal(t, []string{"asked for q/p", "take", "ready"}, r.order)
@@ -84,9 +81,7 @@ func TestAPushHandsItsMessagesToAWaitingRequest(t *testing.T) {
 
 // A consumed partition is not ready, so nothing is announced for its group, unless messages are left in it.
 func TestAPushHandsItsMessagesToAnAutoAckRequest(t *testing.T) {
-	t.Parallel()
-	req := request("g", 2)
-	req.AutoAck = true
+	req := request("g", 2, withAutoAck(true))
 	b, r := waiting(t, req)
 	b.push("p", "1", "2")
 	require.Equal(t, []string{"asked for q/p", "take"}, r.order)
@@ -99,28 +94,6 @@ func TestAPushHandsItsMessagesToAnAutoAckRequest(t *testing.T) {
 	require.LessOrEqual(t, r.ready[0].In, time.Duration(0))
 	require.Zero(t, b.stranded())
 	require.Equal(t, []string{"5"}, transactionIDs(b.pop(request("g", 1))))
-}
-
-// The commit of a wake does not wait for the disk, nor does that of a lease. A consumption in the same transaction does.
-func TestAConsumptionAfterAWakeWaitsForTheDisk(t *testing.T) {
-	t.Parallel()
-	b, r := waiting(t, request("g", 1))
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = tx.Rollback(t.Context()) }()
-	for _, step := range []struct{ statement, want string }{
-		{`SELECT belfry.wake_partitions('{}')`, "off"}, {`SELECT belfry.claim($1, NULL, 1, 1, gen_random_uuid())`, "off"}, {`SELECT belfry.claim($1, NULL, 1, 1, NULL)`, "on"},
-	} {
-		args := []any{r.target.Group}
-		if !strings.Contains(step.statement, "$1") {
-			args = nil
-		}
-		_, err := tx.Exec(t.Context(), step.statement, args...)
-		require.NoError(t, err)
-		var durable string
-		require.NoError(t, tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&durable))
-		require.Equal(t, step.want, durable, step.statement)
-	}
 }
 
 // offers offers several waiting requests.
@@ -136,47 +109,43 @@ func (o *offers) Handoffs(string, string) []queue.Handoff { return o.all }
 func TestAClaimThatConsumesWaitsForTheDisk(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ inRound, consumesFirst bool }{{false, true}, {false, false}, {true, true}, {true, false}} {
-		b := newBench(t)
-		b.register("consuming", "leasing")
-		o := &offers{}
-		for _, group := range []string{"consuming", "leasing"} {
-			req := request(group, 1)
-			req.AutoAck = group == "consuming"
-			target, ok, err := b.Resolve(t.Context(), req)
-			require.NoError(t, err)
-			require.True(t, ok)
-			o.all = append(o.all, queue.Handoff{
-				Assignment: queue.Assignment{Request: req, Target: target}, Take: func(d queue.Delivery) bool { return len(d.Messages) > 0 },
-			})
-		}
-		if !c.consumesFirst {
-			slices.Reverse(o.all)
-		}
-		if !c.inRound {
-			b.Observe(o)
-		}
-		b.push("p", "1") // makes the cursors
-		b.exec(`UPDATE belfry.cursor c SET committed = p.last_seq, ready_at = NULL, lease_id = NULL, lease_until = NULL FROM belfry.partition p`)
-		b.exec(`CREATE TABLE belfry.committed (durable text)`)
-		b.exec(`CREATE FUNCTION belfry.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-			INSERT INTO belfry.committed VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`)
-		b.exec(`CREATE CONSTRAINT TRIGGER note AFTER UPDATE ON belfry.cursor DEFERRABLE INITIALLY DEFERRED
-			FOR EACH ROW WHEN (NEW.committed > OLD.committed) EXECUTE FUNCTION belfry.note()`)
-		b.push("p", "2")
-		if c.inRound {
-			_, err := b.Claim(t.Context(), []queue.Assignment{o.all[0].Assignment, o.all[1].Assignment})
-			require.NoError(t, err)
-		}
-		var durable []string
-		b.scan(`SELECT array_agg(durable) FROM belfry.committed`, nil, &durable)
-		require.Equal(t, []string{"on"}, durable, "%+v", c)
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			b := newBench(t, "consuming", "leasing")
+			o := &offers{}
+			for _, group := range []string{"consuming", "leasing"} {
+				req := request(group, 1, withAutoAck(group == "consuming"))
+				target := b.resolve(req)
+				o.all = append(o.all, queue.Handoff{
+					Assignment: queue.Assignment{Request: req, Target: target}, Take: func(d queue.Delivery) bool { return len(d.Messages) > 0 },
+				})
+			}
+			if !c.consumesFirst {
+				slices.Reverse(o.all)
+			}
+			if !c.inRound {
+				b.Observe(o)
+			}
+			b.push("p", "1") // makes the cursors
+			b.exec(`UPDATE belfry.cursor c SET committed = p.last_seq, ready_at = NULL, lease_id = NULL, lease_until = NULL FROM belfry.partition p`)
+			b.exec(`CREATE TABLE belfry.committed (durable text)`)
+			b.exec(`CREATE FUNCTION belfry.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+				INSERT INTO belfry.committed VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`)
+			b.exec(`CREATE CONSTRAINT TRIGGER note AFTER UPDATE ON belfry.cursor DEFERRABLE INITIALLY DEFERRED
+				FOR EACH ROW WHEN (NEW.committed > OLD.committed) EXECUTE FUNCTION belfry.note()`)
+			b.push("p", "2")
+			if c.inRound {
+				_, err := b.Claim(t.Context(), []queue.Assignment{o.all[0].Assignment, o.all[1].Assignment})
+				require.NoError(t, err)
+			}
+			var durable []string
+			b.scan(`SELECT array_agg(durable) FROM belfry.committed`, nil, &durable)
+			require.Equal(t, []string{"on"}, durable, "%+v", c)
+		})
 	}
 }
 
 func TestAnAutoAckHandoffThatIsNotTakenIsUndone(t *testing.T) {
-	t.Parallel()
-	req := request("g", 1)
-	req.AutoAck = true
+	req := request("g", 1, withAutoAck(true))
 	b, r := waiting(t, req)
 	r.gone = true
 	b.push("p", "1")
@@ -185,7 +154,6 @@ func TestAnAutoAckHandoffThatIsNotTakenIsUndone(t *testing.T) {
 }
 
 func TestAHandoffThatIsNotTakenIsReleased(t *testing.T) {
-	t.Parallel()
 	b, r := waiting(t, request("g", 1))
 	r.gone = true
 	b.push("p", "1")
@@ -197,7 +165,6 @@ func TestAHandoffThatIsNotTakenIsReleased(t *testing.T) {
 
 // If the claim of a handoff fails, the push succeeds and announces its cursors.
 func TestAPushSucceedsIfItsHandoffFails(t *testing.T) {
-	t.Parallel()
 	impossible := request("g", 1)
 	b, r := waiting(t, request("g", 1))
 	impossible.Partitions = -1
@@ -212,7 +179,6 @@ func TestAPushSucceedsIfItsHandoffFails(t *testing.T) {
 }
 
 func TestAFailedPushEndsItsHandoffs(t *testing.T) {
-	t.Parallel()
 	b, r := waiting(t, request("g", 1))
 	bad := item("p", "1")
 	bad.Payload = []byte("{not json")
@@ -228,7 +194,6 @@ type panicking struct{ queue.AnswerMemory }
 func (panicking) TakeAnswer(int) bool { panic("for the test") }
 
 func TestAPushThatPanicsEndsItsHandoffs(t *testing.T) {
-	t.Parallel()
 	req := request("g", 1)
 	req.Memory = panicking{}
 	b, r := waiting(t, req)
@@ -238,7 +203,6 @@ func TestAPushThatPanicsEndsItsHandoffs(t *testing.T) {
 }
 
 func TestAPushToSeveralPartitionsMakesNoHandoff(t *testing.T) {
-	t.Parallel()
 	b, r := waiting(t, request("g", 1))
 	_, err := b.Push(t.Context(), []queue.PushItem{item("p", "1"), item("other", "2")})
 	require.NoError(t, err)

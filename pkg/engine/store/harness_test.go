@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/engine/store"
@@ -31,11 +33,15 @@ type bench struct {
 	reg  *prometheus.Registry
 }
 
-func newBench(t testing.TB) *bench {
+// newBench returns a store on its own database. It registers the groups before anything is pushed.
+func newBench(t testing.TB, groups ...string) *bench {
 	t.Helper()
-	pool := enginetest.Pool(t, pgtest.Database(t)) // shared machines pause
+	pool := enginetest.Pool(t, enginetest.Database(t)) // shared machines pause
 	b := &bench{t: t, pool: pool, reg: prometheus.NewRegistry()}
 	b.Store = newStore(t, pool, b.reg, nil)
+	if len(groups) > 0 {
+		b.register(groups...)
+	}
 	return b
 }
 
@@ -69,8 +75,7 @@ func (b *bench) push(partition string, transactionIDs ...string) []queue.PushRes
 // is pushed.
 func (b *bench) register(groups ...string) {
 	b.t.Helper()
-	_, err := b.pool.Exec(b.t.Context(), sql.Query("engine/store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0)
-	require.NoError(b.t, err)
+	b.exec(sql.Query("engine/store/open_partitions"), []string{"q"}, []string{"p"}, 300, 3, 0, 0, 0)
 	for _, group := range groups {
 		require.Empty(b.t, b.pop(request(group, 1)).Messages)
 	}
@@ -80,8 +85,53 @@ func item(partition, transactionID string) queue.PushItem {
 	return queue.PushItem{Queue: "q", Partition: partition, TransactionID: transactionID, Payload: []byte(`{}`)}
 }
 
-func request(group string, batch int) *queue.PopRequest {
-	return &queue.PopRequest{Queue: "q", Group: group, Batch: batch, Partitions: 1}
+func request(group string, batch int, edits ...func(*queue.PopRequest)) *queue.PopRequest {
+	req := &queue.PopRequest{Queue: "q", Group: group, Batch: batch, Partitions: 1}
+	for _, edit := range edits {
+		edit(req)
+	}
+	return req
+}
+
+func withAutoAck(on bool) func(*queue.PopRequest) {
+	return func(r *queue.PopRequest) { r.AutoAck = on }
+}
+
+// across is a pop from up to n partitions.
+func across(n int) func(*queue.PopRequest) {
+	return func(r *queue.PopRequest) { r.Partitions = n }
+}
+
+// from is a pop from one partition.
+func from(partition string) func(*queue.PopRequest) {
+	return func(r *queue.PopRequest) { r.Partition = &partition }
+}
+
+// resolve returns the target of a request whose queue exists.
+func (b *bench) resolve(req *queue.PopRequest) queue.Target {
+	b.t.Helper()
+	target, ok, err := b.Resolve(b.t.Context(), req)
+	require.NoError(b.t, err)
+	require.True(b.t, ok)
+	return target
+}
+
+// claim claims for one request, as a round does.
+func (b *bench) claim(req *queue.PopRequest, target queue.Target) queue.Delivery {
+	b.t.Helper()
+	deliveries, err := b.Claim(b.t.Context(), []queue.Assignment{{Request: req, Target: target}})
+	require.NoError(b.t, err)
+	return deliveries[0]
+}
+
+// sealing gives the bench a key and sets encryptionEnabled of its queues. It returns the store without the key.
+func (b *bench) sealing() (keyless *store.Store) {
+	b.t.Helper()
+	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
+	require.NoError(b.t, err)
+	keyless, b.Store = b.Store, newStore(b.t, b.pool, prometheus.NewRegistry(), sealer)
+	b.option("encryption_enabled = true")
+	return keyless
 }
 
 func (b *bench) pop(req *queue.PopRequest) queue.Delivery {
@@ -136,6 +186,20 @@ func (b *bench) scan(query string, args []any, into ...any) {
 	require.NoError(b.t, b.pool.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(into...))
 }
 
+// count returns the number that a query selects.
+func (b *bench) count(query string, args ...any) (n int) {
+	b.t.Helper()
+	b.scan(query, args, &n)
+	return n
+}
+
+// holds returns the boolean that a query selects.
+func (b *bench) holds(query string, args ...any) (yes bool) {
+	b.t.Helper()
+	b.scan(query, args, &yes)
+	return yes
+}
+
 // epoch returns the epoch of the database.
 func (b *bench) epoch() (epoch int64) {
 	b.t.Helper()
@@ -174,4 +238,14 @@ func (b *bench) completes(partition int64, group string, seq int64) []any {
 	return []any{
 		[]int64{partition}, [][16]byte{id}, []string{group}, []int32{1}, []int32{1}, []int64{seq}, [][16]byte{{}}, []int16{1}, [][]byte{}, []*int64{}, "1000", true,
 	}
+}
+
+// awaitLockWait returns once a session of this database waits for a lock.
+func awaitLockWait(t testing.TB, b *bench) {
+	t.Helper()
+	enginetest.Await(t, "a session that waits for a lock", func() bool {
+		var n int
+		b.scan(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`, nil, &n)
+		return n > 0
+	})
 }

@@ -63,7 +63,6 @@ func (b *bench) fill(n int) (group int64) {
 // three times as long as with ten partitions. That holds for plans made on an empty database and
 // for plans made with current statistics.
 func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
-	t.Parallel()
 	small, large := newBench(t), newBench(t)
 	large.keepStatistics()
 	smallSession, largeSession := small.session(), large.session()
@@ -105,9 +104,7 @@ func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
 // 3,000 messages behind an unfinished one are dead letters. The cursor stores them as one range, and a claim
 // of ten messages touches fewer than 100 buffers: it does not read them.
 func TestAClaimDoesNotReadSkippedMessages(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	ids := make([]string, 3001)
 	for i := range ids {
 		ids[i] = strconv.Itoa(i)
@@ -136,7 +133,6 @@ func TestAClaimDoesNotReadSkippedMessages(t *testing.T) {
 // A push to one of 100,000 partitions touches fewer than 100 buffers, for a new message and for a
 // duplicate. The plan was made on an empty database.
 func TestAPushDoesNotReadOtherPartitions(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.keepStatistics()
 	conn, err := b.pool.Acquire(t.Context())
@@ -188,7 +184,6 @@ var leading = map[string]string{
 // inside functions: TestAClaimDoesNotReadIdlePartitions and TestAPushDoesNotReadOtherPartitions
 // cover those.
 func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	hot := []string{
 		"engine/store/wake", "engine/store/claim_wait", "engine/store/settle_lock", "engine/store/settle", "engine/store/ack_wait",
@@ -247,7 +242,6 @@ func TestHotStatementsUseAnIndexAtEverySize(t *testing.T) {
 // One of 5,000 queues is created by a session that made its plans while the tables were empty. It touches fewer than 200
 // buffers: no plan reads an index of all queues to find one name.
 func TestACreationDoesNotReadTheOtherQueues(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	conn, err := b.pool.Acquire(t.Context())
 	require.NoError(t, err)
@@ -265,4 +259,55 @@ func TestACreationDoesNotReadTheOtherQueues(t *testing.T) {
 	var out []struct{ Plan enginetest.Plan }
 	require.NoError(t, json.Unmarshal(raw, &out))
 	require.Less(t, out[0].Plan.Hit+out[0].Plan.Read, 200)
+}
+
+// The measurement of a queue reads the partitions with waiting messages, and not the others.
+func TestAMeasurementReadsNoDrainedPartition(t *testing.T) {
+	b := newBench(t)
+	b.drained(20_000, 2)
+	b.option("max_size = 100")
+	b.push("p7", "a", "b")
+	b.push("new", "c")
+	var explained []struct {
+		Plan enginetest.Plan `json:"Plan"`
+	}
+	var depth, limit int
+	var unread bool
+	var id int64
+	b.scan(`SELECT id FROM belfry.queue`, nil, &id)
+	b.scan(sql.Query("engine/store/queue_depth"), []any{id}, &limit, &depth, &unread)
+	require.Equal(t, 3, depth)
+	require.False(t, unread)
+	var raw []byte
+	b.scan("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql.Query("engine/store/queue_depth"), []any{id}, &raw)
+	require.NoError(t, json.Unmarshal(raw, &explained))
+	require.Less(t, explained[0].Plan.Hit+explained[0].Plan.Read, 200)
+	b.exec(`UPDATE belfry.consumer_group SET paused = true WHERE name = 'g1'`)
+	b.scan(sql.Query("engine/store/queue_depth"), []any{id}, &limit, &depth, &unread)
+	require.Equal(t, 3, depth, "a paused group")
+	require.False(t, unread)
+	b.exec(`UPDATE belfry.partition SET paused = true WHERE name = 'p7'`)
+	b.exec(`UPDATE belfry.cursor SET ready_at = NULL WHERE partition_id = (SELECT id FROM belfry.partition WHERE name = 'p7')`)
+	b.scan(sql.Query("engine/store/queue_depth"), []any{id}, &limit, &depth, &unread)
+	require.Equal(t, 3, depth, "a paused partition")
+}
+
+// Vacuum does not truncate the hot tables, because truncation locks the table exclusively.
+func TestVacuumDoesNotTruncateTables(t *testing.T) {
+	b := newBench(t)
+	b.push("p", numbered("m", 2000)...)
+	b.exec("DELETE FROM belfry.message")
+	var before, after int64
+	b.scan("SELECT pg_relation_size('belfry.message')", nil, &before)
+	b.exec("VACUUM belfry.message")
+	b.scan("SELECT pg_relation_size('belfry.message')", nil, &after)
+	require.Equal(t, before, after)
+
+	var shortened []string
+	b.scan(`SELECT coalesce(array_agg(s.oid::regclass::text), '{}')
+			FROM pg_class t JOIN pg_class s ON s.oid IN (t.oid, t.reltoastrelid)
+			WHERE t.relnamespace = 'belfry'::regnamespace
+				AND t.relname IN ('message', 'partition', 'cursor', 'redrive', 'dead_letter', 'trace', 'trace_name', 'inbox')
+				AND NOT coalesce('vacuum_truncate=false' = ANY (s.reloptions), false)`, nil, &shortened)
+	require.Empty(t, shortened)
 }

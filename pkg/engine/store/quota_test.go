@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -50,7 +51,6 @@ func (b *bench) pushSoon(partition string, n int) {
 }
 
 func TestAFullQueueRefusesAPush(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.register()
 	b.option("max_size = 5")
@@ -71,15 +71,12 @@ func TestAFullQueueRefusesAPush(t *testing.T) {
 }
 
 func TestConsumptionMakesRoom(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("fast", "slow")
+	b := newBench(t, "fast", "slow")
 	b.option("max_size = 4")
 	require.NoError(t, tryPush(t.Context(), b, "p", 4))
 	take := func(group string, n int) {
 		t.Helper()
-		req := request(group, n)
-		req.AutoAck = true
+		req := request(group, n, withAutoAck(true))
 		require.Len(t, b.pop(req).Messages, n)
 	}
 	take("fast", 4)
@@ -101,7 +98,6 @@ func TestConsumptionMakesRoom(t *testing.T) {
 
 // Another instance applies a new limit at its next push. It notices a removed limit soon.
 func TestANewLimitAppliesOnAllInstancesAtOnce(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	other := newStore(t, b.pool, prometheus.NewRegistry(), nil)
 	require.NoError(t, tryPush(t.Context(), b, "p", 3))
@@ -124,20 +120,22 @@ func TestConcurrentPushesRespectTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit, pushers = 500, 16
 	for instances := 1; instances <= 2; instances++ {
-		b := newBench(t)
-		b.register()
-		b.option("max_size = 500")
-		stores := []pusher{b, newStore(t, b.pool, prometheus.NewRegistry(), nil)}[:instances]
-		var wg sync.WaitGroup
-		for i := range pushers {
-			wg.Go(func() {
-				for tryPush(t.Context(), stores[i%instances], "p", 3) == nil {
-				}
-			})
-		}
-		wg.Wait()
-		require.LessOrEqual(t, b.stored(), instances*limit)
-		require.Greater(t, b.stored(), limit/2)
-		require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", limit)))
+		t.Run(fmt.Sprint(instances, " instances"), func(t *testing.T) {
+			b := newBench(t)
+			b.register()
+			b.option("max_size = 500")
+			stores := []pusher{b, newStore(t, b.pool, prometheus.NewRegistry(), nil)}[:instances]
+			var wg sync.WaitGroup
+			for i := range pushers {
+				wg.Go(func() {
+					for tryPush(t.Context(), stores[i%instances], "p", 3) == nil {
+					}
+				})
+			}
+			wg.Wait()
+			require.LessOrEqual(t, b.stored(), instances*limit)
+			require.Greater(t, b.stored(), limit/2)
+			require.Equal(t, queue.CodeQueueFull, queue.CodeOf(tryPush(t.Context(), b, "p", limit)))
+		})
 	}
 }

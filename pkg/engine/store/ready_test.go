@@ -10,6 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // readyIn returns the time until ready_at of the only cursor, by the clock of the database. ok is
@@ -23,14 +24,12 @@ func (b *bench) readyIn() (d time.Duration, ok bool) {
 
 func (b *bench) exec(query string, args ...any) {
 	b.t.Helper()
-	_, err := b.pool.Exec(b.t.Context(), query, args...)
-	require.NoError(b.t, err)
+	enginetest.Exec(b.t, b.pool, query, args...)
 	b.OnResync("", events.Peer) // no event announces a change that a test makes to the tables
 }
 
 // Checks the table of ready_at in the package doc, row by row.
 func TestReadyAt(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p", "m1")
 	d := b.pop(request("g", 1))
@@ -68,7 +67,6 @@ func TestReadyAt(t *testing.T) {
 }
 
 func TestAnExpiredLeaseIsRedeliveredAndCountsAnAttempt(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p", "m1", "m2")
 	first := b.pop(request("g", 2))
@@ -98,9 +96,7 @@ func TestAnExpiredLeaseIsRedeliveredAndCountsAnAttempt(t *testing.T) {
 
 // A delayed message holds back the messages after it. Its instant is the ready_at of the cursor.
 func TestADelayedMessageHoldsBackTheMessagesAfterIt(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	items := []queue.PushItem{item("p", "now"), item("p", "later"), item("p", "behind")}
 	items[1].VisibleAt = time.Now().Add(time.Hour)
 	_, err := b.Push(t.Context(), items)
@@ -122,7 +118,6 @@ func TestADelayedMessageHoldsBackTheMessagesAfterIt(t *testing.T) {
 // Each push moves the end of the window. A pop at the old end delivers nothing and writes the new
 // end into ready_at.
 func TestEachPushMovesTheWindowBuffer(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p", "m1")
 	b.exec(`UPDATE belfry.queue SET window_buffer = 3600`)
@@ -143,31 +138,9 @@ func TestEachPushMovesTheWindowBuffer(t *testing.T) {
 	require.Len(t, b.pop(request("g", 10)).Messages, 2)
 }
 
-// A crash between the commit of a push and its wake leaves the cursor without ready_at. A heal
-// wakes the cursor, and so does the next push to the partition.
-func TestAHealWakesACursorThatACrashLeftAsleep(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.push("p", "m1")
-	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
-	require.Equal(t, 1, b.stranded())
-	require.Empty(t, b.pop(request("g", 1)).Messages)
-	healed, err := b.Heal(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, healed)
-	require.Zero(t, b.stranded())
-
-	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
-	b.push("p", "m2")
-	require.Equal(t, []string{"m1", "m2"}, transactionIDs(b.pop(request("g", 10))))
-}
-
 // Deleted messages leave holes in the log. The cursor moves over them.
 func TestACursorMovesOverDeletedMessages(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "m1", "m2", "m3", "m4")
 	b.exec(`DELETE FROM belfry.message WHERE transaction_id IN ('m1', 'm3', 'm4')`)
 	d := b.pop(request("g", 10))
@@ -183,32 +156,24 @@ func TestACursorMovesOverDeletedMessages(t *testing.T) {
 // A wake waits for the session that has locked the cursor. If it skipped the cursor, the cursor
 // would be stranded.
 func TestAWakeWaitsForALockedCursor(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "m1")
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
-	var partition int64
-	b.scan(`SELECT partition_id FROM belfry.cursor`, nil, &partition)
-	holder, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	defer func() { _ = holder.Rollback(t.Context()) }()
-	_, err = holder.Exec(t.Context(), `SELECT partition_id FROM belfry.cursor FOR UPDATE`)
-	require.NoError(t, err)
+	partition := b.onlyPartition()
+	release := b.lockRows(holdCursors)
 	woken := make(chan error, 1)
 	go func() {
 		_, err := b.pool.Exec(t.Context(), sql.Query("engine/store/wake"), []int64{partition})
 		woken <- err
 	}()
 	awaitLockWait(t, b)
-	require.NoError(t, holder.Rollback(t.Context()))
+	release()
 	require.NoError(t, <-woken)
 	require.Zero(t, b.stranded())
 }
 
 // A dead letter in the middle of a delivery is skipped. The messages before it stay deliverable.
 func TestADeadLetterOutOfOrderLosesNoMessage(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p", "m1", "m2", "m3", "m4")
 	d := b.pop(request("g", 10))
@@ -225,7 +190,82 @@ func TestADeadLetterOutOfOrderLosesNoMessage(t *testing.T) {
 	b.ack(d, queue.AckCompleted, d.Messages...)
 	_, ok := b.readyIn()
 	require.False(t, ok)
-	var dead int
-	b.scan(`SELECT count(*) FROM belfry.dead_letter l JOIN belfry.message m USING (partition_id, seq) WHERE m.transaction_id = 'm3'`, nil, &dead)
-	require.Equal(t, 1, dead)
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM belfry.dead_letter l JOIN belfry.message m USING (partition_id, seq) WHERE m.transaction_id = 'm3'`))
+}
+
+// countWakes makes the database record each wake. The returned function returns the number of wakes
+// since its last call.
+func (b *bench) countWakes() func() int {
+	b.t.Helper()
+	b.exec(`CREATE TABLE belfry.woken (partitions bigint[])`)
+	b.exec(`ALTER FUNCTION belfry.wake_partitions(bigint[]) RENAME TO wake_really`)
+	b.exec(`CREATE FUNCTION belfry.wake_partitions(p bigint[])
+		RETURNS TABLE(group_id bigint, partition_id bigint, ready_in double precision) LANGUAGE sql AS $$
+			INSERT INTO belfry.woken VALUES (p);
+			SELECT * FROM belfry.wake_really(p) $$`)
+	return func() (n int) {
+		b.t.Helper()
+		require.NoError(b.t, b.pool.QueryRow(b.t.Context(),
+			`WITH noted AS (DELETE FROM belfry.woken RETURNING 1) SELECT count(*) FROM noted`).Scan(&n))
+		return n
+	}
+}
+
+// A wake costs as much as the rest of an ack. A lone ack or autoAck pop runs it only if it leaves the
+// cursor without ready_at while a push to the partition is under way.
+func TestAnAckWakesOnlyDuringAPush(t *testing.T) {
+	b := newBench(t, "g", "consuming")
+	wakes := b.countWakes()
+	consuming := request("consuming", 1, withAutoAck(true))
+	consume := func(messages int) {
+		d := b.pop(request("g", 1))
+		require.Len(t, d.Messages, messages)
+		b.ack(d, queue.AckCompleted, d.Messages...)
+		require.Len(t, b.pop(consuming).Messages, messages)
+	}
+	b.push("p", "1", "2")
+	require.Equal(t, 1, wakes(), "the push")
+	consume(1)
+	require.Zero(t, wakes(), "a message is left")
+	consume(1)
+	require.Zero(t, wakes(), "nothing is left, and nothing is pushed")
+
+	b.push("p", "3")
+	require.Equal(t, 1, wakes())
+	push := b.begin(b.connect())
+	enginetest.Exec(t, push, `SELECT 1 FROM belfry.partition FOR NO KEY UPDATE`)
+	consume(1)
+	require.Equal(t, 2, wakes(), "the ack and the pop")
+	require.NoError(t, push.Rollback(t.Context()))
+}
+
+// A push waits for a transaction that leaves a cursor without ready_at and runs no wake after its commit.
+// So the wake of the push finds the cursor (I3).
+func TestAPushWaitsForATransactionWithoutAWake(t *testing.T) {
+	t.Parallel()
+	for name, drain := range map[string]func(b *bench, partition, group int64) (statement string, args []any){
+		"an ack": func(b *bench, partition, _ int64) (string, []any) {
+			require.Len(b.t, b.pop(request("g", 1)).Messages, 1)
+			return sql.Query("engine/store/ack_apply"), b.completes(partition, "g", 1)
+		},
+		"a pop with autoAck": func(b *bench, _, group int64) (string, []any) {
+			return sql.Query("engine/store/claim"), []any{group, nil, 1, 1, nil, nil, nil, false, b.epoch(), nil, true}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "g")
+			b.push("p", "1")
+			var partition, group int64
+			b.scan(`SELECT partition_id, group_id FROM belfry.cursor`, nil, &partition, &group)
+			statement, args := drain(b, partition, group)
+			tx := b.begin(b.connect())
+			enginetest.Exec(t, tx, statement, args...)
+			pushed := b.beginPush(item("p", "2"))
+			awaitLockWait(t, b)
+			require.NoError(t, tx.Commit(t.Context()))
+			require.NoError(t, (<-pushed).err)
+			require.Zero(t, b.stranded())
+			require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 1))))
+		})
+	}
 }

@@ -2,14 +2,11 @@ package store_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/enginetest"
@@ -30,7 +27,6 @@ func (b *bench) redriven(maxDeliveries string, ids ...string) {
 // deliveries since the redrive. The other messages of its batch do not, because each message gets
 // its last delivery alone.
 func TestMaxDeliveriesLimitsRedeliveries(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.redriven("2", "a", "fatal", "c")
 	require.Equal(t, []string{"a", "fatal", "c"}, transactionIDs(b.pop(request("g", 9))))
@@ -62,7 +58,6 @@ func TestMaxDeliveriesLimitsRedeliveries(t *testing.T) {
 
 // Every redelivery counts, except a released one.
 func TestAReleasedRedeliveryDoesNotCount(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.redriven("2", "a")
 	for range 3 {
@@ -83,7 +78,6 @@ func TestAReleasedRedeliveryDoesNotCount(t *testing.T) {
 // Only a message at its last delivery is redelivered alone. The messages before it come together.
 // An autoAck pop separates no message, but it also gives up messages at the limit.
 func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.redriven("3", "a", "b", "c", "d", "e", "f")
 	b.exec(`UPDATE belfry.redrive SET deliveries = CASE seq WHEN 2 THEN 3 WHEN 4 THEN 2 ELSE 0 END`)
@@ -95,8 +89,7 @@ func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
 	require.Equal(t, []string{"d"}, transactionIDs(d))
 	require.NoError(t, b.Release(t.Context(), d.LeaseID))
 
-	req := request("g", 9)
-	req.AutoAck = true
+	req := request("g", 9, withAutoAck(true))
 	b.exec(`UPDATE belfry.redrive SET deliveries = 3 WHERE seq = 6`)
 	require.Equal(t, []string{"d", "e"}, transactionIDs(b.pop(req)))
 	require.Len(t, b.deadLetters(), 2, "b and f")
@@ -106,28 +99,19 @@ func TestOnlyAMessageAtItsLastDeliveryIsRedeliveredAlone(t *testing.T) {
 // The store takes back an autoAck redelivery that it cannot decrypt. All counts are as before, and
 // the store announces when the cursor is ready.
 func TestTakingBackARedeliveryKeepsItsCounts(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
-	require.NoError(t, err)
-	keyless := b.Store
+	b := newBench(t, "g")
+	keyless := b.sealing()
 	heard := &receiver{}
 	keyless.Observe(heard)
-	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
-	b.register("g")
-	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
 	b.push("p", "a", "b")
 	b.deadLetter("a", "b")
 	b.redrive()
 	b.exec(`UPDATE belfry.redrive SET failures = 1, attempts = 4, deliveries = 2, redriven_at = '2026-05-16 12:00:00.123456Z'`)
-	req := request("g", 9)
-	req.AutoAck = true
-	_, err = keyless.Pop(t.Context(), req)
+	req := request("g", 9, withAutoAck(true))
+	_, err := keyless.Pop(t.Context(), req)
 	require.ErrorIs(t, err, seal.ErrNoKey)
-	var same int
-	b.scan(`SELECT count(*) FROM belfry.redrive
-		WHERE failures = 1 AND attempts = 4 AND deliveries = 2 AND redriven_at = '2026-05-16 12:00:00.123456Z'`, nil, &same)
-	require.Equal(t, 2, same)
+	require.Equal(t, 2, b.count(`SELECT count(*) FROM belfry.redrive
+		WHERE failures = 1 AND attempts = 4 AND deliveries = 2 AND redriven_at = '2026-05-16 12:00:00.123456Z'`))
 	b.requireRedrives(2)
 	require.Len(t, heard.ready, 1)
 	require.InDelta(t, time.Minute, heard.ready[0].In, float64(10*time.Second))
@@ -140,20 +124,13 @@ func TestARedrivenMessageThatCannotBeOpenedWaitsForItsRetry(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
 		t.Run(fmt.Sprint("autoAck ", autoAck), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
-			require.NoError(t, err)
-			keyless := b.Store
-			b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
-			b.register("g")
-			b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+			b := newBench(t, "g")
+			keyless := b.sealing()
 			b.push("p", "a", "b")
 			b.deadLetter("a")
 			b.redrive()
-			req := request("g", 9)
-			req.AutoAck = autoAck
-			_, err = keyless.Pop(t.Context(), req)
+			req := request("g", 9, withAutoAck(autoAck))
+			_, err := keyless.Pop(t.Context(), req)
 			require.ErrorIs(t, err, seal.ErrNoKey)
 			b.push("p", "c")
 			d, err := keyless.Pop(t.Context(), req)

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -34,7 +33,6 @@ func (b *bench) endRedriveRetryDelays() {
 }
 
 func TestAFailedRedrivenMessageIsDelayed(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.failRedriven(0, "a")
 	for _, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute} {
@@ -55,7 +53,6 @@ func TestAFailedRedrivenMessageIsDelayed(t *testing.T) {
 // Redriven messages keep their order. The messages after a delayed one wait for it, and the
 // messages before it do not.
 func TestRedrivenMessagesWaitForADelayedOneBeforeThem(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.failRedriven(1, "a", "b", "c")
 	d := b.pop(request("g", 9))
@@ -69,7 +66,6 @@ func TestRedrivenMessagesWaitForADelayedOneBeforeThem(t *testing.T) {
 // The log does not wait for a delayed redriven message. Every operation that leaves the log empty
 // sets ready_at to the end of that delay.
 func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	heard := &receiver{}
 	b.Observe(heard)
@@ -83,8 +79,7 @@ func TestTheLogDoesNotWaitForADelayedRedrivenMessage(t *testing.T) {
 	d = b.pop(request("g", 1))
 	b.ack(d, queue.AckCompleted, d.Messages...)
 
-	req := request("g", 2)
-	req.AutoAck = true
+	req := request("g", 2, withAutoAck(true))
 	require.Equal(t, []string{"2", "3"}, transactionIDs(b.pop(req)))
 	b.requireRetryDelay(10 * time.Minute)
 
@@ -125,24 +120,9 @@ func (b *bench) onlyPartition() (id int64) {
 	return id
 }
 
-// A crash loses the wake of a push while a redriven message is delayed. A heal finds the pushed
-// message.
-func TestAHealFindsTheLogDuringARedriveDelay(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.failRedriven(0, "a")
-	b.push("p", "1")
-	b.exec(`UPDATE belfry.cursor SET ready_at = (SELECT retry_at FROM belfry.redrive)`)
-	_, err := b.Heal(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, []string{"1"}, transactionIDs(b.pop(request("g", 9))))
-}
-
 // A failed ack in SQL causes the same retry delay. The delay strands no message.
 func TestARedrivenMessageThatFailedInSQLIsDelayed(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "a")
 	b.deadLetter("a")
@@ -169,20 +149,15 @@ func TestARedrivenMessageThatFailedInSQLIsDelayed(t *testing.T) {
 // A SQL consumer fails a redriven message. The service sets ready_at to the end of the retry delay,
 // so that no SQL pop examines the cursor earlier.
 func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.redriven("0", "a")
 	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
+	startRun(t, b.Store)
 	conn := b.connect()
 	b.sqlAck(conn, b.sqlPop(conn, "g", 1, 1)[0].Lease, nil, "retry")
 	var group int64
 	b.scan(`SELECT group_id FROM belfry.cursor`, nil, &group)
-	var settled int
-	b.scan(sql.Query("engine/store/settle_drained"), []any{[]int64{b.onlyPartition()}, []int64{group}}, &settled)
-	require.Zero(t, settled, "a message without a retry delay stays due")
+	require.Zero(t, b.count(sql.Query("engine/store/settle_drained"), []int64{b.onlyPartition()}, []int64{group}), "a message without a retry delay stays due")
 
 	b.sqlAck(conn, b.sqlPop(conn, "g", 1, 1)[0].Lease, nil, "failed")
 	b.OnReady([]queue.Ready{{Group: group, Partition: b.onlyPartition()}}, events.SQL)
@@ -190,14 +165,11 @@ func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
 		b.scan(`SELECT coalesce(c.ready_at = r.retry_at, false) FROM belfry.cursor c, belfry.redrive r`, nil, &rests)
 		return rests
 	}, time.Minute, 5*time.Millisecond)
-	cancel()
-	require.NoError(t, <-done)
 	b.requireRetryDelay(10 * time.Minute)
 }
 
 // A SQL pop also gives up a redriven message after maxDeliveries, and the log continues.
 func TestASQLPopGivesUpARedrivenMessage(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.redriven("1", "a")
 	b.push("p", "1")
@@ -212,7 +184,6 @@ func TestASQLPopGivesUpARedrivenMessage(t *testing.T) {
 
 // A group that starts later gets no earlier message while a redriven message is delayed.
 func TestARedriveDelayDoesNotStartTheLogOfALaterGroup(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.failRedriven(0, "a")
 	b.push("p", "1")
@@ -224,7 +195,6 @@ func TestARedriveDelayDoesNotStartTheLogOfALaterGroup(t *testing.T) {
 // If the delay of a redriven message ends before the next message of the log is visible, the end of
 // that delay is the ready_at.
 func TestARedriveDelayMayEndBeforeTheLogIsDue(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.failRedriven(0, "a")
 	b.push("p", "1", "in an hour")
@@ -248,7 +218,6 @@ func TestARedriveDelayMayEndBeforeTheLogIsDue(t *testing.T) {
 // A push commits just before a claim sets ready_at to the end of a retry delay. The wake after that
 // claim finds the pushed message (I3).
 func TestTheWakeAfterAClaimFindsAConcurrentPush(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.failRedriven(0, "a")
 	b.exec(`CREATE FUNCTION belfry.push_beside() RETURNS trigger LANGUAGE plpgsql AS $$

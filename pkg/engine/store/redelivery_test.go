@@ -1,14 +1,12 @@
 package store_test
 
 import (
-	"strings"
+	"fmt"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"github.com/belfry-mq/belfry/config/setting"
-	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -58,9 +56,7 @@ func (b *bench) committed() (seq int) {
 // Redriven messages are delivered before the log, in their order and in separate deliveries. An ack
 // of a redriven message settles that message and does not move the cursor.
 func TestRedrivenMessagesAreDeliveredFirstAndSeparately(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "a", "b", "c", "d")
 	b.deadLetter("b", "d", "a")
 	b.push("p", "e", "f")
@@ -89,9 +85,7 @@ func TestRedrivenMessagesAreDeliveredFirstAndSeparately(t *testing.T) {
 // A redriven message keeps its failure count. At the limit, one more failure makes it a dead letter
 // again, with the newer error.
 func TestARedrivenMessageKeepsItsFailures(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "a", "b")
 	b.deadLetter("a", "b")
 	b.exec(`UPDATE belfry.dead_letter SET attempts = CASE seq WHEN 1 THEN 3 ELSE 1 END`)
@@ -121,9 +115,7 @@ func TestARedrivenMessageKeepsItsFailures(t *testing.T) {
 
 // A released redelivery counts no attempt. An ack under an expired lease of a redelivery is refused.
 func TestARedeliveryIsReleasedAndFenced(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "a")
 	b.deadLetter("a")
 	b.redrive()
@@ -147,9 +139,7 @@ func TestARedeliveryIsReleasedAndFenced(t *testing.T) {
 // A dead letter of a leased batch is redriven. The lease and the later messages of the batch are not
 // affected.
 func TestARedriveDoesNotAffectARunningLease(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "a", "b", "c")
 	d := b.pop(request("g", 9))
 	require.True(t, b.ack(d, queue.AckDead, d.Messages[1])[0].DeadLettered)
@@ -165,11 +155,25 @@ func TestARedriveDoesNotAffectARunningLease(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
+// One call fails a redriven message and completes a message of another partition. The lease of the other partition goes
+// on.
+func TestAFailedRedeliveryEndsNoOtherLease(t *testing.T) {
+	b := newBench(t, "g")
+	b.push("p", "a")
+	b.deadLetter("a")
+	b.redrive()
+	b.push("other", "1", "2")
+	redriven, log := b.pop(request("g", 9, from("p"))), b.pop(request("g", 9))
+	results, err := b.Ack(t.Context(), append(acks(redriven, queue.AckFailed, redriven.Messages...), acks(log, queue.AckCompleted, log.Messages[0])...))
+	require.NoError(t, err)
+	require.True(t, results[0].LeaseReleased)
+	require.False(t, results[1].LeaseReleased)
+	require.True(t, b.ack(log, queue.AckCompleted, log.Messages[1])[0].Success)
+}
+
 // Redriven messages do not wait for delayedProcessing. The messages of the log do.
 func TestRedrivenMessagesDoNotWaitForDelayedProcessing(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "a", "x")
 	b.deadLetter("a", "x")
 	b.exec(`UPDATE belfry.queue SET delayed_processing = 3600`)
@@ -183,57 +187,24 @@ func TestRedrivenMessagesDoNotWaitForDelayedProcessing(t *testing.T) {
 	require.Empty(t, b.pop(request("g", 1)).Messages)
 }
 
-// An autoAck pop settles a redelivery at once. The store takes back a redelivery that it cannot
-// decrypt.
 func TestAnAutoAckPopSettlesARedelivery(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
-	require.NoError(t, err)
-	keyless := b.Store
-	b.Store = newStore(t, b.pool, prometheus.NewRegistry(), sealer)
-	b.register("g")
-	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
+	b := newBench(t, "g")
 	b.push("p", "a", "b", "c")
 	b.deadLetter("a", "c")
 	b.redrive()
-	req := request("g", 1)
-	req.AutoAck = true
-	_, err = keyless.Pop(t.Context(), req)
-	require.ErrorIs(t, err, seal.ErrNoKey)
-	b.requireRedrives(2)
-	require.Equal(t, 3, b.committed())
-	b.retryNow()
+	req := request("g", 1, withAutoAck(true))
 	require.Equal(t, []string{"a"}, transactionIDs(b.pop(req)))
 	b.requireRedrives(1)
+	require.Equal(t, 3, b.committed())
 	require.Equal(t, []string{"c"}, transactionIDs(b.pop(req)))
 	require.Empty(t, b.pop(req).Messages)
 	b.requireRedrives(0)
 }
 
-// A crash between the commit of a redrive and its wake leaves the cursor without ready_at. A heal
-// finds the redriven messages.
-func TestAHealFindsRedrivenMessages(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.push("p", "a")
-	b.deadLetter("a")
-	b.redrive()
-	b.exec(`UPDATE belfry.cursor SET ready_at = NULL`)
-	require.Empty(t, b.pop(request("g", 1)).Messages)
-	healed, err := b.Heal(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 1, healed)
-	require.Equal(t, []string{"a"}, transactionIDs(b.pop(request("g", 1))))
-}
-
 // After a seek backwards, a redriven message may become a dead letter again before its redelivery.
 // A second redrive succeeds, and the message is redriven once.
 func TestAMessageRedrivenTwiceIsRedeliveredOnce(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1")
 	d := b.pop(request("g", 1))
 	b.ack(d, queue.AckDead, d.Messages...)
@@ -251,18 +222,19 @@ func TestAMessageRedrivenTwiceIsRedeliveredOnce(t *testing.T) {
 func TestASecondAckOfACallIsNotForTheRedrivenMessage(t *testing.T) {
 	t.Parallel()
 	for _, first := range []queue.AckStatus{queue.AckCompleted, queue.AckDead} {
-		b := newBench(t)
-		b.register("g")
-		b.push("p", "m1", "m2")
-		d := b.pop(request("g", 100))
-		require.True(t, b.ack(d, queue.AckDead, d.Messages...)[0].Success)
-		require.Equal(t, 2, b.redrive())
-		b.exec(`UPDATE belfry.cursor SET committed = 0`) // as a seek to the beginning
-		acks := append(unfenced(d, first, d.Messages[1]), unfenced(d, queue.AckCompleted, d.Messages[1])...)
-		results, err := newStore(t, b.pool, prometheus.NewRegistry(), nil).Ack(t.Context(), acks)
-		require.NoError(t, err)
-		require.True(t, results[0].Success && results[1].Success)
-		b.requireRedrives(2)
-		require.Equal(t, 2, b.committed())
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			b := newBench(t, "g")
+			b.push("p", "m1", "m2")
+			d := b.pop(request("g", 100))
+			require.True(t, b.ack(d, queue.AckDead, d.Messages...)[0].Success)
+			require.Equal(t, 2, b.redrive())
+			b.exec(`UPDATE belfry.cursor SET committed = 0`) // as a seek to the beginning
+			acks := append(unfenced(d, first, d.Messages[1]), unfenced(d, queue.AckCompleted, d.Messages[1])...)
+			results, err := newStore(t, b.pool, prometheus.NewRegistry(), nil).Ack(t.Context(), acks)
+			require.NoError(t, err)
+			require.True(t, results[0].Success && results[1].Success)
+			b.requireRedrives(2)
+			require.Equal(t, 2, b.committed())
+		})
 	}
 }

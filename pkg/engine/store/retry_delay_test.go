@@ -41,16 +41,19 @@ func (b *bench) requireRetryDelay(want time.Duration) {
 	require.LessOrEqual(b.t, left, want*12/10)
 }
 
+// The answer of an empty pop says when the delay ends, and so does the announcement.
 func TestAFailedAckDelaysTheNextDelivery(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
+	heard := &receiver{}
+	b.Observe(heard)
 	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "1", "2")
 	for _, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute} {
 		d := b.pop(request("g", 9))
 		require.Len(t, d.Messages, 2)
+		heard.ready = nil
 		b.ack(d, queue.AckFailed, d.Messages...)
+		require.InDelta(t, b.retryDelayLeft(), heard.ready[0].In, float64(time.Minute))
 		b.requireRetryDelay(want)
 		empty := b.pop(request("g", 9))
 		require.Empty(t, empty.Messages)
@@ -65,15 +68,12 @@ func TestAFailedAckDelaysTheNextDelivery(t *testing.T) {
 }
 
 func TestOnlyProgressEndsARetryDelay(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
 	b.push("p", "1", "2", "3")
 	d := b.pop(request("g", 2))
 	b.ack(d, queue.AckFailed, d.Messages[0])
-	var partition int64
-	b.scan(`SELECT id FROM belfry.partition`, nil, &partition)
+	partition := b.onlyPartition()
 	unfenced := d
 	unfenced.LeaseID = queue.ID{}
 	for name, run := range map[string]func(){
@@ -98,63 +98,13 @@ func TestOnlyProgressEndsARetryDelay(t *testing.T) {
 	require.Equal(t, []string{"3", "4"}, transactionIDs(b.pop(request("g", 9))), "completing the failed message ends the delay")
 }
 
-func TestAFailedAckAnnouncesTheEndOfTheDelay(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	heard := &receiver{}
-	b.Observe(heard)
-	b.register("g")
-	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
-	b.push("p", "1")
-	d := b.pop(request("g", 9))
-	heard.ready = nil
-	b.ack(d, queue.AckFailed, d.Messages[0])
-	require.Len(t, heard.ready, 1)
-	require.Greater(t, heard.ready[0].In, 7*time.Minute)
-	require.LessOrEqual(t, heard.ready[0].In, 12*time.Minute)
-}
-
-func TestDeletingTheLastMessageEndsItsRetryDelay(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
-	b.push("p", "1")
-	d := b.pop(request("g", 1))
-	b.ack(d, queue.AckFailed, d.Messages...)
-	b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), '1')`)
-	b.push("p", "2")
-	require.Equal(t, []string{"2"}, transactionIDs(b.pop(request("g", 9))), "the new message never failed")
-}
-
-// Setting retryDelay to 0 ends a running retry delay. A later release of a delivery does not
-// restore it.
-func TestSettingRetryDelayToZeroEndsARetryDelay(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
-	b.push("p", "1")
-	d := b.pop(request("g", 1))
-	b.ack(d, queue.AckFailed, d.Messages...)
-	b.option("retry_delay = 0")
-	b.recomputeReady()
-	for range 2 {
-		d = b.pop(request("g", 1))
-		require.Len(t, d.Messages, 1)
-		require.NoError(t, b.Release(t.Context(), d.LeaseID))
-	}
-}
-
 // A failed ack or a retry asks for a pause of its own. It holds instead of the delay of the queue, for a
 // redriven message too, and a retry is not counted.
 func TestAnAckAsksForAPause(t *testing.T) {
 	t.Parallel()
 	for name, redriven := range map[string]bool{"of the log": false, "redriven": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.register("g")
+			b := newBench(t, "g")
 			b.option("retry_delay = 60000, retry_backoff = 2, retry_delay_max = 3600000")
 			b.push("p", "a")
 			if redriven {
@@ -192,9 +142,7 @@ func TestAnAckAsksForAPause(t *testing.T) {
 
 // Several acks of one call ask for pauses. The longest holds.
 func TestTheLongestPauseOfACallHolds(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "a", "b", "c")
 	d := b.pop(request("g", 9))
 	items := acks(d, queue.AckRetry, d.Messages...)
@@ -205,9 +153,7 @@ func TestTheLongestPauseOfACallHolds(t *testing.T) {
 }
 
 func TestSQLAsksForAPause(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "a")
 	b.exec(`SELECT belfry.ack(lease, status => 'retry', retry_after => '40 minutes') FROM belfry.pop('q', 'g')`)
 	require.Greater(t, b.retryDelayLeft(), 39*time.Minute)
@@ -217,4 +163,54 @@ func TestSQLAsksForAPause(t *testing.T) {
 		_, err := b.pool.Exec(t.Context(), `SELECT belfry.ack($1, `+call+`)`, lease.String())
 		require.ErrorContains(t, err, "retry_after is")
 	}
+}
+
+// remove deletes one message of the only partition.
+func (b *bench) remove(transactionID string) {
+	b.t.Helper()
+	b.exec(`SELECT belfry.delete_message(id, $1) FROM belfry.partition`, transactionID)
+}
+
+// A retry delay belongs to the failed message. It ends when that message is deleted, or when retryDelay is set to 0.
+// A later release of a delivery does not restore it.
+func TestARetryDelayEndsForGood(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(b *bench)
+		next string
+	}{
+		"the message is deleted": {func(b *bench) { b.remove("1") }, "2"},
+		"all are deleted":        {func(b *bench) { b.remove("1"); b.remove("2"); b.push("p", "3") }, "3"},
+		"retryDelay is 0":        {func(b *bench) { b.option("retry_delay = 0"); b.recomputeReady() }, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, "g")
+			b.option("retry_delay = 600000, retry_backoff = 2, retry_delay_max = 3600000")
+			b.push("p", "1", "2")
+			d := b.pop(request("g", 1))
+			b.ack(d, queue.AckFailed, d.Messages...)
+			c.end(b)
+			for range 2 {
+				d = b.pop(request("g", 1))
+				require.Equal(t, []string{c.next}, transactionIDs(d))
+				require.NoError(t, b.Release(t.Context(), d.LeaseID))
+			}
+		})
+	}
+}
+
+// The message after a deleted message keeps its own number of attempts. It does not get the number
+// of the deleted message.
+func TestTheMessageAfterADeletedMessageKeepsItsAttempts(t *testing.T) {
+	b := newBench(t, "g")
+	b.push("p", "1", "2")
+	for range 3 {
+		require.Len(t, b.pop(request("g", 1)).Messages, 1)
+		b.endLeases()
+	}
+	require.Len(t, b.pop(request("g", 2)).Messages, 2)
+	b.remove("1")
+	b.endLeases()
+	d := b.pop(request("g", 2))
+	require.Equal(t, []string{"2"}, transactionIDs(d))
+	require.Equal(t, 2, d.Messages[0].Attempt)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,6 @@ import (
 // A store that caches a queue as unsealed does not store clear text after encryptionEnabled was
 // set, whichever instance set it.
 func TestASealedQueueStoresNoClearText(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
 	require.NoError(t, err)
@@ -37,14 +37,12 @@ func TestASealedQueueStoresNoClearText(t *testing.T) {
 	b.scan(`SELECT count(*) FROM belfry.message WHERE payload::text LIKE '%clear%'`, nil, &inClear)
 	require.Equal(t, 1, inClear)
 
-	consumed := request("g", 10)
-	consumed.AutoAck = true
+	consumed := request("g", 10, withAutoAck(true))
 	d, err := keyless.Pop(t.Context(), consumed)
 	require.NoError(t, err)
 	require.Equal(t, []string{"open"}, transactionIDs(d))
 	for _, autoAck := range []bool{false, true} {
-		req := request("g", 10)
-		req.AutoAck = autoAck
+		req := request("g", 10, withAutoAck(autoAck))
 		_, err = keyless.Pop(t.Context(), req)
 		require.ErrorIs(t, err, seal.ErrNoKey, "without the key no message is delivered or lost")
 		b.retryNow()
@@ -62,7 +60,6 @@ func TestASealedQueueStoresNoClearText(t *testing.T) {
 // Encryption fails closed: without a key nothing is stored in the clear, also if the store cached the
 // queue before encryptionEnabled was set.
 func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p", "before")
 	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
@@ -96,9 +93,7 @@ func TestAPushThatCannotBeSealedIsRefused(t *testing.T) {
 // A payload that was moved to another message cannot be opened there. The error names the message.
 // With a key ring, messages of the earlier key are delivered.
 func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
 	earlier, err := seal.New(seal.Config{Keys: setting.Secret("old:" + strings.Repeat("7", 64))})
 	require.NoError(t, err)
@@ -111,8 +106,7 @@ func TestAnEncryptedPayloadBelongsToItsMessage(t *testing.T) {
 	b.exec(`UPDATE belfry.message SET payload = (SELECT payload FROM belfry.message WHERE transaction_id = 'one')
 		WHERE transaction_id = 'two'`)
 	for _, autoAck := range []bool{false, true} {
-		req := request("g", 10)
-		req.AutoAck = autoAck
+		req := request("g", 10, withAutoAck(autoAck))
 		d := b.pop(req)
 		require.Equal(t, []string{"one"}, transactionIDs(d), "the messages before it are delivered")
 		if !autoAck {
@@ -134,9 +128,7 @@ func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
 		t.Run(fmt.Sprint("autoAck ", autoAck), func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.register("g")
+			b := newBench(t, "g")
 			b.exec(`UPDATE belfry.queue SET encryption_enabled = true`)
 			var pushed []queue.PushResult
 			for id, key := range []string{"lost:" + strings.Repeat("7", 64), "new:" + strings.Repeat("8", 64)} {
@@ -151,8 +143,7 @@ func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
 					b.push("p3", "e")
 				}
 			}
-			req := request("g", 10)
-			req.AutoAck, req.Partitions = autoAck, 3
+			req := request("g", 10, withAutoAck(autoAck), across(3))
 			require.ElementsMatch(t, []string{"d", "e"}, transactionIDs(b.pop(req)))
 			require.Empty(t, b.pop(req).Messages)
 			require.NotContains(t, b.cursorStates("g"), "consumed 2")
@@ -174,4 +165,118 @@ func TestAMessageThatCannotBeOpenedIsPassedOver(t *testing.T) {
 			require.Zero(t, b.stranded())
 		})
 	}
+}
+
+// The store takes back an autoAck delivery that it cannot decrypt. The dead letter behind it
+// stays a dead letter.
+func TestTakingBackADeliveryKeepsItsDeadLetters(t *testing.T) {
+	b := newBench(t, "g")
+	keyless := b.sealing()
+	b.push("p", "a", "b", "c", "d")
+	d := b.pop(request("g", 4))
+	require.True(t, b.ack(d, queue.AckDead, d.Messages[2])[0].DeadLettered)
+	require.True(t, b.ack(d, queue.AckRetry, d.Messages[0])[0].Success)
+
+	req := request("g", 3) // a and b: up to the dead letter
+	req.AutoAck = true
+	_, err := keyless.Pop(t.Context(), req)
+	require.ErrorIs(t, err, seal.ErrNoKey)
+	b.retryNow()
+	d = b.pop(request("g", 4))
+	require.Equal(t, []string{"a", "b"}, transactionIDs(d))
+	b.ack(d, queue.AckCompleted, d.Messages...)
+	require.Equal(t, []string{"d"}, transactionIDs(b.pop(request("g", 4))))
+}
+
+// Taking back a delivery restores the failures and attempts of each partition, so the retryLimit
+// holds. A partition without failures still has none.
+func TestTakingBackADeliveryKeepsItsFailures(t *testing.T) {
+	b := newBench(t, "g")
+	keyless := b.sealing()
+	b.push("p", "a", "b")
+	b.push("other", "c")
+	for range 2 {
+		d := b.pop(request("g", 1))
+		require.Equal(t, []string{"a"}, transactionIDs(d))
+		b.ack(d, queue.AckFailed, d.Messages...)
+		b.exec(`UPDATE belfry.cursor SET ready_at = '2020-01-01' WHERE failures > 0`)
+	}
+	req := request("g", 3, withAutoAck(true), across(2))
+	before := b.cursorStates("g")
+	_, err := keyless.Pop(t.Context(), req)
+	require.ErrorIs(t, err, seal.ErrNoKey)
+	require.Equal(t, before, b.cursorStates("g"))
+	require.Contains(t, before, "failures 2 attempts 2")
+}
+
+// tagged is a pop from the queues of namespace "ns".
+func tagged(batch int) *queue.PopRequest {
+	return &queue.PopRequest{Tags: &queue.Tags{Namespace: "ns"}, Group: "g", Batch: batch, Partitions: 1}
+}
+
+// A pop by tags skips a queue whose payloads it cannot decrypt and serves the other queues. If the
+// other queues are empty, it returns the decryption error.
+func TestAPopByTagsSkipsAQueueItCannotDecrypt(t *testing.T) {
+	t.Parallel()
+	for name, autoAck := range map[string]bool{"leased": false, "autoAck": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			sealer, err := seal.New(seal.Config{Key: setting.Secret(strings.Repeat("7", 64))})
+			require.NoError(t, err)
+			withKey := newStore(t, b.pool, prometheus.NewRegistry(), sealer)
+			pushTo := func(name, id string) {
+				t.Helper()
+				_, err := withKey.Push(t.Context(), []queue.PushItem{{Queue: name, Partition: id, TransactionID: id, Payload: []byte(`{}`)}})
+				require.NoError(t, err)
+			}
+			b.exec(`INSERT INTO belfry.queue (name, namespace, task, lease_time, retry_limit, encryption_enabled, priority)
+				VALUES ('ns.first', 'ns', 'first', 300, 3, true, 9)`)
+			pushTo("ns.first", "sealed")
+			pushTo("ns.second", "plain")
+
+			req := tagged(9)
+			req.AutoAck = autoAck
+			d := b.pop(req)
+			require.Equal(t, []string{"plain"}, transactionIDs(d))
+			require.Equal(t, "ns.second", d.Queue)
+			require.EqualValues(t, 1, enginetest.Metric(t, b.reg, "belfry_pops_unopened_total"))
+			require.Empty(t, b.pop(req).Messages, "the partition is due later")
+			b.retryNow()
+			_, err = b.Pop(t.Context(), req)
+			require.ErrorIs(t, err, seal.ErrNoKey, "no other queue has a message")
+			pushTo("ns.second", "later")
+			require.Equal(t, []string{"later"}, transactionIDs(b.pop(req)))
+
+			b.retryNow()
+			whole, err := withKey.Pop(t.Context(), req)
+			require.NoError(t, err)
+			require.Equal(t, []string{"sealed"}, transactionIDs(whole), "the lease was released")
+		})
+	}
+}
+
+// A group is deleted while a pop by tags waits, and the pop creates it again. Messages from before
+// the deletion are not new to that group, as for a pop of one queue.
+func TestAWaitingPopByTagsRecreatesItsGroupWithoutOldMessages(t *testing.T) {
+	b := newBench(t)
+	push := func(name, id string) {
+		t.Helper()
+		_, err := b.Push(t.Context(), []queue.PushItem{{Queue: name, Partition: "p", TransactionID: id, Payload: []byte(`{}`)}})
+		require.NoError(t, err)
+	}
+	push("ns.q", "long before")
+	b.exec(`UPDATE belfry.queue SET created_at = created_at - interval '1 day'`)
+	b.exec(`UPDATE belfry.message SET created_at = created_at - interval '1 day'`)
+	b.exec(`UPDATE belfry.partition SET last_push_at = last_push_at - interval '1 day'`)
+	req := tagged(9)
+	req.WaitingSince, req.Subscription = time.Now().Add(-time.Minute), queue.Subscription{Mode: queue.SubscribeNew}
+	require.Empty(t, b.pop(req).Messages)
+	push("ns.q", "before")
+	b.exec(`DELETE FROM belfry.consumer_group`)
+	req.RefreshSince = time.Now()
+	push("ns.created", "in a new queue")
+	require.Equal(t, []string{"in a new queue"}, transactionIDs(b.pop(req)))
+	require.Empty(t, b.pop(req).Messages)
+	push("ns.q", "after")
+	require.Equal(t, []string{"after"}, transactionIDs(b.pop(req)))
 }

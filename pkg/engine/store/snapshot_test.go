@@ -62,9 +62,7 @@ func (b *bench) outdate(n int) {
 // A push may read them: a partition row that leaves its page gets an entry in the unique index of names,
 // which examines every version of the name (sql/schema/partition.sql).
 func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	for _, partition := range numbered("p", 20) {
 		b.push(partition, "m1", "m2") // rows share pages
 	}
@@ -75,8 +73,7 @@ func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
 	holder, err := b.pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	require.NoError(t, err)
 	defer func() { _ = holder.Rollback(t.Context()) }()
-	_, err = holder.Exec(t.Context(), "SELECT count(*) FROM belfry.cursor")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "SELECT count(*) FROM belfry.cursor")
 	var partitions []int64
 	var group int64
 	b.scan("SELECT array_agg(partition_id ORDER BY partition_id), min(group_id) FROM belfry.cursor", nil, &partitions, &group)
@@ -123,9 +120,7 @@ func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
 // A pop with a scan floor finds a cursor that another instance made ready below the floor, as soon
 // as that instance announces it.
 func TestAPopFindsALateCommitBelowItsFloor(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "m1")
 	require.Len(t, b.pop(request("g", 1)).Messages, 1)
 	var partition, group int64
@@ -151,9 +146,7 @@ func TestAPopFindsALateCommitBelowItsFloor(t *testing.T) {
 // An autoAck pop leaves a delayed message. The next pop reports when that message is due, although
 // an earlier scan saw no due instant before the end of a lease.
 func TestAPopReportsTheDueInstantThatAnAutoAckPopLeft(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option("delayed_processing = 60, lease_time = 3600")
 	b.push("p", "m1", "m2")
 	b.ageMessages(1, time.Hour)
@@ -164,8 +157,7 @@ func TestAPopReportsTheDueInstantThatAnAutoAckPopLeft(t *testing.T) {
 	require.Empty(t, empty.Messages)
 	require.Greater(t, empty.NextIn, 30*time.Minute, "that is the end of the lease")
 	require.NoError(t, b.Release(t.Context(), leased.LeaseID))
-	req := request("g", 1)
-	req.AutoAck = true
+	req := request("g", 1, withAutoAck(true))
 	require.Equal(t, []string{"m1"}, transactionIDs(b.pop(req)))
 	empty = b.pop(request("g", 1))
 	require.Empty(t, empty.Messages)

@@ -87,9 +87,7 @@ func requireState(t *testing.T, err error, state, hint string) {
 }
 
 func TestEffectsAndAckCommitTogether(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1", "2")
 	b.exec(`CREATE TABLE public.effect (n text)`)
 	conn := b.connect()
@@ -98,72 +96,48 @@ func TestEffectsAndAckCommitTogether(t *testing.T) {
 		popped := b.sqlPop(tx, "g", 9, 1)
 		require.Equal(t, []string{"1", "2"}, sqlIDs(popped))
 		require.Equal(t, 1, popped[0].Attempt, "a rolled back pop counts no attempt")
-		_, err := tx.Exec(t.Context(), `INSERT INTO public.effect VALUES ('done')`)
-		require.NoError(t, err)
+		enginetest.Exec(t, tx, `INSERT INTO public.effect VALUES ('done')`)
 		require.Equal(t, 2, b.sqlAck(tx, popped[0].Lease, nil, "completed"))
-		var durable string
-		require.NoError(t, tx.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&durable))
-		require.Equal(t, "on", durable, "the commit of the consumer waits for the disk")
+		require.Equal(t, "on", enginetest.Value[string](t, tx, `SHOW synchronous_commit`), "the commit of the consumer waits for the disk")
 		if commits {
 			require.NoError(t, tx.Commit(t.Context()))
 		} else {
 			require.NoError(t, tx.Rollback(t.Context()))
 		}
 	}
-	var effects int
-	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
-	require.Equal(t, 1, effects)
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM public.effect`))
 	require.Equal(t, 2, b.committed())
 	require.Empty(t, b.pop(request("g", 9)).Messages)
 }
 
+// An expired lease fails even if no other consumer has popped the messages since.
 func TestAnExpiredLeaseFailsTheTransaction(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1")
 	b.exec(`CREATE TABLE public.effect (n text)`)
 	conn := b.connect()
 	popped := b.sqlPop(conn, "g", 1, 1)
 	b.endLeases()
+	fails := func() {
+		for _, verb := range []string{`SELECT belfry.ack($1)`, `SELECT belfry.extend($1, 60)`} {
+			tx := b.begin(conn)
+			enginetest.Exec(t, tx, `INSERT INTO public.effect VALUES ('done')`)
+			_, err := tx.Exec(t.Context(), verb, popped[0].Lease)
+			requireState(t, err, "BF010", "Roll back and pop again")
+			require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
+		}
+	}
+	fails()
 	other := b.pop(request("g", 1))
 	require.Len(t, other.Messages, 1)
 	require.Equal(t, 2, other.Messages[0].Attempt)
-
-	for _, verb := range []string{`SELECT belfry.ack($1)`, `SELECT belfry.extend($1, 60)`} {
-		tx := b.begin(conn)
-		_, err := tx.Exec(t.Context(), `INSERT INTO public.effect VALUES ('done')`)
-		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), verb, popped[0].Lease)
-		requireState(t, err, "BF010", "Roll back and pop again")
-		require.ErrorIs(t, tx.Commit(t.Context()), pgx.ErrTxCommitRollback)
-	}
-	var effects int
-	b.scan(`SELECT count(*) FROM public.effect`, nil, &effects)
-	require.Zero(t, effects)
+	fails()
+	require.Zero(t, b.count(`SELECT count(*) FROM public.effect`))
 	require.True(t, b.ack(other, queue.AckCompleted, other.Messages...)[0].Success, "the lease of the other consumer is untouched")
 }
 
-// An expired lease fails even if no other consumer has popped the messages since.
-func TestAnExpiredLeaseWithoutASuccessorFailsToo(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	b.push("p", "1")
-	conn := b.connect()
-	popped := b.sqlPop(conn, "g", 1, 1)
-	b.endLeases()
-	_, err := sqlAck(t.Context(), conn, popped[0].Lease, nil, "completed")
-	requireState(t, err, "BF010", "belfry.extend")
-	_, err = conn.Exec(t.Context(), `SELECT belfry.extend($1, 60)`, popped[0].Lease)
-	requireState(t, err, "BF010", "Roll back and pop again")
-	require.Len(t, b.pop(request("g", 1)).Messages, 1)
-}
-
 func TestExtendNeverShortensALease(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1")
 	conn := b.connect()
 	popped := b.sqlPop(conn, "g", 1, 1)
@@ -178,9 +152,7 @@ func TestExtendNeverShortensALease(t *testing.T) {
 // A SQL consumer locks its partitions until its transaction ends. Other consumers skip these
 // partitions and do not wait.
 func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1", "2")
 	conn, another := b.connect(), b.connect()
 	tx := b.begin(conn)
@@ -190,6 +162,7 @@ func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
 	require.Empty(t, held.Messages)
 	require.True(t, held.HasNext, "a rollback sends no notification, so the answer says when to pop again")
 	require.LessOrEqual(t, held.NextIn, time.Second)
+	require.Equal(t, b.resolve(request("g", 9)), held.Target, "the group is not deleted")
 	require.Empty(t, b.sqlPop(another, "g", 9, 1))
 
 	b.push("other", "3")
@@ -205,9 +178,7 @@ func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
 // I3: a push commits while a SQL consumer is about to commit an ack that drains the cursor. No wake
 // follows that commit, so the ack leaves the cursor marked ready.
 func TestASQLConsumerStrandsNoCursor(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g", "h")
+	b := newBench(t, "g", "h")
 	b.push("p", "1")
 	conn := b.connect()
 	tx := b.begin(conn)
@@ -219,8 +190,7 @@ func TestASQLConsumerStrandsNoCursor(t *testing.T) {
 
 	// The same holds for a group that joins.
 	tx = b.begin(conn)
-	_, err := tx.Exec(t.Context(), `SELECT belfry.subscribe('q', 'late', 'new')`)
-	require.NoError(t, err)
+	enginetest.Exec(t, tx, `SELECT belfry.subscribe('q', 'late', 'new')`)
 	b.push("p", "3")
 	require.NoError(t, tx.Commit(t.Context()))
 	require.Equal(t, []string{"3"}, sqlIDs(b.sqlPop(conn, "late", 9, 1)))
@@ -230,12 +200,8 @@ func TestASQLConsumerStrandsNoCursor(t *testing.T) {
 // A SQL consumer leaves a drained cursor marked ready. The service clears its ready_at, and the next
 // push sets it again.
 func TestTheServiceSettlesDrainedCursorsOfSQLConsumers(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- b.Run(ctx) }()
+	b := newBench(t, "g")
+	startRun(t, b.Store)
 	conn := b.connect()
 	var group, partition int64
 	b.scan(`SELECT group_id, partition_id FROM belfry.cursor`, nil, &group, &partition)
@@ -249,19 +215,14 @@ func TestTheServiceSettlesDrainedCursorsOfSQLConsumers(t *testing.T) {
 		b.OnReady([]queue.Ready{{Group: group, Partition: partition}}, events.SQL)
 		require.Eventually(t, func() bool { _, due := b.readyIn(); return !due }, time.Minute, 5*time.Millisecond)
 	}
-	cancel()
-	require.NoError(t, <-done)
 	require.Equal(t, 2, b.committed())
 	require.Zero(t, b.stranded())
 }
 
 func TestTheCommitOfASQLConsumerSendsANotification(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	listener, conn := b.connect(), b.connect()
-	_, err := listener.Exec(t.Context(), `LISTEN belfry`)
-	require.NoError(t, err)
+	enginetest.Exec(t, listener, `LISTEN belfry`)
 	const record = `SELECT '1;i=00000000-0000-0000-0000-000000000000;r=' || group_id || '/' || partition_id || '@' || `
 	b.push("p", "1")
 	const soon = `(SELECT group_id, partition_id FROM belfry.cursor OFFSET 0) AS c, belfry.announce_ready(c.group_id, c.partition_id)`
@@ -272,8 +233,7 @@ func TestTheCommitOfASQLConsumerSendsANotification(t *testing.T) {
 		if verb == soon {
 			b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() + interval '9 seconds'`)
 		}
-		_, err = conn.Exec(t.Context(), `SELECT FROM `+verb)
-		require.NoError(t, err)
+		enginetest.Exec(t, conn, `SELECT FROM `+verb)
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		heard, err := listener.WaitForNotification(ctx)
 		cancel()
@@ -288,13 +248,11 @@ func TestTheCommitOfASQLConsumerSendsANotification(t *testing.T) {
 	}
 	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
 	for _, mode := range []string{"off", "False", "no", "0"} {
-		_, err = conn.Exec(t.Context(), `SELECT set_config('belfry.notify', $1, false)`, mode)
-		require.NoError(t, err)
+		enginetest.Exec(t, conn, `SELECT set_config('belfry.notify', $1, false)`, mode)
 		b.push("p", mode)
 		b.sqlAck(conn, b.sqlPop(conn, "g", 9, 1)[0].Lease, nil, "completed")
 	}
-	_, err = conn.Exec(t.Context(), `SELECT pg_notify('belfry', 'the end')`)
-	require.NoError(t, err)
+	enginetest.Exec(t, conn, `SELECT pg_notify('belfry', 'the end')`)
 	heard, err := listener.WaitForNotification(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "the end", heard.Payload, "with belfry.notify off no notification is sent")
@@ -303,9 +261,7 @@ func TestTheCommitOfASQLConsumerSendsANotification(t *testing.T) {
 // A SQL pop keeps no lock on a partition that another consumer has leased. Otherwise that consumer
 // could not acknowledge before the end of the transaction.
 func TestASQLPopLocksOnlyThePartitionsItLeases(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1")
 	b.push("p2", "2")
 	other := b.pop(request("g", 1))
@@ -318,9 +274,7 @@ func TestASQLPopLocksOnlyThePartitionsItLeases(t *testing.T) {
 }
 
 func TestErrorsOfSQLFunctionsNameTheBadValue(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "1")
 	conn := b.connect()
 	for call, want := range map[string][2]string{
@@ -354,17 +308,22 @@ func TestErrorsOfSQLFunctionsNameTheBadValue(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, tag.RowsAffected(), "empty, as over HTTP")
 	}
+	lease := b.sqlPop(conn, "g", 1, 1)[0].Lease
+	require.Equal(t, 1, b.sqlAck(conn, lease, nil, "completed"))
+	_, err := sqlAck(t.Context(), conn, lease, nil, "completed")
+	requireState(t, err, "BF010", "unless they were acknowledged")
+	var ended *pgconn.PgError
+	require.ErrorAs(t, err, &ended)
+	require.Contains(t, ended.Detail, "Either all its messages were acknowledged")
 	b.option("encryption_enabled = true")
-	_, err := conn.Exec(t.Context(), `SELECT belfry.pop('q', 'g')`)
+	_, err = conn.Exec(t.Context(), `SELECT belfry.pop('q', 'g')`)
 	requireState(t, err, "BF011", "HTTP API")
 }
 
 // A consumer loops in a DO block, where statement_timestamp() stays at the start of the block. It
 // still gets messages that are pushed later.
 func TestAConsumerInADOBlockGetsLaterMessages(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.exec(`CREATE TABLE public.effect (transaction_id text); CREATE TABLE public.stop (n int)`)
 	worker := b.connect()
 	done := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
 // floorSetting returns the name of the session setting that holds the scan floor of the only group.
@@ -25,8 +26,7 @@ func (b *bench) outdateHeld() {
 	b.t.Helper()
 	b.keepStatistics()
 	holder := b.begin(b.connect())
-	_, err := holder.Exec(b.t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM belfry.cursor`)
-	require.NoError(b.t, err)
+	enginetest.Exec(b.t, holder, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM belfry.cursor`)
 	b.outdate(bursts * versions)
 	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp()`)
 }
@@ -60,23 +60,19 @@ func (b *bench) outdateUntilSlow() {
 // the floor, the next pops do not read them, even if other sessions have locked the first cursors.
 // An ack and settle_drained do not read them either.
 func TestSQLConsumersDoNotReadOldVersions(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	for _, partition := range numbered("p", 20) {
 		b.push(partition, "m1", "m2")
 	}
 	b.outdateHeld()
 	rival := b.begin(b.connect())
-	_, err := rival.Exec(t.Context(), `SELECT 1 FROM belfry.cursor WHERE partition_id IN (
+	enginetest.Exec(t, rival, `SELECT 1 FROM belfry.cursor WHERE partition_id IN (
 		SELECT partition_id FROM belfry.cursor ORDER BY ready_at LIMIT 3) FOR UPDATE`)
-	require.NoError(t, err)
 	tx := b.begin(b.connect())
 	const pop = `SELECT lease FROM belfry.pop('q', 'g')`
 	require.Greater(t, b.buffers(tx, pop), walked, "the old versions are there")
-	_, err = tx.Exec(t.Context(), `SELECT set_config($1, regexp_replace(current_setting($1), '\d+$',
+	enginetest.Exec(t, tx, `SELECT set_config($1, regexp_replace(current_setting($1), '\d+$',
 		(extract(epoch FROM clock_timestamp() + interval '9 s') * 1000000)::bigint::text), false)`, b.floorSetting())
-	require.NoError(t, err)
 	require.Less(t, b.buffers(tx, pop), most, "a pop with a floor")
 	// The lookup of the partition by its name reads old versions of the partition.
 	require.Less(t, b.buffers(tx, `SELECT lease FROM belfry.pop('q', 'g', partition => 'p7')`), walked, "a pop from one partition")
@@ -92,9 +88,7 @@ func TestSQLConsumersDoNotReadOldVersions(t *testing.T) {
 // If the newest version of a cursor is locked or not due, neither a claim from that partition nor
 // settle_drained reads the older versions, whatever the statistics say.
 func TestOnlyTheNewestVersionOfACursorIsRead(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	for _, partition := range numbered("p", 20) {
 		b.push(partition, "m") // rows share pages
 	}
@@ -106,8 +100,7 @@ func TestOnlyTheNewestVersionOfACursorIsRead(t *testing.T) {
 	b.exec(`UPDATE belfry.cursor SET ready_at = clock_timestamp() + interval '1 h' WHERE partition_id = $1`, partitions[2])
 	b.exec(`UPDATE belfry.cursor SET ready_at = NULL WHERE partition_id = $1`, partitions[3])
 	rival := b.begin(b.connect())
-	_, err := rival.Exec(t.Context(), `SELECT 1 FROM belfry.cursor WHERE partition_id = $1 FOR UPDATE`, held)
-	require.NoError(t, err)
+	enginetest.Exec(t, rival, `SELECT 1 FROM belfry.cursor WHERE partition_id = $1 FOR UPDATE`, held)
 	conn, err := b.pool.Acquire(t.Context()) // with the settings of the server
 	require.NoError(t, err)
 	defer conn.Release()
@@ -143,17 +136,14 @@ func TestASQLFloorIsBelowEveryDueCursor(t *testing.T) {
 	t.Parallel()
 	for name, hidden := range map[string]func(b *bench, rival pgx.Tx){
 		"held": func(b *bench, rival pgx.Tx) {
-			_, err := rival.Exec(b.t.Context(), `SELECT 1 FROM belfry.cursor WHERE ready_at < clock_timestamp() - interval '1 min' FOR UPDATE`)
-			require.NoError(b.t, err)
+			enginetest.Exec(b.t, rival, `SELECT 1 FROM belfry.cursor WHERE ready_at < clock_timestamp() - interval '1 min' FOR UPDATE`)
 		},
 		"empty": func(b *bench, _ pgx.Tx) {
 			b.exec(`UPDATE belfry.cursor SET committed = 1 WHERE ready_at < clock_timestamp() - interval '1 min'`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.register("g")
+			b := newBench(t, "g")
 			for _, partition := range numbered("p", 20) {
 				b.push(partition, "m")
 			}
@@ -165,8 +155,7 @@ func TestASQLFloorIsBelowEveryDueCursor(t *testing.T) {
 			conn := b.connect()
 			var kept bool
 			old := b.begin(conn)
-			_, err := old.Exec(t.Context(), `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`)
-			require.NoError(t, err)
+			enginetest.Exec(t, old, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`)
 			require.Len(t, b.sqlPop(old, "g", 1, 1), 1)
 			require.NoError(t, old.QueryRow(t.Context(), `SELECT coalesce(current_setting($1, true), '') <> ''`, b.floorSetting()).Scan(&kept))
 			require.False(t, kept, "a scan of an old snapshot saves no floor")
@@ -181,15 +170,12 @@ func TestASQLFloorIsBelowEveryDueCursor(t *testing.T) {
 
 // A floor hides the cursors below it until it expires.
 func TestASQLFloorExpires(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.push("p", "m")
 	conn := b.connect()
 	floor := func(until string) {
-		_, err := conn.Exec(t.Context(), `SELECT set_config($1, format('%s/%s', (extract(epoch FROM clock_timestamp() + interval '1 h') * 1000000)::bigint,
+		enginetest.Exec(t, conn, `SELECT set_config($1, format('%s/%s', (extract(epoch FROM clock_timestamp() + interval '1 h') * 1000000)::bigint,
 			(extract(epoch FROM clock_timestamp() + $2::interval) * 1000000)::bigint), false)`, b.floorSetting(), until)
-		require.NoError(t, err)
 	}
 	floor("9 s")
 	require.Empty(t, b.sqlPop(conn, "g", 1, 1), "the floor is used")
@@ -200,8 +186,7 @@ func TestASQLFloorExpires(t *testing.T) {
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
 	for _, text := range []string{"", "x", "1/", "99999999999999999999/99999999999999999999", "-1/5"} {
-		_, err := conn.Exec(t.Context(), `SELECT set_config($1, $2, false)`, b.floorSetting(), text)
-		require.NoError(t, err)
+		enginetest.Exec(t, conn, `SELECT set_config($1, $2, false)`, b.floorSetting(), text)
 		tx := b.begin(conn)
 		require.Len(t, b.sqlPop(tx, "g", 1, 1), 1, "%q is not a floor", text)
 		require.NoError(t, tx.Rollback(t.Context()))
@@ -210,7 +195,6 @@ func TestASQLFloorExpires(t *testing.T) {
 
 // A floor lasts longer after a slower scan. A fast scan saves none.
 func TestASQLFloorLastsInProportionToItsScan(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	conn := b.connect()
 	var now time.Time
@@ -220,15 +204,12 @@ func TestASQLFloorLastsInProportionToItsScan(t *testing.T) {
 		kept time.Duration
 	}{{"2 ms", 0}, {"10 ms", 200 * time.Millisecond}, {"1 min", 10 * time.Second}} {
 		setting := fmt.Sprint("belfry.floor_", i)
-		_, err := conn.Exec(t.Context(), `SELECT belfry.save_scan_floor($1, $2, $2, $3::interval)`, setting, now, c.took)
-		require.NoError(t, err)
+		enginetest.Exec(t, conn, `SELECT belfry.save_scan_floor($1, $2, $2, $3::interval)`, setting, now, c.took)
 		for at, within := range map[time.Time]bool{
 			now.Add(c.kept - time.Millisecond): c.kept > 0,
 			now.Add(c.kept + time.Millisecond): false,
 		} {
-			var used bool
-			require.NoError(t, conn.QueryRow(t.Context(), `SELECT belfry.load_scan_floor($1, $2) > '-infinity'`, setting, at).Scan(&used))
-			require.Equal(t, within, used, "%s, after %s", c.took, at.Sub(now))
+			require.Equal(t, within, enginetest.Value[bool](t, conn, `SELECT belfry.load_scan_floor($1, $2) > '-infinity'`, setting, at), "%s, after %s", c.took, at.Sub(now))
 		}
 	}
 }

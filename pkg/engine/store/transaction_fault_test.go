@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgproxy"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 // storeBehindProxy returns a bench, a proxy to its database, and a store that connects through the proxy.
@@ -26,15 +28,15 @@ func storeBehindProxy(t *testing.T) (*bench, *pgproxy.Proxy, *store.Store) {
 }
 
 // The answer of a COMMIT is lost. The store sends a transaction with pushes again and finds its
-// messages stored. The transaction is applied once, and the caller gets success.
+// messages stored. The transaction is applied once, the caller gets success, and what became ready is announced.
 func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
-	t.Parallel()
 	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1", "2", "3")
 	direct.push("out", "before")
+	heard := &receiver{}
+	s.Observe(heard)
 	for _, name := range []string{"named", ""} {
-		req := request("g", 1)
-		req.Partition = ptr("p")
+		req := request("g", 1, from("p"))
 		d := direct.pop(req)
 		network.CutCommit.Store(true)
 		result, err := s.Transact(t.Context(), transaction(item("out", name), unfenced(d, queue.AckCompleted, d.Messages...), d.LeaseID))
@@ -42,6 +44,7 @@ func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
 		require.False(t, network.CutCommit.Load(), "the answer was lost")
 		require.True(t, result.Applied, result.Error)
 		require.True(t, result.Operations[1].Ack.LeaseReleased)
+		require.Positive(t, len(heard.ready)+int(heard.resyncs.Load()))
 		var stored int
 		direct.scan(`SELECT count(*) FROM belfry.message WHERE id = $1`, []any{[16]byte(result.Operations[0].Push.MessageID)}, &stored)
 		require.Equal(t, 1, stored)
@@ -57,16 +60,13 @@ func TestATransactionIsAppliedOnceAfterALostCommit(t *testing.T) {
 // Without a push the store cannot find out whether the transaction was applied. The caller gets
 // CodeUnavailable, and the transaction is not applied twice.
 func TestATransactionOfAcksIsUnavailableAfterALostCommit(t *testing.T) {
-	t.Parallel()
 	direct, network, s := storeBehindProxy(t)
 	direct.push("p", "1", "2")
 	d := direct.pop(request("g", 1))
 	fenced, open := transaction(unfenced(d, queue.AckCompleted, d.Messages...), d.LeaseID), transaction(unfenced(d, queue.AckCompleted, d.Messages...))
 	network.CutCommit.Store(true)
 	_, err := s.Transact(t.Context(), fenced)
-	var unavailable *queue.Error
-	require.ErrorAs(t, err, &unavailable)
-	require.Equal(t, queue.CodeUnavailable, unavailable.Code)
+	require.Equal(t, queue.CodeUnavailable, queue.CodeOf(err))
 	again, err := s.Transact(t.Context(), fenced)
 	require.NoError(t, err)
 	require.False(t, again.Applied, "the first try ended the lease")
@@ -76,7 +76,6 @@ func TestATransactionOfAcksIsUnavailableAfterALostCommit(t *testing.T) {
 
 // A client that missed the answer may send the transaction again, to any instance.
 func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)
 	b.push("p", "1", "2", "3")
@@ -99,14 +98,30 @@ func TestARepeatedTransactionIsAppliedOnce(t *testing.T) {
 	another := b.transact(tx(`{"n":2}`))
 	require.False(t, another.Applied)
 	require.Equal(t, `Duplicate transactionId "a" in queue "q", partition "out"`, another.Operations[2].Error)
-	var stored int
-	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
-	require.Equal(t, 5, stored)
+	require.Equal(t, 5, b.count(`SELECT count(*) FROM belfry.message`))
+}
+
+// A cycle of a stream may be sent again too. One that changes the state in another way is not the same, and is applied.
+func TestARepeatedCycleIsAppliedOnce(t *testing.T) {
+	b := newBench(t)
+	partition, query := b.push("p", "1")[0].PartitionID, queue.NewID()
+	b.exec(`INSERT INTO belfry.stream (uid, source, name, config_hash) VALUES ($1, 'q', 'n', 'h')`, [16]byte(query))
+	cycle := func(value string) *queue.Transaction {
+		tx := transaction(item("out", "a"))
+		tx.Cycle = &queue.Cycle{Query: query, Partition: partition.String(), Changes: []queue.StateChange{{Key: "k", Value: json.RawMessage(value)}}}
+		return tx
+	}
+	first := b.applied(cycle("1"))
+	state := func() int { return b.count(`SELECT value::text::int FROM belfry.stream_state`) }
+	b.exec(`UPDATE belfry.stream_state SET value = '0'`)
+	require.Equal(t, first.Operations[0].Push, b.applied(cycle("1")).Operations[0].Push)
+	require.Zero(t, state(), "it was applied before")
+	b.applied(cycle("2"))
+	require.Equal(t, 2, state())
 }
 
 // Concurrent copies of one transaction are applied once.
 func TestConcurrentCopiesOfATransactionAreAppliedOnce(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)
 	b.push("p", "1", "2")
@@ -134,16 +149,13 @@ func TestConcurrentCopiesOfATransactionAreAppliedOnce(t *testing.T) {
 
 // A transaction that waits for a partition has not locked a cursor yet.
 func TestTransactionsLockPartitionsFirst(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("held", "1", "2")
 	d := b.pop(request("g", 2))
 	release := b.lockRows(holdPartition)
 	done := b.beginTransact(transaction(unfenced(d, queue.AckCompleted, d.Messages...), item("held", "3")))
 	awaitLockWait(t, b)
-	var free int
-	b.scan(`SELECT count(*) FROM (SELECT 1 FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`, nil, &free)
-	require.Equal(t, 1, free)
+	require.Equal(t, 1, b.count(`SELECT count(*) FROM (SELECT 1 FROM belfry.cursor FOR UPDATE SKIP LOCKED) AS free`))
 	release()
 	got := <-done
 	require.NoError(t, got.err)
@@ -153,7 +165,6 @@ func TestTransactionsLockPartitionsFirst(t *testing.T) {
 // Transactions that move messages among partitions in any order race each other, pushes, acks and
 // pops. No deadlock occurs, no cursor is stranded, and no message is lost or duplicated.
 func TestRacingTransactionsStrandNoCursor(t *testing.T) {
-	t.Parallel()
 	const messages, hops, partitions, workers = 60, 12, 4, 6
 	b := newBench(t)
 	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)
@@ -177,8 +188,7 @@ func TestRacingTransactionsStrandNoCursor(t *testing.T) {
 		s := []*store.Store{b.Store, other}[worker%2]
 		work.Go(func() error {
 			for arrived.Load() < messages {
-				req := request("g", 1+rand.IntN(4))
-				req.Partitions = 1 + rand.IntN(partitions)
+				req := request("g", 1+rand.IntN(4), across(1+rand.IntN(partitions)))
 				d, err := s.Pop(ctx, req)
 				if err != nil {
 					return err
@@ -220,10 +230,80 @@ func TestRacingTransactionsStrandNoCursor(t *testing.T) {
 	}
 	require.NoError(t, work.Wait())
 	require.Len(t, ends, messages)
-	var stored int
-	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
-	require.Equal(t, messages*(hops+1), stored)
+	require.Equal(t, messages*(hops+1), b.count(`SELECT count(*) FROM belfry.message`))
 	require.Zero(t, b.stranded())
 	require.Zero(t, b.deadlocks())
 	require.Empty(t, b.pop(request("g", 1)).Messages)
+}
+
+// transacted is the outcome of a transaction in the background.
+type transacted struct {
+	result queue.TransactionResult
+	err    error
+	tx     *queue.Transaction
+	watch  *stopwatch.Stopwatch // since the call
+}
+
+func (b *bench) beginTransact(tx *queue.Transaction) <-chan transacted {
+	out, got := make(chan transacted, 1), transacted{tx: tx, watch: stopwatch.Start(b.t)}
+	go func() {
+		got.result, got.err = b.Transact(b.t.Context(), tx)
+		out <- got
+	}()
+	return out
+}
+
+// A transaction may wait for a cursor that a SQL consumer has locked, because of an ack or of a
+// required lease. Meanwhile it blocks neither pushes to its partitions nor other transactions.
+func TestAWaitingTransactionBlocksNoOtherCall(t *testing.T) {
+	t.Parallel()
+	const transactions = 6 // more transactions than flushes
+	for _, by := range []string{"ack", "lease"} {
+		for _, ends := range []bool{true, false} {
+			t.Run(fmt.Sprintf("by %s, the holder releases the cursor: %v", by, ends), func(t *testing.T) {
+				b := newBench(t, "g")
+				b.push("out0", "before")
+				other := b.pop(request("g", 1))
+				b.push("p", numbered("m", transactions)...)
+				d := b.pop(request("g", transactions))
+				require.Len(t, d.Messages, transactions)
+				release := b.lockRows(`SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+					WHERE p.name = 'p' FOR UPDATE OF c`)
+				watch := stopwatch.Start(t)
+				waiting := make([]<-chan transacted, transactions)
+				for i, m := range d.Messages {
+					moved := item(fmt.Sprint("out", i), "moved")
+					if by == "ack" {
+						waiting[i] = b.beginTransact(transaction(moved, unfenced(d, queue.AckCompleted, m)))
+					} else {
+						waiting[i] = b.beginTransact(transaction(moved, d.LeaseID))
+					}
+				}
+				awaitLockWait(t, b)
+				b.push("out0", "after")
+				b.applied(transaction(item("elsewhere", "m"), acks(other, queue.AckCompleted, other.Messages...)))
+				watch.Within(t, promptly, "the other calls are answered")
+
+				stored := 0
+				if ends {
+					release()
+					stored = transactions
+				}
+				for _, one := range waiting {
+					got := <-one
+					if ends && got.err != nil && pausedTooLong(got.watch) { // refused before the release
+						got.result, got.err = b.Transact(t.Context(), got.tx)
+					}
+					if ends {
+						require.NoError(t, got.err)
+						require.True(t, got.result.Applied, got.result.Error)
+					} else {
+						b.requireHeld(acked{err: got.err})
+					}
+				}
+				require.Equal(t, stored, b.count(`SELECT count(*) FROM belfry.message WHERE transaction_id = 'moved'`))
+				require.Zero(t, b.deadlocks())
+			})
+		}
+	}
 }

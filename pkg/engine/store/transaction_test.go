@@ -57,7 +57,6 @@ func (b *bench) applied(tx *queue.Transaction) queue.TransactionResult {
 }
 
 func TestATransactionMovesMessages(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p", "1", "2", "3")
 	d := b.pop(request("g", 2))
@@ -77,8 +76,7 @@ func TestATransactionMovesMessages(t *testing.T) {
 			[]any{[16]byte(op.Push.MessageID), [16]byte(op.Push.PartitionID), op.Push.TransactionID}, &seen)
 		require.Equal(t, place, seen)
 	}
-	req := request("g", 10)
-	req.Partitions = 2
+	req := request("g", 10, across(2))
 	got := b.pop(req)
 	require.ElementsMatch(t, []string{"3", "4", "a", result.Operations[4].Push.TransactionID}, transactionIDs(got))
 	require.Zero(t, b.stranded())
@@ -86,15 +84,13 @@ func TestATransactionMovesMessages(t *testing.T) {
 
 // Every ack status has the same effect in a transaction as in an ack.
 func TestAckStatusesActAlikeInTransactions(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	ackOne := func(d queue.Delivery, status queue.AckStatus) queue.AckResult {
 		result := b.applied(transaction(item("out", ""), unfenced(d, status, d.Messages[0]), d.LeaseID))
 		return *result.Operations[1].Ack
 	}
 	named := func() queue.Delivery {
-		req := request("g", 1)
-		req.Partition = ptr("p")
+		req := request("g", 1, from("p"))
 		return b.pop(req)
 	}
 	b.push("p", "1", "2", "3")
@@ -120,12 +116,10 @@ func TestAckStatusesActAlikeInTransactions(t *testing.T) {
 
 // A transaction that cannot be applied as a whole changes nothing and returns the reason.
 func TestARefusedTransactionChangesNothing(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	pushed := b.push("p", "1", "2", "3", "4")
 	b.push("taken", "x")
-	req := request("g", 3)
-	req.Partition = ptr("p")
+	req := request("g", 3, from("p"))
 	d := b.pop(req)
 	req.Partition, req.Batch = ptr("taken"), 1
 	other := b.pop(req)
@@ -209,12 +203,10 @@ func TestARefusedTransactionChangesNothing(t *testing.T) {
 
 // A required lease of several partitions covers acks only in the partitions that it still holds.
 func TestARequiredLeaseCoversThePartitionsItStillHolds(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.push("p1", "1")
 	b.push("p2", "2")
-	req := request("g", 2)
-	req.Partitions = 2
+	req := request("g", 2, across(2))
 	d := b.pop(req)
 	require.Len(t, d.Messages, 2)
 	b.exec(`UPDATE belfry.cursor SET lease_until = now() - interval '1 second', ready_at = now()
@@ -231,7 +223,6 @@ func TestARequiredLeaseCoversThePartitionsItStillHolds(t *testing.T) {
 
 // A message may be acknowledged by the transaction that stores it.
 func TestATransactionMayAcknowledgeItsOwnPush(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	id := b.push("p", "1")[0].PartitionID.String()
 	d := b.pop(request("g", 1))
@@ -243,7 +234,6 @@ func TestATransactionMayAcknowledgeItsOwnPush(t *testing.T) {
 
 // A transaction has thousands of pushes and acks.
 func TestALargeTransactionIsApplied(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	items := make([]queue.PushItem, 6000)
 	for i := range items {
@@ -261,8 +251,6 @@ func TestALargeTransactionIsApplied(t *testing.T) {
 		tx.RequiredLeases = append(tx.RequiredLeases, d.LeaseID.String())
 	}
 	b.applied(tx)
-	var stored int
-	b.scan(`SELECT count(*) FROM belfry.message`, nil, &stored)
-	require.Equal(t, 2*len(items), stored)
+	require.Equal(t, 2*len(items), b.count(`SELECT count(*) FROM belfry.message`))
 	require.Zero(t, b.stranded())
 }

@@ -42,39 +42,35 @@ func (b *bench) deadLetters() []string {
 func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {
-		b := newBench(t)
-		b.register("g")
-		b.option("expire_after_seconds = 60")
-		b.push("p", "1", "2", "3")
-		b.push("p", "4", "5")
-		b.ageMessages(3, time.Minute)
-		req := request("g", 9)
-		req.AutoAck = autoAck
-		require.Equal(t, []string{"4", "5"}, transactionIDs(b.pop(req)))
-		var expired, committed int64
-		b.scan(`SELECT expired, committed FROM belfry.cursor`, nil, &expired, &committed)
-		require.EqualValues(t, 3, expired)
-		require.EqualValues(t, 3, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
-		require.Empty(t, b.deadLetters(), "expired messages are counted only")
-		if autoAck {
-			require.EqualValues(t, 5, committed)
-		}
-		require.Zero(t, b.stranded())
+		t.Run(fmt.Sprint("autoAck ", autoAck), func(t *testing.T) {
+			b := newBench(t, "g")
+			b.option("expire_after_seconds = 60")
+			b.push("p", "1", "2", "3")
+			b.push("p", "4", "5")
+			b.ageMessages(3, time.Minute)
+			req := request("g", 9, withAutoAck(autoAck))
+			require.Equal(t, []string{"4", "5"}, transactionIDs(b.pop(req)))
+			var expired, committed int64
+			b.scan(`SELECT expired, committed FROM belfry.cursor`, nil, &expired, &committed)
+			require.EqualValues(t, 3, expired)
+			require.EqualValues(t, 3, enginetest.Metric(t, b.reg, "belfry_messages_expired_total"))
+			require.Empty(t, b.deadLetters(), "expired messages are counted only")
+			if autoAck {
+				require.EqualValues(t, 5, committed)
+			}
+			require.Zero(t, b.stranded())
+		})
 	}
 }
 
 // If all messages have expired, a pop is empty and clears ready_at. The next push is delivered.
 func TestAPartitionOfExpiredMessagesIsNotReady(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option("expire_after_seconds = 60")
 	b.push("p", "1", "2")
 	b.ageMessages(2, time.Hour)
 	require.Empty(t, b.pop(request("g", 9)).Messages)
-	var asleep bool
-	b.scan(`SELECT ready_at IS NULL AND committed = 2 FROM belfry.cursor`, nil, &asleep)
-	require.True(t, asleep)
+	require.True(t, b.holds(`SELECT ready_at IS NULL AND committed = 2 FROM belfry.cursor`))
 	b.push("p", "3")
 	require.Equal(t, []string{"3"}, transactionIDs(b.pop(request("g", 9))))
 }
@@ -82,9 +78,7 @@ func TestAPartitionOfExpiredMessagesIsNotReady(t *testing.T) {
 // A leased message can be acknowledged after its expiry. It is not delivered again after its lease
 // ends.
 func TestALeasedMessageExpiresAtItsNextDelivery(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option("expire_after_seconds = 60")
 	b.push("p", "1", "2")
 	first := b.pop(request("g", 1))
@@ -99,9 +93,7 @@ func TestALeasedMessageExpiresAtItsNextDelivery(t *testing.T) {
 }
 
 func TestExpiredMessagesMayBeDeadLettered(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option("expire_after_seconds = 60, dead_letter_expired = true")
 	b.push("p", "1", "2", "3", "4")
 	d := b.pop(request("g", 9))
@@ -115,9 +107,7 @@ func TestExpiredMessagesMayBeDeadLettered(t *testing.T) {
 
 // Many expired messages are dead-lettered a thousand at a time.
 func TestExpiredMessagesAreDeadLetteredInPages(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option("expire_after_seconds = 60, dead_letter_expired = true")
 	b.push("p", numbered("old", 2500)...)
 	b.push("p", "new")
@@ -134,7 +124,6 @@ func TestACrashLoopEndsInADeadLetter(t *testing.T) {
 	for limit := 1; limit <= 3; limit++ {
 		for _, killer := range []int{0, 3} {
 			t.Run(fmt.Sprintf("limit %d, killer %d", limit, killer), func(t *testing.T) {
-				t.Parallel()
 				crashLoop(t, limit, fmt.Sprintf("m%d", killer))
 			})
 		}
@@ -142,8 +131,7 @@ func TestACrashLoopEndsInADeadLetter(t *testing.T) {
 }
 
 func crashLoop(t *testing.T, limit int, killer string) {
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option(fmt.Sprintf("max_deliveries = %d, retry_limit = 0", limit))
 	names := numbered("m", 5)
 	b.push("p", names...)
@@ -184,9 +172,7 @@ func crashLoop(t *testing.T, limit int, killer string) {
 
 // The claim that gives a message up goes on with the next one.
 func TestAClaimContinuesAfterAMessageItGivesUp(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g", "taker")
+	b := newBench(t, "g", "taker")
 	b.option("max_deliveries = 2")
 	b.push("p", "1", "2", "3")
 	for range 2 {
@@ -197,16 +183,13 @@ func TestAClaimContinuesAfterAMessageItGivesUp(t *testing.T) {
 	d := b.pop(request("g", 9))
 	require.Equal(t, []string{"2", "3"}, transactionIDs(d))
 	require.Equal(t, 1, d.Messages[0].Attempt, "the next message has its own count")
-	take := request("taker", 9)
-	take.AutoAck = true
+	take := request("taker", 9, withAutoAck(true))
 	require.Len(t, b.pop(take).Messages, 3, "an autoAck delivery is whole, and another group has its own count")
 }
 
 // Failed and retried deliveries count. Released deliveries do not.
 func TestFailedAndRetriedDeliveriesCount(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g")
+	b := newBench(t, "g")
 	b.option("max_deliveries = 3, retry_limit = 9")
 	b.push("p", "1", "2")
 	for range 5 {

@@ -32,27 +32,22 @@ func TestAGroupReceivesTheMessagesBesideAnUnreadableOne(t *testing.T) {
 	for name, pop := range map[string]func(*bench, *queue.PopRequest) queue.Delivery{
 		"pop": (*bench).pop,
 		"round": func(b *bench, req *queue.PopRequest) queue.Delivery {
-			target, _, err := b.Resolve(b.t.Context(), req)
-			require.NoError(b.t, err)
-			deliveries, err := b.Claim(b.t.Context(), []queue.Assignment{{Request: req, Target: target}})
-			require.NoError(b.t, err)
-			if deliveries[0].Contested {
+			target := b.resolve(req)
+			delivery := b.claim(req, target)
+			if delivery.Contested {
 				return b.pop(req)
 			}
-			return deliveries[0]
+			return delivery
 		},
 	} {
 		for _, autoAck := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, autoAck %t", name, autoAck), func(t *testing.T) {
-				t.Parallel()
-				b := newBench(t)
-				b.register("g")
+				b := newBench(t, "g")
 				b.pushUnreadable("damaged")
 				for _, partition := range []string{"a", "b", "c"} {
 					b.push(partition, partition)
 				}
-				req := request("g", 10)
-				req.Partitions, req.AutoAck = 2, autoAck
+				req := request("g", 10, across(2), withAutoAck(autoAck))
 				var got []string
 				for len(got) < 3 {
 					d := pop(b, req)
@@ -72,16 +67,12 @@ func TestTheMessagesBeforeAnUnreadableOneAreDelivered(t *testing.T) {
 	for _, autoAck := range []bool{false, true} {
 		for _, byRound := range []bool{false, true} {
 			t.Run(fmt.Sprintf("autoAck %t, round %t", autoAck, byRound), func(t *testing.T) {
-				t.Parallel()
-				b := newBench(t)
-				b.register("g")
+				b := newBench(t, "g")
 				b.push("damaged", "1", "2", "3")
 				b.pushUnreadable("damaged")
 				b.push("damaged", "behind")
-				req := request("g", 10)
-				req.AutoAck = autoAck
-				target, _, err := b.Resolve(t.Context(), req)
-				require.NoError(t, err)
+				req := request("g", 10, withAutoAck(autoAck))
+				target := b.resolve(req)
 				b.scan(`SELECT id FROM belfry.partition WHERE name = 'damaged'`, nil, &target.Partition)
 				take := func() (queue.Delivery, error) {
 					if !byRound {
@@ -104,7 +95,7 @@ func TestTheMessagesBeforeAnUnreadableOneAreDelivered(t *testing.T) {
 					}
 				}
 				require.Equal(t, []string{"1", "2", "3"}, got)
-				_, err = take()
+				_, err := take()
 				require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
 				b.exec(`SELECT belfry.delete_message(id, 'unreadable') FROM belfry.partition WHERE name = 'damaged'`)
 				b.retryNow()
@@ -120,9 +111,7 @@ func TestTheMessagesBeforeAnUnreadableOneAreDelivered(t *testing.T) {
 // A pop that finds nothing but an unreadable message gets an error, and so does a claim of its
 // partition. The partition is due again after a minute, or when an operator deletes the message.
 func TestAnUnreadableMessageIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.register("g", "h")
+	b := newBench(t, "g", "h")
 	b.pushUnreadable("damaged")
 	_, err := b.Pop(t.Context(), request("g", 1))
 	require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
@@ -132,8 +121,7 @@ func TestAnUnreadableMessageIsTriedAgain(t *testing.T) {
 	require.InDelta(t, time.Minute, d.NextIn, float64(10*time.Second))
 
 	req := request("h", 1)
-	target, _, err := b.Resolve(t.Context(), req)
-	require.NoError(t, err)
+	target := b.resolve(req)
 	b.scan(`SELECT id FROM belfry.partition WHERE name = 'damaged'`, nil, &target.Partition)
 	_, err = b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}})
 	require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
@@ -155,21 +143,17 @@ func TestARowThatCannotBeReadIsNotAnErrorOfTheClient(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"22P02", "22021", "54001", "58030", "58P01"} {
 		t.Run(state, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			b.register("g", "h")
+			b := newBench(t, "g", "h")
 			b.push("bad", "bad")
 			b.push("good", "good")
 			b.exec(`CREATE OR REPLACE FUNCTION belfry.delivery_bytes(payload json, transaction_id text, producer_sub text, exact boolean)
 				RETURNS integer LANGUAGE plpgsql AS $$ BEGIN
 				IF transaction_id = 'bad' THEN RAISE SQLSTATE '` + state + `'; END IF; RETURN 1; END $$`)
 			req := request("g", 1)
-			target, _, err := b.Resolve(t.Context(), req)
-			require.NoError(t, err)
+			target := b.resolve(req)
 			other := request("h", 1)
-			second, _, err := b.Resolve(t.Context(), other)
-			require.NoError(t, err)
-			_, err = b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}, {Request: other, Target: second}})
+			second := b.resolve(other)
+			_, err := b.Claim(t.Context(), []queue.Assignment{{Request: req, Target: target}, {Request: other, Target: second}})
 			require.Equal(t, queue.CodeUndeliverable, queue.CodeOf(err))
 
 			require.Equal(t, []string{"good"}, transactionIDs(b.pop(req)))

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +18,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/enginetest"
+	"github.com/belfry-mq/belfry/test/pgproxy"
 	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 // prepared returns the statements that the connections of a pool have prepared, by process id.
@@ -89,11 +92,51 @@ func TestWarm(t *testing.T) {
 		require.NoError(t, s.Release(t.Context(), delivery.LeaseID))
 		_, err = s.Preflight(t.Context(), []queue.Probe{{Target: delivery.Target, Want: 1}}, time.Minute)
 		require.NoError(t, err)
-		consuming := request("g", 1)
-		consuming.AutoAck = true
+		consuming := request("g", 1, withAutoAck(true))
 		_, err = s.Claim(t.Context(), []queue.Assignment{{Request: consuming, Target: delivery.Target}})
 		require.NoError(t, err)
 	}
 	require.Equal(t, ordinary, prepared(t, pool.Pool))
 	require.Equal(t, forWoken, prepared(t, urgent.Pool))
+}
+
+// A connection falls silent while an ack has locked its cursors. Postgres does not learn that the
+// server gave up at its request timeout. It must release the locks by itself soon after, because no
+// other session can use the partition until then.
+func TestPostgresReleasesTheLocksOfASilentConnection(t *testing.T) {
+	const timeout = time.Second
+	direct := newBench(t)
+	network, through := pgproxy.New(t, direct.pool.Config().ConnString())
+	s := newStore(t, newPool(t, through, timeout), prometheus.NewRegistry(), nil)
+	direct.push("p", "1", "2")
+	d := direct.pop(request("g", 1))
+	release := direct.lockRows(holdCursors)
+	failed := make(chan error, 1)
+	var frozen atomic.Bool
+	go func() {
+		for {
+			_, err := s.Ack(t.Context(), acks(d, queue.AckRetry, d.Messages...))
+			if err == nil || frozen.Load() {
+				failed <- err
+				return
+			}
+		}
+	}()
+	awaitLockWait(t, direct)
+	frozen.Store(true)
+	network.FreezeOld()
+	release() // the ack gets its lock, and the server gets no answer
+	require.Error(t, <-failed)
+	watch := stopwatch.Start(t)
+	enginetest.Await(t, "the locks of the silent session", func() bool {
+		var idle int
+		direct.scan(`SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND state LIKE 'idle in transaction%'`, nil, &idle)
+		return idle == 0
+	})
+	watch.Within(t, 5*timeout, "the locks are released")
+	require.NoError(t, func() error {
+		_, err := direct.Ack(t.Context(), acks(d, queue.AckCompleted, d.Messages...))
+		return err
+	}())
 }

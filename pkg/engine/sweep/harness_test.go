@@ -55,7 +55,7 @@ func (e *recorder) OnResync(string, events.Origin) {
 
 func newFixture(t *testing.T, edits ...func(*Config)) *fixture {
 	t.Helper()
-	dsn := pgtest.Database(t)
+	dsn := enginetest.Database(t)
 	r := &fixture{t: t, dsn: dsn, pool: enginetest.Pool(t, dsn)}
 	r.store = enginetest.Store(t, r.pool)
 	r.counted = history.NewRecorder(10)
@@ -83,8 +83,7 @@ func small(n int) func(*Config) {
 
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.pool.Exec(enginetest.Context(r.t), statement, args...)
-	require.NoError(r.t, err)
+	enginetest.Exec(r.t, r.pool, statement, args...)
 	r.store.OnResync("", events.Peer) // the test publishes no event for its changes
 }
 

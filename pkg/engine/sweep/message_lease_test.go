@@ -21,7 +21,6 @@ func TestLeasedMessagesAreNotDeleted(t *testing.T) {
 		"eviction":  {waitHalfAnHour, (*Sweeper).eviction},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			r := newFixture(t, small(2))
 			r.push("p", 10)
 			r.options(rule.columns)
@@ -54,7 +53,6 @@ func TestLeasedMessagesAreNotDeleted(t *testing.T) {
 }
 
 func TestAnExpiredLeaseProtectsNothing(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("p", 4)
 	r.options(keepHalfAnHour)
@@ -72,7 +70,6 @@ func TestAnExpiredLeaseProtectsNothing(t *testing.T) {
 // A sweep reads leases after it has locked the cursors. So a lease that is extended while the sweep
 // waits for them protects its messages.
 func TestALeaseExtendedDuringASweepProtects(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("p", 3)
 	r.options(keepHalfAnHour)
@@ -81,8 +78,7 @@ func TestALeaseExtendedDuringASweepProtects(t *testing.T) {
 	r.exec("UPDATE belfry.cursor SET lease_until = now() + interval '1 s', ready_at = now() + interval '1 s'")
 	tx, err := r.pool.Begin(enginetest.Context(t))
 	require.NoError(t, err)
-	_, err = tx.Exec(enginetest.Context(t), "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
-	require.NoError(t, err)
+	enginetest.Exec(t, tx, "UPDATE belfry.cursor SET lease_until = now() + interval '1 h', ready_at = now() + interval '1 h'")
 	done := make(chan error, 1)
 	go func() {
 		done <- r.runOnce(t.Context(), r.retention())
@@ -97,7 +93,6 @@ func TestALeaseExtendedDuringASweepProtects(t *testing.T) {
 }
 
 func TestDeadLettersKeepTheirMessages(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(2))
 	r.push("p", 8)
 	d := r.pop("g", 8)
@@ -119,8 +114,7 @@ func TestDeadLettersKeepTheirMessages(t *testing.T) {
 	r.exec("UPDATE belfry.dead_letter SET failed_at = failed_at - interval '1 h'")
 	holder, err := r.pool.Begin(enginetest.Context(t))
 	require.NoError(t, err)
-	_, err = holder.Exec(enginetest.Context(t), "SELECT FROM belfry.dead_letter FOR UPDATE")
-	require.NoError(t, err)
+	enginetest.Exec(t, holder, "SELECT FROM belfry.dead_letter FOR UPDATE")
 	r.sweep(r.retention())
 	require.Equal(t, []int64{5, 8}, r.stored("p"), "another transaction holds the dead letter")
 	require.NoError(t, holder.Rollback(enginetest.Context(t)))
@@ -132,7 +126,6 @@ func TestDeadLettersKeepTheirMessages(t *testing.T) {
 
 // A sweep checks all kept messages again, in pages.
 func TestASweepChecksKeptMessagesAgain(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t, small(10))
 	r.push("p", 50)
 	d := r.pop("g", 50)
@@ -150,7 +143,6 @@ func TestASweepChecksKeptMessagesAgain(t *testing.T) {
 // A seek, or the release of an undelivered pop, may move a cursor below the first stored message. The
 // next sweep moves it forward.
 func TestACursorBelowTheFirstMessageIsMoved(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.push("p", 5)
 	r.consume("g", 5)
@@ -161,4 +153,32 @@ func TestACursorBelowTheFirstMessageIsMoved(t *testing.T) {
 	r.sweep(r.retention())
 	require.Equal(t, int64(2), r.depth("p", "g"))
 	require.Equal(t, []string{"4", "5"}, names(r.pop("g", 10)))
+}
+
+// A SQL consumer holds its cursor for as long as its transaction lasts. A sweep leaves out that
+// partition, releases its lock and continues with the others.
+func TestASweepDoesNotWaitForALockedCursor(t *testing.T) {
+	r := newFixture(t)
+	r.push("a", 2)
+	r.push("b", 2)
+	require.Len(t, r.pop("g", 4).Messages, 4, "the pop creates the cursors of the group")
+	r.options("retention_enabled = true, retention_seconds = 60")
+	r.age("a", 1)
+	r.age("b", 1)
+	r.exec("UPDATE belfry.cursor SET lease_id = NULL, lease_until = NULL, lease_end = NULL, ready_at = now()")
+
+	consumer, err := r.pool.Begin(enginetest.Context(t))
+	require.NoError(t, err)
+	enginetest.Exec(t, consumer, `SELECT 1 FROM belfry.cursor c JOIN belfry.partition p ON p.id = c.partition_id
+		WHERE p.name = 'a' FOR NO KEY UPDATE OF c`)
+
+	r.sweep(r.retention())
+	require.Equal(t, []int64{1, 2}, r.stored("a"))
+	require.Equal(t, []int64{2}, r.stored("b"))
+	require.EqualValues(t, 1, enginetest.Metric(t, r.reg, "belfry_sweep_failures_total"))
+	r.push("a", 1) // the partition is not locked
+
+	require.NoError(t, consumer.Rollback(enginetest.Context(t)))
+	r.sweep(r.retention())
+	require.Equal(t, []int64{2, 3}, r.stored("a"))
 }

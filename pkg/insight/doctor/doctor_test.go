@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -66,8 +67,7 @@ func TestRowsThatEveryGroupHasPassed(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(t.Context())) }()
 	run := func(statement string) {
-		_, err := conn.Exec(t.Context(), statement)
-		require.NoError(t, err, statement)
+		enginetest.Exec(t, conn, statement)
 	}
 	finding := func(retention time.Duration) api.Finding {
 		cfg := doctor.Config{URL: setting.Secret(dsn), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits(), Retention: retention}

@@ -11,7 +11,6 @@ import (
 
 // The checks that need a state which is hard to make are judged by their figures.
 func TestJudgedFigures(t *testing.T) {
-	t.Parallel()
 	const million = 1_000_000
 	good := facts{version: 150000, maxConnections: 100, reserved: 3, used: 10, databaseLimit: -1, roleLimit: -1}
 	for _, c := range []struct {
@@ -45,7 +44,6 @@ func TestJudgedFigures(t *testing.T) {
 }
 
 func TestBloat(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		table table
 		want  string
@@ -61,7 +59,6 @@ func TestBloat(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	t.Parallel()
 	const gib = 1 << 30
 	for want, rooms := range map[string][][2]uint64{
 		OK:      {{3 * gib, 20 * gib}, {40 * gib, 1000 * gib}},
@@ -75,7 +72,6 @@ func TestRoom(t *testing.T) {
 }
 
 func TestAServerIsExamined(t *testing.T) {
-	t.Parallel()
 	healthy := func() error { return nil }
 	for _, c := range []struct {
 		addr          string

@@ -42,8 +42,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) exec(statement string, args ...any) {
 	f.t.Helper()
-	_, err := f.pool.Exec(f.t.Context(), statement, args...)
-	require.NoError(f.t, err)
+	enginetest.Exec(f.t, f.pool, statement, args...)
 }
 
 func (f *fixture) push(ids ...string) {

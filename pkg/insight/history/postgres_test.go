@@ -3,6 +3,9 @@ package history
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,14 +15,84 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/enginetest"
-	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
+// A percentile is at most one bucket above the true one, also of a sum of histograms.
+func TestPercentilesAreExactToOneBucket(t *testing.T) {
+	t.Parallel()
+	var parts [3]Latency
+	var all []time.Duration
+	for i := range 3000 {
+		d := time.Duration(rand.Float64() * rand.Float64() * float64(time.Minute))
+		all = append(all, d)
+		parts[i%3].Observe(d)
+	}
+	var sum Latency
+	for i := range parts {
+		sum.add(&parts[i])
+	}
+	var read []Bucketed
+	for _, element := range sum.elements() {
+		read = append(read, Bucketed{int(element >> countBits), element & (1<<countBits - 1)})
+	}
+	slices.Sort(all)
+	for _, p := range []float64{.01, .5, .9, .95, .99, 1} {
+		want, got := all[int(p*float64(len(all)))-1], Percentile(read, p)
+		require.GreaterOrEqual(t, got, want, p)
+		require.LessOrEqual(t, float64(got), 1.26*float64(want)+float64(64*time.Microsecond), p)
+	}
+	require.Zero(t, Percentile(nil, .5))
+}
+
+// Each duration is in the bucket that ends after it, and the ends rise.
+func TestEachDurationHasABucket(t *testing.T) {
+	t.Parallel()
+	for d := time.Microsecond; d < 4*time.Hour; d += d/7 + time.Microsecond {
+		b := bucketOf(d)
+		require.Less(t, d, upperEnd(b)+time.Microsecond, "%s", d)
+		if b > 0 {
+			require.GreaterOrEqual(t, d, upperEnd(b-1).Truncate(time.Microsecond), "%s", d)
+		}
+	}
+	require.Zero(t, bucketOf(-time.Hour))
+	require.Equal(t, buckets-1, bucketOf(1000*time.Hour))
+}
+
+// No count is lost while the counts are taken.
+func TestNoCountIsLost(t *testing.T) {
+	t.Parallel()
+	r := NewRecorder(10)
+	const workers, each = 4, 5000
+	var working sync.WaitGroup
+	for range workers {
+		working.Go(func() {
+			for range each {
+				r.Pushed([]queue.PushItem{{Queue: "a"}, {Queue: "b"}, {Queue: "a"}}, []queue.PushResult{{}, {}, {Duplicate: true}})
+			}
+		})
+	}
+	taken := map[Key]*tally{}
+	take := func() {
+		now, _ := r.take()
+		for key, one := range now {
+			addTo(taken, key, one)
+		}
+	}
+	for range 200 {
+		take()
+	}
+	working.Wait()
+	take()
+	require.EqualValues(t, workers*each, taken[Key{Queue: "a"}].PushMessages)
+	require.EqualValues(t, workers*each, taken[Key{Queue: "a"}].PushRequests, "a request counts once for a queue")
+	require.EqualValues(t, workers*each, taken[Key{Queue: "b"}].PushMessages)
+	require.EqualValues(t, workers*each, r.Totals()["a"].PushMessages)
+}
+
 func openPool(t *testing.T) *postgres.Pool {
 	t.Helper()
-	pool := enginetest.Pool(t, pgtest.Database(t))
-	return pool
+	return enginetest.Pool(t, enginetest.Database(t))
 }
 
 // newWriter returns a Writer on pool, as an instance has.
@@ -35,7 +108,6 @@ func newWriter(pool *postgres.Pool) (*Writer, *Recorder) {
 // A statement with the most rows ends within 50 ms on a machine without other load. Rows that are written
 // again change nothing.
 func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
-	t.Parallel()
 	pool := openPool(t)
 	w, counts := newWriter(pool)
 	fill := func() {
@@ -74,7 +146,6 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 // A minute in which nothing was counted but errors of the database has a row of the instance, and none of a queue. It is
 // written, and read before that.
 func TestAMinuteWithNothingButErrorsIsWritten(t *testing.T) {
-	t.Parallel()
 	pool := openPool(t)
 	w, counts := newWriter(pool)
 	counts.DatabaseFailed()
@@ -85,7 +156,5 @@ func TestAMinuteWithNothingButErrorsIsWritten(t *testing.T) {
 	queues, instances, err := w.collect(nil)
 	require.NoError(t, err)
 	require.NoError(t, w.write(t.Context(), queues, instances))
-	var failed int64
-	require.NoError(t, pool.QueryRow(t.Context(), "SELECT sum(db_errors) FROM belfry.history_instance").Scan(&failed))
-	require.EqualValues(t, 1, failed)
+	require.EqualValues(t, 1, enginetest.Value[int64](t, pool, "SELECT sum(db_errors) FROM belfry.history_instance"))
 }

@@ -62,7 +62,6 @@ func (r *Reader) count(t *testing.T) (c counted) {
 // What two instances have counted and not written is in every answer of both, once: before the end of the minute, while
 // the rows are written, after a statement that failed, after one whose answer was lost, and in the next minute.
 func TestTheMinuteThatHasBegunIsRead(t *testing.T) {
-	t.Parallel()
 	pool := openPool(t)
 	a, countsA := newWriter(pool)
 	b, countsB := newWriter(pool)
@@ -139,7 +138,6 @@ func pushes(n int) []queue.PushItem {
 
 // What one notification can carry names the busiest queues. The sum is exact.
 func TestTheRowsForOtherInstancesAreBounded(t *testing.T) {
-	t.Parallel()
 	w, counts := newWriter(nil)
 	for i := range 3000 {
 		counts.Pushed([]queue.PushItem{{Queue: fmt.Sprintf("queue %d of the shop", i)}}, make([]queue.PushResult, 1))
@@ -164,7 +162,6 @@ func TestTheRowsForOtherInstancesAreBounded(t *testing.T) {
 
 // A forged answer is not used if Postgres would refuse it, or if it would break the answers for everybody.
 func TestForgedRowsAreRefused(t *testing.T) {
-	t.Parallel()
 	pool := openPool(t)
 	w, counts := newWriter(pool)
 	counts.Pushed(pushes(1), make([]queue.PushResult, 1))
@@ -198,7 +195,6 @@ func TestForgedRowsAreRefused(t *testing.T) {
 
 // An instance that cannot write for hours sends its newest rows. A row that gets too old on the way is skipped, alone.
 func TestTheRowsOfALongOutageAreNotLost(t *testing.T) {
-	t.Parallel()
 	w, counts := newWriter(nil)
 	for age := 3 * time.Hour; age > 0; age -= time.Minute {
 		at := w.minute.Add(-age)
@@ -226,7 +222,6 @@ func TestTheRowsOfALongOutageAreNotLost(t *testing.T) {
 
 // A few bytes can be very many rows.
 func TestMoreRowsThanAnInstanceSendsAreRefused(t *testing.T) {
-	t.Parallel()
 	w, counts := newWriter(nil)
 	counts.Pushed(pushes(1), make([]queue.PushResult, 1))
 	sent := w.unwrittenRows(maxRows)
@@ -249,7 +244,6 @@ func TestMoreRowsThanAnInstanceSendsAreRefused(t *testing.T) {
 
 // Each statement reads the rows that are not written once, and not again for each of them.
 func TestUnwrittenRowsAreReadOnce(t *testing.T) {
-	t.Parallel()
 	pool := openPool(t)
 	w, _ := newWriter(pool)
 	waiting := int64(1)
@@ -291,7 +285,6 @@ func TestUnwrittenRowsAreReadOnce(t *testing.T) {
 
 // A forged answer with a figure that no process can have is not used: the mean of two such rows may overflow.
 func TestForgedFiguresAreRefused(t *testing.T) {
-	t.Parallel()
 	w, counts := newWriter(nil)
 	counts.Pushed(pushes(1), make([]queue.PushResult, 1))
 	text := w.Unwritten(5000)

@@ -112,7 +112,6 @@ func (d *desk) deliver(queueName string, age time.Duration) {
 }
 
 func inBubble(t *testing.T, test func(t *testing.T, d *desk)) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		test(t, run(t))
@@ -252,7 +251,6 @@ func TestAnOutageKeepsTheCountsInBoundedMemory(t *testing.T) {
 
 // The last minute is written when the server stops.
 func TestTheLastMinuteIsWrittenAtTheEnd(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		d := run(t)

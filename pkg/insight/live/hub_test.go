@@ -18,9 +18,8 @@ import (
 
 // One busy second is one event with its rates. The first idle second says so, and then nothing comes.
 func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		i := start(t, newNetwork(), "a")
+	inBubble(t, func(t *testing.T, n *network) {
+		i := start(t, n, "a")
 		i.push("q", 5) // nobody watches
 		w := i.watch(t)
 		i.setWaiting(map[string]int{"q": 2})
@@ -48,9 +47,8 @@ func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
 
 // A slow watcher loses its oldest events, is told how many, and delays nobody.
 func TestASlowWatcherLosesTheOldestEvents(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		i := start(t, newNetwork(), "a")
+	inBubble(t, func(t *testing.T, n *network) {
+		i := start(t, n, "a")
 		slow, quick := i.watch(t), i.watch(t)
 		for n := range 1024 + 44 {
 			i.OnCreated(fmt.Sprint("q", n), "", events.Here)
@@ -68,9 +66,8 @@ func TestASlowWatcherLosesTheOldestEvents(t *testing.T) {
 
 // A watcher that comes back gets what it missed. If that is not known, it is told, and gets a snapshot.
 func TestAWatcherComesBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		i := start(t, newNetwork(), "a")
+	inBubble(t, func(t *testing.T, n *network) {
+		i := start(t, n, "a")
 		w := i.watch(t)
 		i.OnCreated("one", "", events.Here)
 		got, _ := w.Take()
@@ -100,9 +97,8 @@ func TestAWatcherComesBack(t *testing.T) {
 
 // The number of watchers is bounded, and a stop ends all of them with a last event.
 func TestWatchersAreBoundedAndEndWithTheServer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		i := start(t, newNetwork(), "a", func(cfg *live.Config) { cfg.MaxWatchers = 1 })
+	inBubble(t, func(t *testing.T, n *network) {
+		i := start(t, n, "a", func(cfg *live.Config) { cfg.MaxWatchers = 1 })
 		w := i.watch(t)
 		_, err := i.Watch(live.Filter{}, "")
 		require.Equal(t, queue.CodeOverloaded, queue.CodeOf(err))
@@ -119,9 +115,8 @@ func TestWatchersAreBoundedAndEndWithTheServer(t *testing.T) {
 
 // A watcher with grants sees only its queues, nothing of the processes, and the audit of what it may administer.
 func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		i := start(t, newNetwork(), "a")
+	inBubble(t, func(t *testing.T, n *network) {
+		i := start(t, n, "a")
 		i.db.set(func(d *database) {
 			d.groups.List = []live.GroupState{{Queue: "a.1", Group: "g", Behind: true}, {Queue: "b.1", Group: "g", Behind: true, DeadLetters: true}}
 		})
@@ -180,9 +175,8 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 
 // The audit is read after a change, and each row is one event, also if two reads return it.
 func TestChangesAreReadFromTheAudit(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		i := start(t, newNetwork(), "a")
+	inBubble(t, func(t *testing.T, n *network) {
+		i := start(t, n, "a")
 		w := i.watch(t)
 		row := func(action, result string, target audit.Target) audit.Row {
 			return audit.Row{Key: audit.Key{At: time.Now(), ID: queue.NewID()}, Action: action, Target: target, Result: result}
@@ -214,9 +208,8 @@ func TestChangesAreReadFromTheAudit(t *testing.T) {
 // A threshold is crossed at an instant that the last read knows. Without such an instant and without a
 // change nothing is read.
 func TestThresholdsAreReadOnlyWhenSomethingMoved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		i := start(t, newNetwork(), "a")
+	inBubble(t, func(t *testing.T, n *network) {
+		i := start(t, n, "a")
 		reads := func() int {
 			groups, _ := i.db.reads()
 			return groups
@@ -258,9 +251,7 @@ func TestThresholdsAreReadOnlyWhenSomethingMoved(t *testing.T) {
 
 // Ten watchers read what one reads.
 func TestTenWatchersReadWhatOneReads(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
 		for range 10 {
 			i.watch(t)

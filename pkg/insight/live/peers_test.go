@@ -18,9 +18,7 @@ import (
 // What happens first after a quiet time reaches the watchers of all instances at once. The notifications of a busy
 // instance stay at least a second apart. The rates cover a whole second.
 func TestWhatHappensAfterAQuietTimeArrivesAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		w := a.watch(t)
 		after(t, w, 5*time.Second)
@@ -48,9 +46,7 @@ func TestWhatHappensAfterAQuietTimeArrivesAtOnce(t *testing.T) {
 
 // What happens at another instance reaches a watcher, in at most one notification a second.
 func TestEventsOfOtherInstancesArrive(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		b.push("q", 1)
 		<-time.After(time.Minute)
@@ -99,9 +95,7 @@ func TestEventsOfOtherInstancesArrive(t *testing.T) {
 
 // A watcher of an idle system costs no notification, however long it watches, and sees the next event.
 func TestAnIdleWatcherCostsNothing(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		w := a.watch(t)
 		after(t, w, time.Minute)
@@ -115,9 +109,7 @@ func TestAnIdleWatcherCostsNothing(t *testing.T) {
 
 // While figures come, the interest is renewed. After the watching instance died, they stop.
 func TestAnInstanceThatDiedGetsNoFigures(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		w := a.watch(t)
 		busy := func(seconds int) (sent int) {
@@ -144,9 +136,7 @@ func TestAnInstanceThatDiedGetsNoFigures(t *testing.T) {
 
 // A watcher that leaves ends the figures of the others, after a while in which it may come back.
 func TestTheLastWatcherEndsTheFigures(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		a.watch(t).Close()
 		<-time.After(time.Minute)
@@ -159,9 +149,7 @@ func TestTheLastWatcherEndsTheFigures(t *testing.T) {
 
 // A new instance, and one whose LISTEN was away, learns who watches. One that leaves is shown.
 func TestANewInstanceLearnsWhoWatches(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a := start(t, n, "a")
 		w := a.watch(t)
 		b := start(t, n, "b")
@@ -185,9 +173,7 @@ func TestANewInstanceLearnsWhoWatches(t *testing.T) {
 
 // A notification is never too long for Postgres. It names the busiest queues and says how many it leaves out.
 func TestANotificationIsBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		w := a.watch(t)
 		after(t, w, time.Second)
@@ -221,9 +207,7 @@ func TestANotificationIsBounded(t *testing.T) {
 
 // Every role of the database can send notifications.
 func TestForgedNotificationsDoNoHarm(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a := start(t, n, "a")
 		w := a.watch(t)
 		id := queue.NewID().String()

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -33,9 +32,7 @@ func (i *instance) asks(t *testing.T) (found []string, took time.Duration) {
 }
 
 func TestAnInstanceKnowsWhatTheOthersHaveNotWritten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a := start(t, n, "a")
 		found, took := a.asks(t)
 		require.Empty(t, found)
@@ -72,9 +69,7 @@ func TestAnInstanceKnowsWhatTheOthersHaveNotWritten(t *testing.T) {
 
 // After an event of another instance, its older answer is not used any more.
 func TestAnAnswerIsNotOlderThanTheLastEvent(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		w := a.watch(t)
 		after(t, w, 5*time.Second)
@@ -92,9 +87,7 @@ func TestAnAnswerIsNotOlderThanTheLastEvent(t *testing.T) {
 // An instance that does not answer delays a reader by half a second. Its last answer is used for two minutes, unless it
 // left.
 func TestASilentInstanceDelaysNobodyForLong(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b, c := start(t, n, "a"), start(t, n, "b"), start(t, n, "c")
 		b.count("of b")
 		c.count("of c")
@@ -130,9 +123,7 @@ func TestASilentInstanceDelaysNobodyForLong(t *testing.T) {
 
 // A forged notification cannot make an instance answer more often, or keep more than so many answers.
 func TestForgedQuestionsAndAnswersAreBounded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		b.count("of b")
 		before := n.count("b")
@@ -161,9 +152,7 @@ func TestForgedQuestionsAndAnswersAreBounded(t *testing.T) {
 
 // Forged figures cannot make each reader send a question of its own.
 func TestReadersShareAQuestionWhileForgedFiguresCome(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork()
+	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		b.count("of b")
 		forged := func(id queue.ID) { a.Heard(`{"v":1,"i":"` + id.String() + `","r":{"s":1,"q":[]}}`) }

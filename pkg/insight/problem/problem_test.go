@@ -40,8 +40,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (f *fixture) exec(statement string, args ...any) {
 	f.t.Helper()
-	_, err := f.pool.Exec(f.t.Context(), statement, args...)
-	require.NoError(f.t, err)
+	enginetest.Exec(f.t, f.pool, statement, args...)
 }
 
 func (f *fixture) push(queueName, partition string, n int) {
@@ -192,8 +191,7 @@ func TestAHeldSnapshotIsFound(t *testing.T) {
 	tx, err := f.pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	_, err = tx.Exec(t.Context(), `SELECT pg_current_xact_id()`)
-	require.NoError(t, err)
+	enginetest.Exec(t, tx, `SELECT pg_current_xact_id()`)
 	f.SetSnapshotAge(time.Nanosecond)
 	lines, all := f.find(nil)
 	require.Contains(t, lines, "held_snapshot //: 0")

@@ -32,7 +32,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	pool := enginetest.Pool(t, pgtest.Database(t))
+	pool := enginetest.Pool(t, enginetest.Database(t))
 	s := enginetest.Store(t, pool)
 	conn := enginetest.Connect(t, pool.Config().ConnString())
 	return &fixture{Reader: stats.New(pool), t: t, pool: pool, store: s, catalog: catalog.New(pool, nil, &events.Bus{}, zap.NewNop()), conn: conn}
@@ -40,8 +40,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (r *fixture) exec(statement string, args ...any) {
 	r.t.Helper()
-	_, err := r.conn.Exec(r.t.Context(), statement, args...)
-	require.NoError(r.t, err)
+	enginetest.Exec(r.t, r.conn, statement, args...)
 }
 
 // configure configures a queue with the default options, changed.

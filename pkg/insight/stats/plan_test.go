@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -69,7 +70,6 @@ func (r *fixture) manyPartitions(n int) {
 }
 
 func TestStatementsHaveOnePlan(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.requirePlans("on an empty schema")
 	r.manyPartitions(2000)
@@ -95,7 +95,6 @@ func (r *fixture) reads(query string, args ...any) int {
 // The cost with 100,000 partitions. A sum takes a few index probes for each partition. A
 // page of messages takes the rows of the partitions and some probes for each message.
 func TestTheCostOfManyPartitions(t *testing.T) {
-	t.Parallel()
 	const partitions = 100_000
 	const probes = 12 // three levels each: dead letters, cursor, head; and the row
 	r := newFixture(t)
@@ -139,4 +138,39 @@ func TestTheCostOfManyPartitions(t *testing.T) {
 	partition := "p77777"
 	past.Partition = &partition
 	require.Empty(t, r.list(past))
+}
+
+// A statement of another program may have data or a password in its text.
+func TestTheTextsOfOtherProgramsAreNotShown(t *testing.T) {
+	r := newFixture(t)
+	const secretText, placeholder = `SELECT 'hunter2', pg_sleep(600)`, "(statement of another program)"
+	want := map[int64]string{}
+	for name, text := range map[string]string{
+		"belfry": secretText, "belfry-listen": secretText, "belfry migrate": secretText,
+		"": placeholder, "shop": placeholder, "belfry-shop": placeholder, "Belfry": placeholder,
+	} {
+		conn, err := pgx.ConnectConfig(t.Context(), r.conn.Config())
+		require.NoError(t, err)
+		enginetest.Exec(t, conn, `SELECT set_config('application_name', $1, false)`, name)
+		want[int64(conn.PgConn().PID())] = text
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_, _ = conn.Exec(context.Background(), secretText) // the end of the test ends it
+		}()
+		t.Cleanup(func() {
+			_, err := r.conn.Exec(context.Background(), `SELECT pg_terminate_backend($1)`, conn.PgConn().PID())
+			require.NoError(t, err)
+			<-done
+		})
+	}
+	have := map[int64]string{}
+	require.Eventually(t, func() bool {
+		running, err := r.Statements(t.Context())
+		for _, s := range running {
+			have[s.PID] = s.Query
+		}
+		return err != nil || len(have) == len(want)
+	}, enginetest.Patience, 100*time.Millisecond)
+	require.Equal(t, want, have)
 }

@@ -32,7 +32,6 @@ func (r *fixture) pages(f stats.QueuePageFilter) (names []string, requests int) 
 }
 
 func TestPagesOfQueuesAreComplete(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	var all, shop []string
 	for i := range 25 {
@@ -72,7 +71,6 @@ func TestPagesOfQueuesAreComplete(t *testing.T) {
 }
 
 func TestTagPairsAreListedOnce(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.exec(`INSERT INTO belfry.queue (name, namespace, task) SELECT 'q' || i, CASE WHEN i % 4 < 3 THEN 'n' || i % 4 ELSE '' END, CASE WHEN i % 2 = 0 THEN 't' ELSE '' END
 		FROM generate_series(1, 40) i`)
@@ -92,7 +90,6 @@ func TestTagPairsAreListedOnce(t *testing.T) {
 
 // The figures of a page are those of the other lists, while a queue is small.
 func TestFiguresOfAPage(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	listed := func() stats.PagedQueue {
 		t.Helper()
@@ -138,7 +135,6 @@ func TestFiguresOfAPage(t *testing.T) {
 
 // The figures say when they are lower bounds, and reading them costs the same for any size.
 func TestThePageOfAHugeQueueIsBounded(t *testing.T) {
-	t.Parallel()
 	r := newFixture(t)
 	r.manyPartitions(20_000)
 	r.exec(`UPDATE belfry.cursor SET ready_at = now() WHERE committed = 0`)

@@ -14,7 +14,10 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/pgtest"
 )
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // patience is how long a test waits for an event. It is far above every limit that is
 // tested. The tests measure the limits themselves.
@@ -25,6 +28,13 @@ func fastCanaries() listen.Config {
 	cfg := listen.DefaultConfig()
 	cfg.CanaryInterval, cfg.CanaryTimeout = 300*time.Millisecond, 300*time.Millisecond
 	return cfg
+}
+
+// database opens a database for a test, which then runs beside other tests.
+func database(t *testing.T) (dsn string) {
+	t.Helper()
+	t.Parallel()
+	return pgtest.Database(t)
 }
 
 // event is one call of a callback: a message, a resync or a state.
@@ -185,4 +195,20 @@ func terminate(t *testing.T, conn *pgx.Conn, name string) {
 		`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = $1 AND datname = current_database()`,
 		name).Scan(&ended))
 	require.Equal(t, 1, ended, "one connection called %s", name)
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, listen.DefaultConfig().Validate())
+}
+
+func TestValidateNamesEveryMistake(t *testing.T) {
+	t.Parallel()
+	err := listen.Config{CanaryTimeout: -time.Second}.Validate()
+	for _, key := range []string{"canary_interval", "canary_timeout", "notify_interval", "stop_timeout", "peer_timeout"} {
+		require.ErrorContains(t, err, "listen."+key+" is ")
+	}
+	cfg := listen.DefaultConfig()
+	cfg.PeerTimeout = cfg.CanaryInterval
+	require.ErrorContains(t, cfg.Validate(), "it must be above listen.canary_interval (10s)")
 }

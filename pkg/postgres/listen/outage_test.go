@@ -16,8 +16,7 @@ import (
 )
 
 func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	conn := connect(t, dsn)
 	for round := range int64(3) {
@@ -34,8 +33,7 @@ func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
 
 // Postgres considers a listening session idle.
 func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "50"})
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	watcher := connect(t, dsn+"&options=-c%20idle_session_timeout%3D0")
@@ -49,8 +47,7 @@ func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 }
 
 func TestAFrozenConnectionIsNoticed(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	network, through := pgproxy.New(t, dsn)
 	cfg := fastCanaries()
 	a := startProven(t, through, dsn, cfg)
@@ -70,8 +67,7 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 // Neither existing nor new connections work for a while. The peer does not expire, because it is the network that
 // is silent.
 func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	network, through := pgproxy.New(t, dsn)
 	through += "&connect_timeout=1"
 	cfg := fastCanaries()
@@ -94,8 +90,7 @@ func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 }
 
 func TestAListenWithoutAnswerTimesOut(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	network, through := pgproxy.New(t, dsn)
 	network.Stall.Store(true)
 	a := start(t, through+"&connect_timeout=1", dsn, fastCanaries())
@@ -114,8 +109,7 @@ func TestAListenWithoutAnswerTimesOut(t *testing.T) {
 }
 
 func TestStoppingOnAFrozenNetworkDoesNotHang(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	network, through := pgproxy.New(t, dsn)
 	cfg := listen.DefaultConfig()
 	cfg.StopTimeout = 200 * time.Millisecond
@@ -155,8 +149,7 @@ func TestPostgresKilledAndRestarted(t *testing.T) {
 }
 
 func TestADeafListenerIsLoggedOnce(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	pooler, through := pgproxy.New(t, dsn)
 	pooler.Swallow.Store(true)
 	cfg := fastCanaries()

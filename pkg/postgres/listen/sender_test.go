@@ -75,6 +75,15 @@ func newSenderHarness(t *testing.T) *senderHarness {
 	return h
 }
 
+// inBubble runs a test with a sender in a synctest bubble.
+func inBubble(t *testing.T, test func(t *testing.T, h *senderHarness)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		t.Helper()
+		test(t, newSenderHarness(t))
+	})
+}
+
 func (h *senderHarness) run(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	h.stop = cancel
@@ -100,9 +109,7 @@ func ready1(partitions ...int64) (entries []queue.Ready) {
 }
 
 func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.run(t)
 		h.at(time.Second)
 		h.Send(ready1(1)...)
@@ -125,9 +132,7 @@ func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
 }
 
 func TestEntriesOfAFlushInFlightGoWithTheNext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.takes = 50 * time.Millisecond
 		h.Send(ready1(1)...) // before Run
 		h.run(t)
@@ -144,9 +149,7 @@ func TestEntriesOfAFlushInFlightGoWithTheNext(t *testing.T) {
 }
 
 func TestAFailedFlushIsSentAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.failing(errors.New("connection reset"))
 		send := h.notify
 		h.notify = func(ctx context.Context, payloads []string) error {
@@ -197,9 +200,7 @@ func TestAFailedFlushIsSentAgain(t *testing.T) {
 }
 
 func TestTheLatestCanaryIsReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.run(t)
 		for n := range uint64(3) {
 			h.sendCanary(n + 1)
@@ -213,9 +214,7 @@ func TestTheLatestCanaryIsReported(t *testing.T) {
 }
 
 func TestStoppingSendsPendingEntriesAndTheGoodbyeInOneStatement(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.run(t)
 		h.sendCanary(1)
 		synctest.Wait()
@@ -228,9 +227,7 @@ func TestStoppingSendsPendingEntriesAndTheGoodbyeInOneStatement(t *testing.T) {
 }
 
 func TestStoppingLetsAFlushInFlightFinish(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.takes = 300 * time.Millisecond
 		h.run(t)
 		h.Send(ready1(1)...)
@@ -243,9 +240,7 @@ func TestStoppingLetsAFlushInFlightFinish(t *testing.T) {
 }
 
 func TestStoppingRetriesWithinTheStopTimeout(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.failing(errors.New("connection refused"))
 		h.run(t)
 		h.Send(ready1(1)...)
@@ -260,15 +255,12 @@ func TestStoppingRetriesWithinTheStopTimeout(t *testing.T) {
 }
 
 func TestStoppingEndsWithTheStopTimeout(t *testing.T) {
-	t.Parallel()
 	for name, set := range map[string]func(*senderHarness){
 		"a statement that hangs":        func(h *senderHarness) { h.takes = time.Hour },
 		"a statement that always fails": func(h *senderHarness) { h.failing(errors.New("connection refused")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				h := newSenderHarness(t)
+			inBubble(t, func(t *testing.T, h *senderHarness) {
 				set(h)
 				h.run(t)
 				h.Send(ready1(1)...)
@@ -285,9 +277,7 @@ func TestStoppingEndsWithTheStopTimeout(t *testing.T) {
 // Payloads for watchers are sent again after a failure, in their order. Without an end of the failures the
 // oldest ones are dropped.
 func TestPayloadsForWatchersAreSentAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		h := newSenderHarness(t)
+	inBubble(t, func(t *testing.T, h *senderHarness) {
 		var sent [][]string
 		h.notifyLive = func(_ context.Context, payloads []string) error {
 			h.mu.Lock()
@@ -311,4 +301,52 @@ func TestPayloadsForWatchersAreSentAgain(t *testing.T) {
 		h.stop()
 		<-h.ended
 	})
+}
+
+func TestTheSenderSendsTheEventsOfThisInstanceOnly(t *testing.T) {
+	at := time.Now()
+	ready := []queue.Ready{{Group: 1, Partition: 2, At: at}, {Group: 1, Partition: 3, In: time.Second, At: at}}
+	for _, from := range []events.Origin{events.Here, events.Peer, events.SQL} {
+		sender, bus := newSender(queue.NewID(), DefaultConfig(), zap.NewNop()), &events.Bus{}
+		bus.Subscribe(sender)
+		bus.Ready(ready, from)
+		bus.Created("orders", "1", from)
+		if from != events.Here {
+			bus.Resync("a queue was deleted", from)
+			require.True(t, sender.pending.empty())
+			continue
+		}
+		require.Equal(t, pendingNotifications{
+			ready:   map[groupPartition]time.Time{{1, 2}: at, {1, 3}: {}}, // the receiver learns the second instant from the database
+			created: true,
+		}, sender.pending)
+		bus.Resync("a queue was deleted", from)
+		require.Equal(t, pendingNotifications{resync: true}, sender.pending)
+	}
+	sender, bus := newSender(queue.NewID(), DefaultConfig(), zap.NewNop()), &events.Bus{}
+	bus.Subscribe(sender)
+	bus.SQLWaiter(queue.SQLWaiter{})
+	bus.Listening()
+	bus.Inbox()
+	require.True(t, sender.pending.empty(), "these events are of this instance alone")
+}
+
+// A partition is one entry, however many groups it became ready for.
+func TestAPartitionOfManyGroupsIsOneEntry(t *testing.T) {
+	sender := newSender(queue.NewID(), DefaultConfig(), zap.NewNop())
+	sender.QueueOf = func(partition int64) (int64, bool) { return 7, partition < 100 }
+	at := time.UnixMicro(1_724_000_000_000_000).UTC()
+	var ready []queue.Ready
+	for group := range int64(10_000) {
+		ready = append(ready, Ready(group+1, 2, at.Add(time.Duration(group)*time.Second)))
+		ready = append(ready, queue.Ready{Group: group + 1, Partition: 3, In: time.Second, At: at}) // the receivers probe
+	}
+	sender.Send(append(ready, Ready(5, 4, at), Ready(5, 100, at), Ready(6, 100, at))...)
+	require.Equal(t, pendingNotifications{
+		ready:      map[groupPartition]time.Time{{5, 4}: at, {5, 100}: at, {6, 100}: at}, // one group; an unknown queue
+		partitions: map[int64]ReadyPartition{2: {Queue: 7, Partition: 2, At: at}, 3: {Queue: 7, Partition: 3}},
+	}, sender.pending)
+	payloads, hints := sender.pending.payloads(sender.instance)
+	require.Len(t, payloads, 1)
+	require.Equal(t, 5, hints)
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // maxNameBytes is the longest name that belfry.await and the listener accept.
@@ -38,8 +37,7 @@ func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 // The listener reads the same names and the same channel from the notification of belfry.await that
 // belfry.await received and returned, whatever characters the names have.
 func TestAwaitRegistersASQLWaiter(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())
 	i.waitOnListening(t)
 	conn := connect(t, dsn)
@@ -73,8 +71,7 @@ func TestAwaitRegistersASQLWaiter(t *testing.T) {
 // The listener calls OnListening at its first LISTEN, and again at the LISTEN of the session that
 // replaces a terminated one. The new session receives SQL waiters.
 func TestOnListeningIsCalledEachTimeListenTakesEffect(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())
 	i.waitOnListening(t)
 	conn := connect(t, dsn)
@@ -86,8 +83,7 @@ func TestOnListeningIsCalledEachTimeListenTakesEffect(t *testing.T) {
 
 // What another session sends on the channel is no SQL waiter, also if it repeats what belfry.await has sent.
 func TestOnlyAwaitMakesASQLWaiter(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())
 	i.waitOnListening(t)
 	waiter, other := connect(t, dsn), connect(t, dsn)

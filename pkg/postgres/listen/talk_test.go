@@ -11,11 +11,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/pgtest"
+	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
 func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	at := time.Now().Add(time.Hour).Truncate(time.Microsecond).UTC()
 	a.sender.Send(listen.Ready(12, 345, at), listen.Ready(12, 345, at.Add(time.Hour)))
@@ -33,8 +33,7 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 
 // Payloads for watchers arrive in their order, at the sender too. A goodbye is reported.
 func TestPayloadsForWatchersArrive(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	a.sender.SendLive("one")
 	a.sender.SendLive("two")
@@ -56,8 +55,7 @@ func TestPayloadsForWatchersArrive(t *testing.T) {
 }
 
 func TestManyEntriesArriveInOneCommit(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
 	const many = 20_000
 	var entries []queue.Ready
@@ -78,8 +76,7 @@ func TestManyEntriesArriveInOneCommit(t *testing.T) {
 }
 
 func TestDatabasesDoNotHearEachOther(t *testing.T) {
-	t.Parallel()
-	first, second := pgtest.Database(t), pgtest.Database(t)
+	first, second := database(t), pgtest.Database(t)
 	a, b := startProven(t, first, first, listen.DefaultConfig()), startProven(t, second, second, listen.DefaultConfig())
 	c := startProven(t, second, second, listen.DefaultConfig())
 	a.sender.SendResync()
@@ -88,23 +85,8 @@ func TestDatabasesDoNotHearEachOther(t *testing.T) {
 	require.Zero(t, a.listener.Peers())
 }
 
-func TestOnResyncIsCalledBeforeTheProof(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
-	a := prepare(t, dsn, dsn, listen.DefaultConfig())
-	state, since := a.listener.State()
-	require.Equal(t, listen.StateStarting, state)
-	require.Zero(t, since)
-	run(t, a.sender.Run)
-	run(t, a.listener.Run)
-	require.Equal(t, "the listener connected", a.next(t).resync)
-	require.Equal(t, listen.StateProven, a.next(t).state)
-	require.Zero(t, a.listener.Reconnects())
-}
-
 func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	conn := connect(t, dsn)
 	exec(t, conn, "SELECT pg_notify($1, '2;a format of the future')", listen.Channel)
@@ -115,8 +97,7 @@ func TestAnUnreadablePayloadRequestsAResync(t *testing.T) {
 }
 
 func TestATerminatedSenderSendsAgain(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), prepare(t, dsn, dsn, listen.DefaultConfig())
 	b.sender.Send(listen.Ready(1, 1, time.Time{}))
 	run(t, b.sender.Run)
@@ -130,8 +111,7 @@ func TestATerminatedSenderSendsAgain(t *testing.T) {
 
 // TestASilentPeerExpires checks what happens without a goodbye.
 func TestAPeerWithAGoodbyeIsForgotten(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	cfg := listen.DefaultConfig()
 	a := startProven(t, dsn, dsn, cfg)
 	b := startProven(t, dsn, dsn, cfg)
@@ -163,8 +143,7 @@ func TestInvalidURLsAreErrors(t *testing.T) {
 }
 
 func TestStoppingLogsNothing(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	a := startProven(t, dsn, dsn, listen.DefaultConfig())
 	a.stopListener()
 	a.stopSender()
@@ -176,8 +155,7 @@ func TestStoppingLogsNothing(t *testing.T) {
 // An instance that is alone sends no hints. One that starts then learns that it may have missed some, and
 // hears the hints after that.
 func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.Database(t)
+	dsn := database(t)
 	cfg := listen.DefaultConfig()
 	a := startProven(t, dsn, dsn, cfg)
 	a.listener.QuietFor(cfg.PeerTimeout)
@@ -193,4 +171,50 @@ func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
 	}
 	a.sender.Send(listen.Ready(1, 2, time.Time{}))
 	require.Equal(t, []queue.Ready{listen.Ready(1, 2, time.Time{})}, b.waitMessage(t).Ready)
+}
+
+// Notifications of any role make others look at once, then at a pace, and again after the last one. They do not disturb
+// the proof. The SQL expressions make payloads from a number. TestAPacedCallComesAfterTheLastRequest checks the pace.
+func TestManyNotificationsRequestFewLooks(t *testing.T) {
+	t.Parallel()
+	const many, bursts = 2_000, 10
+	for name, c := range map[string]struct {
+		payload    string
+		interval   time.Duration
+		burst      int
+		unreadable int
+	}{
+		"unreadable": {`'garbage ' || i`, listen.LookInterval, listen.LookBurst, many},
+		"forged":     {`'1;i=00000000-0000-0000-0000-000000000001;c=' || i || ';all'`, listen.LookInterval, listen.LookBurst, many},
+		"resync":     {`'1;i=00000000-0000-0000-0000-000000000000;c=' || i || ';all'`, listen.LookInterval, listen.LookBurst, 0},
+		"created":    {`'1;i=00000000-0000-0000-0000-000000000000;c=' || i || ';born'`, listen.CreatedInterval, listen.CreatedBurst, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dsn := database(t)
+			a := startProven(t, dsn, dsn, listen.DefaultConfig())
+			conn := connect(t, dsn)
+			watch, began := stopwatch.Start(t), time.Now()
+			var last time.Time
+			for burst := range bursts {
+				last = time.Now()
+				exec(t, conn, `SELECT count(pg_notify($1, `+c.payload+`)) FROM generate_series($2::int, $3::int) i`,
+					listen.Channel, burst*many/bursts+1, (burst+1)*many/bursts)
+			}
+			exec(t, conn, `SELECT pg_notify($1, '1;i=00000000-0000-0000-0000-000000000000;r=7/0@0')`, listen.Channel)
+			var calls []time.Time
+			for heard := false; !heard || calls[len(calls)-1].Before(last); {
+				if e := a.next(t); e.message.Ready != nil {
+					heard = true
+				} else {
+					calls = append(calls, e.at)
+				}
+			}
+			require.Less(t, calls[0].Sub(began), watch.Allowed(time.Second), "the first call does not wait")
+			most := c.burst + 1 + int(calls[len(calls)-1].Sub(began)/c.interval)
+			require.LessOrEqual(t, len(calls), most)
+			require.EqualValues(t, c.unreadable, a.listener.Unreadable())
+			require.True(t, a.listener.Proven())
+			require.Equal(t, min(c.unreadable, 1), a.logged(zapcore.WarnLevel), "one line a minute")
+		})
+	}
 }

@@ -17,7 +17,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
-	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // gate is a lock that a migration of gated waits for, held by the test until
@@ -86,8 +85,7 @@ func addParam(t *testing.T, dsn, key, value string) string {
 }
 
 func TestTenInstancesStartTogether(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	start := make(chan struct{})
 	var done [10]<-chan error
 	for i := range done {
@@ -110,8 +108,7 @@ func TestTenInstancesStartTogether(t *testing.T) {
 }
 
 func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	g := newGate(t, dsn)
 	first := inBackground(func() error {
 		return migrator(addParam(t, dsn, "application_name", "slow-one"), gated()).Up(t.Context())
@@ -160,8 +157,7 @@ func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
 }
 
 func TestCancelledMigrationIsUndoneAndCanBeRunAgain(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	g, m := newGate(t, dsn), migrator(dsn, gated())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := inBackground(func() error { return m.Up(ctx) })
@@ -177,8 +173,7 @@ func TestCancelledMigrationIsUndoneAndCanBeRunAgain(t *testing.T) {
 }
 
 func TestMigrationGivesUpWhenATableIsBusy(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	files := source("CREATE TABLE belfry.one (n int)", "DROP TABLE belfry.one",
 		"CREATE TABLE belfry.two (n int); ALTER TABLE belfry.one ADD COLUMN m int", "SELECT 1")
 	first := fstest.MapFS{"000001_step_1.up.sql": files["000001_step_1.up.sql"]}
@@ -200,8 +195,7 @@ func TestMigrationGivesUpWhenATableIsBusy(t *testing.T) {
 }
 
 func TestMigrationLetsTheUsersOfABusyTablePass(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	files := source("CREATE TABLE belfry.one (n int)", "DROP TABLE belfry.one",
 		"ALTER TABLE belfry.one ADD COLUMN m int", "SELECT 1")
 	first := fstest.MapFS{"000001_step_1.up.sql": files["000001_step_1.up.sql"]}
@@ -225,8 +219,7 @@ func TestMigrationLetsTheUsersOfABusyTablePass(t *testing.T) {
 }
 
 func TestKilledConnectionLeavesNothingButTheMark(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	g, m := newGate(t, dsn), migrator(dsn, gated())
 	done := inBackground(func() error { return m.Up(t.Context()) })
 	exec(t, g.conn, "SELECT pg_terminate_backend($1)", g.waiting(t))
@@ -242,8 +235,7 @@ func TestKilledConnectionLeavesNothingButTheMark(t *testing.T) {
 // The process dies, but the server does not notice and goes on: the migration
 // commits, and so must its record.
 func TestMigrationThatOutlivesItsProcessIsRecorded(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	g, m := newGate(t, dsn), migrator(dsn, gated())
 	via, cutClient, cutServer := proxy(t, dsn)
 	done := inBackground(func() error { return migrator(via, gated()).Up(t.Context()) })

@@ -6,14 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
-	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/schema"
 )
 
 // Each down migration undoes its up migration, and the way up is open again.
 func TestEveryEmbeddedMigrationIsUndone(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
 	whole, err := schema.Describe(t.Context(), conn)
@@ -39,8 +37,7 @@ const unreleased = `CREATE SCHEMA belfry;
 	CREATE TABLE belfry.queue (id bigint)`
 
 func TestASchemaOfAnUnreleasedVersionIsRefused(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	exec(t, conn, unreleased)
 	for _, c := range []struct {
@@ -72,8 +69,7 @@ func TestASchemaOfAnUnreleasedVersionIsRefused(t *testing.T) {
 
 // Before the first release, the baseline changes without a new number.
 func TestASchemaOfAnotherBaselineIsRefused(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
 	exec(t, conn, "COMMENT ON FUNCTION belfry.baseline() IS 'an earlier one'")
@@ -84,8 +80,7 @@ func TestASchemaOfAnotherBaselineIsRefused(t *testing.T) {
 
 // The number alone says nothing: later releases reach the old numbers again.
 func TestASchemaWithTheMarkerIsOfARelease(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
 	require.NoError(t, m.Check(t.Context()))
@@ -97,8 +92,7 @@ func TestASchemaWithTheMarkerIsOfARelease(t *testing.T) {
 
 // An old binary that went down to nothing left an empty schema with a record.
 func TestAnEmptySchemaNeedsNoMarker(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	exec(t, conn, unreleased)
 	exec(t, conn, "DROP TABLE belfry.queue")

@@ -16,6 +16,13 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
+// database opens a database without a schema for a test, which then runs beside other tests.
+func database(t *testing.T) (dsn string) {
+	t.Helper()
+	t.Parallel()
+	return pgtest.DatabaseWithoutSchema(t)
+}
+
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // patience bounds what must happen soon; a test that reaches it has failed.
@@ -81,8 +88,7 @@ func requireAt(t *testing.T, m *migrate.Migrator, version uint) {
 }
 
 func TestUpDownAndBack(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn, m := connect(t, dsn), migrator(dsn, three())
 
 	requireAt(t, m, 0)
@@ -111,8 +117,7 @@ func TestUpDownAndBack(t *testing.T) {
 }
 
 func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
 	require.NoError(t, m.Check(t.Context()))
@@ -133,8 +138,7 @@ func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
 
 // Settings of a database must not change how the text of a function is read.
 func TestEmbeddedMigrationsDoNotDependOnTheDatabasesSettings(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	m := migrate.New(migrate.Config{URL: dsn}, nil)
 	require.NoError(t, m.Up(t.Context()))
@@ -143,8 +147,7 @@ func TestEmbeddedMigrationsDoNotDependOnTheDatabasesSettings(t *testing.T) {
 }
 
 func TestStatusPlanAndCheckChangeNothing(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn, m := connect(t, dsn), migrator(dsn, three())
 
 	status, err := m.Status(t.Context())
@@ -179,8 +182,7 @@ func TestStatusPlanAndCheckChangeNothing(t *testing.T) {
 }
 
 func TestNewerSchemaIsRefusedByEveryCommand(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	require.NoError(t, migrator(dsn, three()).Up(t.Context()))
 	old := three()
 	delete(old, "000003_step_3.up.sql")
@@ -202,8 +204,7 @@ func TestNewerSchemaIsRefusedByEveryCommand(t *testing.T) {
 }
 
 func TestUnknownVersionInBetweenIsRefused(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	require.NoError(t, migrator(dsn, three()).Up(t.Context()))
 	require.NoError(t, migrator(dsn, three()).Down(t.Context(), 1))
 	gap := three()
@@ -213,8 +214,7 @@ func TestUnknownVersionInBetweenIsRefused(t *testing.T) {
 }
 
 func TestForceRefusesUnknownVersions(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	m := migrator(dsn, three())
 	require.ErrorContains(t, m.Force(t.Context(), 4), "latest 3")
 	require.ErrorContains(t, m.Force(t.Context(), -1), "0 for the empty schema")
@@ -240,8 +240,7 @@ func newRole(t *testing.T, dsn string, conn *pgx.Conn) (quoted, roleDSN string) 
 
 // A role with few rights may start a server if another role migrates the schema.
 func TestUpToDateSchemaNeedsNoRightsBeyondReading(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn := connect(t, dsn)
 	role, roleDSN := newRole(t, dsn, conn)
 	reader := migrator(roleDSN, three())
@@ -254,8 +253,7 @@ func TestUpToDateSchemaNeedsNoRightsBeyondReading(t *testing.T) {
 }
 
 func TestOwnerOfTheSchemaNeedsNoRightOnTheDatabase(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn := connect(t, dsn)
 	role, roleDSN := newRole(t, dsn, conn)
 	exec(t, conn, "CREATE SCHEMA belfry AUTHORIZATION "+role)
@@ -265,8 +263,7 @@ func TestOwnerOfTheSchemaNeedsNoRightOnTheDatabase(t *testing.T) {
 }
 
 func TestRequestTimeoutsOfTheDatabaseDoNotApply(t *testing.T) {
-	t.Parallel()
-	dsn := pgtest.DatabaseWithoutSchema(t)
+	dsn := database(t)
 	conn := connect(t, dsn)
 	exec(t, conn, fmt.Sprintf("ALTER DATABASE %s SET statement_timeout = '20ms'", pgx.Identifier{conn.Config().Database}.Sanitize()))
 	require.NoError(t, migrator(dsn, source("SELECT pg_sleep(0.1)", "SELECT 1")).Up(t.Context()))

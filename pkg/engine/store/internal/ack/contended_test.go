@@ -10,7 +10,6 @@ import (
 )
 
 func TestContendedCursorsAreRememberedUntilTheyAreGotOrExpire(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cursor := func(partition int64) Cursor { return Cursor{partition, "g"} }
 		single, wide, other := []Cursor{cursor(1)}, []Cursor{cursor(3), cursor(2)}, []Cursor{cursor(3)}

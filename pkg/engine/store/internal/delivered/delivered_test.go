@@ -20,7 +20,6 @@ func deliver(n int) (d *queue.Delivery, partitions []int64) {
 }
 
 func TestMessagesAreFoundInAnyOrder(t *testing.T) {
-	t.Parallel()
 	known := New()
 	first, partitions := deliver(6)
 	known.Remember(first, partitions)
@@ -44,7 +43,6 @@ func TestMessagesAreFoundInAnyOrder(t *testing.T) {
 }
 
 func TestTheOldestLeasesAreForgotten(t *testing.T) {
-	t.Parallel()
 	known := New()
 	const each = 1000
 	var all []*queue.Delivery

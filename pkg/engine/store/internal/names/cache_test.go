@@ -11,7 +11,6 @@ import (
 // A group stays known to its queue when the full table is emptied once, because a request may use it now. It is
 // forgotten when the table is emptied again.
 func TestAFullTableOfGroupsBeginsAnew(t *testing.T) {
-	t.Parallel()
 	c := newCache()
 	require.Empty(t, c.groupsOfQueue(1))
 	name := groupName{"q", "g", "*"}

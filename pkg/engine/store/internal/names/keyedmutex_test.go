@@ -9,7 +9,6 @@ import (
 )
 
 func TestOneCallerHoldsAKeyAtATime(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mutex keyedMutex
 		unlock, err := mutex.Lock(t.Context(), "q")

@@ -16,7 +16,6 @@ import (
 
 // A push that never left, because the database does not keep up or the server stops, does not count for maxSize.
 func TestOnlyWhatMayBeStoredCounts(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		err  error
 		want quota.Outcome

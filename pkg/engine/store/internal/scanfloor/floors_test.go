@@ -22,7 +22,6 @@ func scanned(f *Floors) (now time.Time) {
 }
 
 func TestAScanBeginsWhereTheLastScanEnded(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := New()
 		first := f.Begin(group)
@@ -60,7 +59,6 @@ func TestAScanBeginsWhereTheLastScanEnded(t *testing.T) {
 
 // An event lowers a floor also when it comes in the middle of a scan that did not see it.
 func TestEventsLowerTheFloors(t *testing.T) {
-	t.Parallel()
 	at := func(in time.Duration) queue.Ready {
 		return queue.Ready{Group: group, Partition: 1, In: in, At: time.Now().Add(in)}
 	}
@@ -82,7 +80,6 @@ func TestEventsLowerTheFloors(t *testing.T) {
 		"a lease that ends after the next":      {func(f *Floors) { f.Leased(group, time.Now().Add(2*time.Hour)) }, -Margin, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := New()
 				f.Begin(group)
@@ -133,7 +130,6 @@ func TestEventsLowerTheFloors(t *testing.T) {
 }
 
 func TestTheFloorOfABacklogIsItsOldestCursor(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := New()
 		scanned(f)
@@ -147,7 +143,6 @@ func TestTheFloorOfABacklogIsItsOldestCursor(t *testing.T) {
 
 // Resets are dropped after keepResets, so a floor that no scan has moved since is dropped too.
 func TestAFloorThatNoScanMovedExpires(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := New()
 		scanned(f)
@@ -159,7 +154,6 @@ func TestAFloorThatNoScanMovedExpires(t *testing.T) {
 
 // Scans overlap: the scan that ends last may not be the scan that began last.
 func TestALaterScanWins(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := New()
 		whole := f.Begin(group)
@@ -175,7 +169,6 @@ func TestALaterScanWins(t *testing.T) {
 }
 
 func TestTheLowestResetSinceAnInstantWins(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var l floorResets
 		var all []floorReset
@@ -200,7 +193,6 @@ func TestTheLowestResetSinceAnInstantWins(t *testing.T) {
 }
 
 func TestMergedResetsKeepTheLowestInstant(t *testing.T) {
-	t.Parallel()
 	var l floorResets
 	now := time.Now()
 	for i := range 2 * maxResets {

@@ -1,8 +1,6 @@
 package store_test
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -11,8 +9,31 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
+	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
+
+// Forty consumers of a new group start at once. One of them registers the group, and the others do
+// not try. Each try would take an id from the sequence.
+func TestConcurrentConsumersRegisterTheirGroupOnce(t *testing.T) {
+	b := newBench(t)
+	b.push("p", "a")
+	var consumers errgroup.Group
+	for range 40 {
+		consumers.Go(func() error {
+			_, err := b.Pop(t.Context(), request("g", 1))
+			return err
+		})
+	}
+	require.NoError(t, consumers.Wait())
+	require.Equal(t, 1, b.count("SELECT last_value FROM belfry.consumer_group_id_seq"))
+}
+
+// join pops for the group until its join of the queue has ended. It requires that nothing is found.
+func (b *bench) join(group string) {
+	b.t.Helper()
+	require.Empty(b.t, b.pop(request(group, 1)).Messages)
+}
 
 // manyPartitions is more than two pages of a join.
 const manyPartitions = 4500
@@ -39,16 +60,10 @@ func (b *bench) requireCursors(n int) {
 // A join that stopped in the middle is resumed by the next pop. The pop does not answer that nothing
 // is there while the join goes on, and finds the message in the last partition.
 func TestAPopResumesAJoinThatStopped(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.half("all")
 	b.push("p04500", "last")
-	delivery, err := b.Pop(t.Context(), request("g", 1))
-	for errors.Is(err, queue.ErrJoining) { // a pop gives up after a second
-		delivery, err = b.Pop(t.Context(), request("g", 1))
-	}
-	require.NoError(t, err)
-	require.Equal(t, []string{"last"}, transactionIDs(delivery))
+	require.Equal(t, []string{"last"}, transactionIDs(b.pop(request("g", 1))))
 	b.join("g")
 	b.requireCursors(manyPartitions)
 	require.Zero(t, b.stranded())
@@ -56,25 +71,16 @@ func TestAPopResumesAJoinThatStopped(t *testing.T) {
 
 // Run resumes the joins that a crash stopped, without a pop.
 func TestAStartResumesTheJoins(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.half("all")
-	ctx, stop := context.WithCancel(t.Context())
-	var running errgroup.Group
-	running.Go(func() error { return b.Run(ctx) })
-	require.Eventually(t, func() (joined bool) {
-		b.scan(`SELECT joined_upto IS NULL FROM belfry.consumer_group`, nil, &joined)
-		return joined
-	}, 30*time.Second, 20*time.Millisecond)
-	stop()
-	require.NoError(t, running.Wait())
+	startRun(t, b.Store)
+	enginetest.Await(t, "the end of the join", func() bool { return b.holds(`SELECT joined_upto IS NULL FROM belfry.consumer_group`) })
 	b.requireCursors(manyPartitions)
 }
 
 // While the join stands still, a pop that finds nothing fails, and a push to a new partition succeeds
 // and reaches the group.
 func TestAPopDoesNotAnswerEmptyBeforeTheEndOfTheJoin(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.half("all")
 	release := b.lockRows(`SELECT FROM belfry.consumer_group FOR UPDATE`)
@@ -93,7 +99,6 @@ func TestAPopDoesNotAnswerEmptyBeforeTheEndOfTheJoin(t *testing.T) {
 // Two instances join two groups while partitions are created and messages are pushed. Each pair has one
 // cursor, and no message is stranded.
 func TestConcurrentJoinsCreateEachCursorOnce(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.half("all")
 	other := newStore(t, b.pool, prometheus.NewRegistry(), nil)
@@ -135,33 +140,20 @@ func TestConcurrentJoinsCreateEachCursorOnce(t *testing.T) {
 	require.Zero(t, b.deadlocks())
 }
 
-// popJoined pops, again as long as the group has not joined all partitions.
-func (b *bench) popJoined(req *queue.PopRequest) (d queue.Delivery) {
-	b.t.Helper()
-	err := queue.ErrJoining
-	for errors.Is(err, queue.ErrJoining) {
-		d, err = b.Pop(b.t.Context(), req)
-	}
-	require.NoError(b.t, err)
-	return d
-}
-
 // A group of mode new gets what was pushed after its registration, also in partitions that it joins
 // later.
 func TestAJoinKeepsTheInstantOfTheRegistration(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.half("new")
 	b.push("p04000", "before")
 	b.push("p04000", "after")
 	b.exec(`UPDATE belfry.consumer_group g SET start_at = m.created_at FROM belfry.message m WHERE m.transaction_id = 'before'`)
-	require.Equal(t, []string{"after"}, transactionIDs(b.popJoined(request("g", 9))))
+	require.Equal(t, []string{"after"}, transactionIDs(b.pop(request("g", 9))))
 }
 
 // The sweep keeps a message that other groups have completed while a group that joins has no cursor in
 // its partition. It deletes no idle partition meanwhile.
 func TestASweepKeepsWhatAJoiningGroupNeeds(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.half("all")
 	b.push("p04000", "m")
@@ -174,10 +166,8 @@ func TestASweepKeepsWhatAJoiningGroupNeeds(t *testing.T) {
 		return deleted
 	}
 	require.Zero(t, sweep())
-	var removed bool
-	b.scan(`SELECT belfry.remove_idle_partition(p.id, interval '0') FROM belfry.partition p WHERE p.name = 'p04001'`, nil, &removed)
-	require.False(t, removed)
-	d := b.popJoined(request("g", 1))
+	require.False(t, b.holds(`SELECT belfry.remove_idle_partition(p.id, interval '0') FROM belfry.partition p WHERE p.name = 'p04001'`))
+	d := b.pop(request("g", 1))
 	require.Equal(t, []string{"m"}, transactionIDs(d))
 	b.ack(d, queue.AckCompleted, d.Messages...)
 	require.Equal(t, 1, sweep())
@@ -185,7 +175,6 @@ func TestASweepKeepsWhatAJoiningGroupNeeds(t *testing.T) {
 
 // A seek during a join moves the cursors that did not exist yet too.
 func TestASeekReachesPartitionsThatTheGroupHasNotJoined(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	group := b.half("all")
 	b.push("p04000", "m")
@@ -196,19 +185,15 @@ func TestASeekReachesPartitionsThatTheGroupHasNotJoined(t *testing.T) {
 
 // A group that is deleted during its join gets no further cursor.
 func TestADeletedGroupJoinsNoFurther(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	group := b.half("all")
 	b.exec(`DELETE FROM belfry.consumer_group`)
-	var done bool
-	b.scan(`SELECT done FROM belfry.join_page($1, 2000)`, []any{group}, &done)
-	require.True(t, done)
+	require.True(t, b.holds(`SELECT done FROM belfry.join_page($1, 2000)`, group))
 	b.requireCursors(2001)
 }
 
 // A SQL consumer goes on with a join until it finds a message.
 func TestASQLPopGoesOnWithAJoin(t *testing.T) {
-	t.Parallel()
 	b := newBench(t)
 	b.half("all")
 	b.push("p04500", "last")
@@ -218,4 +203,119 @@ func TestASQLPopGoesOnWithAJoin(t *testing.T) {
 	b.scan(`SELECT count(*)::text FROM belfry.pop('q', 'g')`, nil, &transaction)
 	require.Equal(t, "0", transaction)
 	b.requireCursors(manyPartitions)
+}
+
+// registerForLater registers group g to start in an hour. It pushes message a, dead-letters and redrives it,
+// and pushes more messages. Group g gets none of these messages.
+func (b *bench) registerForLater(more ...string) {
+	b.t.Helper()
+	b.register()
+	req := request("g", 9)
+	req.Subscription = queue.Subscription{Mode: queue.SubscribeFrom, From: time.Now().Add(time.Hour)}
+	require.Empty(b.t, b.pop(req).Messages)
+	stored := b.push("p", "a")[0]
+	results, err := b.Ack(b.t.Context(), []queue.AckItem{
+		{TransactionID: "a", PartitionID: stored.PartitionID.String(), Group: "g", Status: queue.AckDead},
+	})
+	require.NoError(b.t, err)
+	require.True(b.t, results[0].DeadLettered)
+	require.Equal(b.t, 1, b.redrive())
+	b.push("p", more...)
+}
+
+// deleteMessage deletes a message as pkg/engine/deadletter does, and wakes the cursors.
+func (b *bench) deleteMessage(id string) {
+	b.t.Helper()
+	b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), $1)`, id)
+	b.wakeAll()
+}
+
+func (b *bench) wakeAll() {
+	b.t.Helper()
+	_, err := b.Heal(b.t.Context())
+	require.NoError(b.t, err)
+}
+
+// startGroup makes the group start now and requires that it gets the next message.
+func (b *bench) startGroup() {
+	b.t.Helper()
+	b.exec(`UPDATE belfry.cursor SET start_at = clock_timestamp() WHERE start_at IS NOT NULL`)
+	b.push("p", "first")
+	require.Equal(b.t, []string{"first"}, transactionIDs(b.pop(request("g", 9))))
+}
+
+// A group that starts in the future gets its redriven messages. It gets no message from before its
+// start, however the redelivery ends.
+func TestAGroupGetsNoMessageFromBeforeItsStart(t *testing.T) {
+	t.Parallel()
+	for name, settle := range map[string]func(b *bench){
+		"acknowledged": func(b *bench) {
+			d := b.pop(request("g", 9))
+			require.Equal(b.t, []string{"a"}, transactionIDs(d))
+			require.True(b.t, b.ack(d, queue.AckCompleted, d.Messages...)[0].LeaseReleased)
+		},
+		"acknowledged after its lease": func(b *bench) {
+			d := b.pop(request("g", 9))
+			b.endLeases()
+			d.LeaseID = queue.ID{}
+			require.True(b.t, b.ack(d, queue.AckCompleted, d.Messages...)[0].Success)
+		},
+		"by autoAck": func(b *bench) {
+			req := request("g", 9, withAutoAck(true))
+			require.Equal(b.t, []string{"a"}, transactionIDs(b.pop(req)))
+		},
+		"given up": func(b *bench) {
+			b.option("max_deliveries = 1")
+			require.Equal(b.t, []string{"a"}, transactionIDs(b.pop(request("g", 9))))
+			b.endLeases()
+		},
+		"deleted":              func(b *bench) { b.deleteMessage("a") },
+		"deleted while leased": func(b *bench) { b.pop(request("g", 9)); b.deleteMessage("a") },
+		"its row is missing": func(b *bench) {
+			b.exec(`DELETE FROM belfry.message WHERE transaction_id = 'a'`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.registerForLater("b", "c")
+			settle(b)
+			require.Empty(t, b.pop(request("g", 9)).Messages)
+			b.requireRedrives(0)
+			b.push("p", "d")
+			require.Empty(t, b.pop(request("g", 9)).Messages)
+			b.startGroup()
+		})
+	}
+}
+
+// An ack or a deletion of an earlier message, between a push and its wake, makes no earlier message
+// ready.
+func TestEarlierMessagesStayUnreadyBeforeTheWake(t *testing.T) {
+	t.Parallel()
+	for name, touch := range map[string]func(b *bench){
+		"an ack without a lease": func(b *bench) {
+			var partition [16]byte
+			b.scan(`SELECT uid FROM belfry.partition`, nil, &partition)
+			_, err := b.Ack(b.t.Context(), []queue.AckItem{
+				{TransactionID: "b", PartitionID: queue.ID(partition).String(), Group: "g", Status: queue.AckCompleted},
+			})
+			require.NoError(b.t, err)
+		},
+		"a deletion": func(b *bench) {
+			b.exec(`SELECT belfry.delete_message((SELECT id FROM belfry.partition), 'b')`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.registerForLater("b", "c")
+			b.deleteMessage("a")
+			// The state between the push and its wake.
+			b.exec(`UPDATE belfry.cursor SET committed = 1, ready_at = NULL`)
+			touch(b)
+			require.Empty(t, b.pop(request("g", 9)).Messages)
+			b.wakeAll()
+			require.Empty(t, b.pop(request("g", 9)).Messages)
+			b.startGroup()
+		})
+	}
 }
