@@ -19,8 +19,6 @@ func TestGroups(t *testing.T) {
 		"new on an empty queue":        groupsNewOnEmpty,
 		"new skips existing messages":  groupsNew,
 		"from a timestamp":             groupsFrom,
-		"unreadable timestamp":         groupsFromUnreadable,
-		"other modes are all":          groupsOtherModes,
 		"the stored subscription wins": groupsStoredWins,
 		"one partition binds no other": groupsOnePartition,
 		"later partitions":             groupsLaterPartitions,
@@ -90,23 +88,6 @@ func groupsFrom(t *testing.T, c client, queue string) {
 	}
 	require.Equal(t, []string{"1", "2", "3", "4"}, c.popIDs(queue, "batch=9&consumerGroup=past&subscriptionFrom=1999-12-31"))
 	require.Empty(t, c.popIDs(queue, "batch=9&consumerGroup=future&subscriptionFrom=2999-12-31T00:00:00Z"))
-}
-
-func groupsFromUnreadable(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1")
-	for _, from := range []string{"yesterday-ish", "2026-13-45"} {
-		got := c.pop(queue, "subscriptionMode=new&consumerGroup=g&subscriptionFrom="+from)
-		got.refused(`subscriptionFrom is "` + from + `": it must be "now" or a timestamp like 2026-05-16T08:41:27.123Z ` +
-			"(RFC 3339; without a zone it is UTC)")
-	}
-	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=g"), "nothing was registered")
-}
-
-func groupsOtherModes(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1")
-	for _, mode := range []string{"all", "from_beginning", "new-only", "NEW", "x"} {
-		require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup="+mode+"&subscriptionMode="+mode), mode)
-	}
 }
 
 func groupsStoredWins(t *testing.T, c client, queue string) {
