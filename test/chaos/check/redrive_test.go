@@ -55,7 +55,7 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
 		{
-			"a redrive of another group has no effect", "again", `"d" at 4 was delivered`, 10,
+			"a redrive of another group has no effect", "again dead", `"d" at 4 was delivered`, 10,
 			func(r *run) {
 				revive(r)
 				r.op(9).Group = "h"
@@ -63,7 +63,7 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 			func(r *run) { r.op(9).Group = "g" },
 		},
 		{
-			"a completed message is not redriven", "again", `"a" at 1 was delivered`, 10,
+			"a completed message is not redriven", "again order", `"a" at 1 was delivered`, 10,
 			func(r *run) {
 				revive(r)
 				r.op(10).Items = delivered("a", "d")
@@ -91,7 +91,7 @@ func TestRedeliveriesContainOnlyRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"together with messages of the log", "order", `"b" at 2, which was dead-lettered and redriven, together with "c" at 3`, 5,
+			"together with messages of the log", "order again", `"b" at 2, which was dead-lettered and redriven, together with "c" at 3`, 5,
 			func(r *run) {
 				reviveTheSecond(r)
 				r.op(5).Items = delivered("a", "b", "c", "d")

@@ -58,7 +58,7 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 			func(r *run) { r.former().Removed.Idle = day },
 		},
 		{
-			"an answered push is lost", "stored", `the push of "x" was answered with success, but it is not in the log`, 9,
+			"an answered push is lost", "stored unpushed counts", `the push of "x" was answered with success, but it is not in the log`, 9,
 			func(r *run) {
 				anotherBefore(r)
 				r.former().Deleted, r.former().LastSeq, r.state.Sweeps = nil, 0, nil
@@ -66,7 +66,7 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 			func(r *run) { r.op(9).Outcome = history.Unknown; r.drop(10); r.drop(11); r.former().Cursors = nil },
 		},
 		{
-			"before its message is delivered", "delivered", `"x" at 1 is behind the cursor, at 1, but was never delivered`, 9,
+			"before its message is delivered", "delivered counts", `"x" at 1 is behind the cursor, at 1, but was never delivered`, 9,
 			func(r *run) {
 				anotherBefore(r)
 				r.op(10).Group, r.op(11).Group = "h", "h"

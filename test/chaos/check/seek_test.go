@@ -54,7 +54,7 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 			func(r *run) { r.state.Moves[1].To, r.op(9).Target = 4, history.ToEnd },
 		},
 		{
-			"the delivery begins after the target", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
+			"the delivery begins after the target", "skipped delivered", `the delivery starts with "b" at 2, but "a" at 1`, 10,
 			func(r *run) {
 				replay(r)
 				r.op(10).Items = delivered("b", "c", "d")
@@ -66,7 +66,7 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
 		{
-			"a message completed before the seek was delivered again before it", "again", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
+			"a message completed before the seek was delivered again before it", "again order", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
 			func(r *run) {
 				replay(r)
 				r.op(7).Items = delivered("a", "d")
@@ -83,7 +83,7 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 			func(r *run) { r.state.Moves[1].From = 2 },
 		},
 		{
-			"a dead letter is not delivered again", "skipped", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
+			"a dead letter is not delivered again", "skipped delivered", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
 			func(r *run) {
 				replay(r)
 				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c"), acked("completed", "a", "b", "c")
@@ -161,7 +161,7 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
-			"without a seek", "cursor", "the cursor moved back from 4 to 0, and no seek did that", 0,
+			"without a seek", "cursor again counts seek", "the cursor moved back from 4 to 0, and no seek did that", 0,
 			func(r *run) {
 				replay(r)
 				r.state.Moves[1].How = check.Fell
@@ -207,7 +207,7 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"the old group continues", "rejoined", "the delivery is to the group that operation 9 had deleted 1s before", 10,
+			"the old group continues", "rejoined delivered again", "the delivery is to the group that operation 9 had deleted 1s before", 10,
 			func(r *run) {
 				rejoin(r)
 				r.state.LeasePeriods[3].GroupID = 1
@@ -215,7 +215,7 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 			func(r *run) { r.state.LeasePeriods[3].GroupID = 2 },
 		},
 		{
-			"two leases overlap", "lease", "by the database's clock lease L4 was given 1m0s before lease L3 ended", 10,
+			"two leases overlap", "lease delivered again rejoined", "by the database's clock lease L4 was given 1m0s before lease L3 ended", 10,
 			func(r *run) {
 				rejoin(r)
 				r.state.LeasePeriods[2].Until = r.state.LeasePeriods[3].From.Add(time.Minute)
@@ -236,7 +236,7 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 			},
 		},
 		{
-			"it does not receive all messages", "skipped", `the delivery starts with "c" at 3, but "a" at 1`, 10,
+			"it does not receive all messages", "skipped delivered", `the delivery starts with "c" at 3, but "a" at 1`, 10,
 			func(r *run) {
 				rejoin(r)
 				r.op(10).Items = delivered("c", "d")
