@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -118,7 +119,7 @@ func describe(all []load.Statement, n int) string {
 	var parts []string
 	for _, s := range all {
 		mean := s.Spent / time.Duration(max(1, s.Calls))
-		parts = append(parts, fmt.Sprintf("%s %.2f (%s)", s.Text, float64(s.Calls)/float64(max(1, n)), millis(mean)))
+		parts = append(parts, fmt.Sprintf("%s %.2f (%s)", s.Text, float64(s.Calls)/float64(max(1, n)), rig.Millis(mean)))
 	}
 	return strings.Join(parts, ", ")
 }
