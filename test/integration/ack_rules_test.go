@@ -13,10 +13,10 @@ func TestAckRules(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"unknown messages":                  ackUnknownMessages,
-		"a group that never popped":         ackByUnknownGroup,
-		"unknown status":                    ackUnknownStatus,
-		"another lease":                     ackAnotherLease,
+		"unknown messages":          ackUnknownMessages,
+		"a group that never popped": ackByUnknownGroup,
+		"unknown status":            ackUnknownStatus,
+		"another lease":             ackAnotherLease,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -23,10 +23,10 @@ func TestConfigure(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"echo":             configureEcho,
-		"tags":             configureTags,
-		"the empty name":   configureEmptyName,
-		"lease time":       configureLeaseTime,
+		"echo":           configureEcho,
+		"tags":           configureTags,
+		"the empty name": configureEmptyName,
+		"lease time":     configureLeaseTime,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -49,9 +49,9 @@ func TestMessages(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"shown":                      messagesShown,
-		"missing":                    messagesMissing,
-		"the whole lease deleted":    messagesDeletedWholeLease,
+		"shown":                   messagesShown,
+		"missing":                 messagesMissing,
+		"the whole lease deleted": messagesDeletedWholeLease,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

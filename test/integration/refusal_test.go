@@ -14,7 +14,6 @@ const (
 	ackPath       = "/api/v1/ack"
 	batchPath     = "/api/v1/ack/batch"
 	configurePath = "/api/v1/configure"
-	extendPath    = "/api/v1/lease/0198f9a0-6f1c-7b52-8f6b-2f6c3a1d4e5f/extend"
 )
 
 // each255 is a name of the largest length, in bytes: 127 of its characters take two.
