@@ -48,18 +48,12 @@ func TestTransactionsAreAtomic(t *testing.T) {
 		},
 		{
 			"applied without its pushes", "atomic stored", `transaction T: it was applied, but "x" is not in the log`, 9,
-			func(r *run) {
-				handOn(r)
-				r.next()
-			},
+			after(handOn, func(r *run) { r.next() }),
 			func(r *run) { r.next("x", "y") },
 		},
 		{
 			"refused but stored", "atomic stored skipped", `transaction T: it was refused, but "x" is in the log at 1`, 9,
-			func(r *run) {
-				handOn(r)
-				unanswered(r, history.Refused)
-			},
+			after(handOn, func(r *run) { unanswered(r, history.Refused) }),
 			func(r *run) { unanswered(r, history.Unknown) },
 		},
 		{
@@ -149,10 +143,7 @@ func TestRepeatedTransactionsGetTheSameAnswer(t *testing.T) {
 		},
 		{
 			"an ack outside the transaction is fenced", "lease", "accepted under lease L1", 10,
-			func(r *run) {
-				again(r)
-				r.op(10).Transaction = ""
-			},
+			after(again, func(r *run) { r.op(10).Transaction = "" }),
 			func(r *run) { r.op(10).Transaction = "T" },
 		},
 	})

@@ -124,10 +124,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 		},
 		{
 			"from a queue that keeps everything", "deleted delivered skipped", "but its queue keeps messages for 0s", 1,
-			func(r *run) {
-				early(r)
-				r.part().Retention = 0
-			},
+			after(early, func(r *run) { r.part().Retention = 0 }),
 			func(r *run) { r.part().Retention = 4 * time.Second },
 		},
 		{
@@ -215,26 +212,17 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 		},
 		{
 			"it expired too early", "expired", "what is at 4 expired at the age of 4s, but its queue has messages wait for 5s", 0,
-			func(r *run) {
-				expire(r)
-				r.cursor().Expired[0].Age = 4 * time.Second
-			},
+			after(expire, func(r *run) { r.cursor().Expired[0].Age = 4 * time.Second }),
 			func(r *run) { r.cursor().Expired[0].Age = 5 * time.Second },
 		},
 		{
 			"it did not expire", "dead skipped", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
-			func(r *run) {
-				expire(r)
-				r.cursor().Expired, r.state.Sweeps = nil, nil
-			},
+			after(expire, func(r *run) { r.cursor().Expired, r.state.Sweeps = nil, nil }),
 			func(r *run) { expire(r) },
 		},
 		{
 			"it expired uncounted", "swept", "1 messages were expired unread, but 0 are counted", 0,
-			func(r *run) {
-				expire(r)
-				r.state.Sweeps = nil
-			},
+			after(expire, func(r *run) { r.state.Sweeps = nil }),
 			func(r *run) { r.state.Sweeps = []check.Sweep{{Queue: "q", Expired: 1}} },
 		},
 	})
@@ -259,34 +247,22 @@ func TestADeletedQueueTakesItsMessagesAlong(t *testing.T) {
 	runBreaches(t, []breach{
 		{
 			"an older message stays", "erased", `"a" is in the log at 1, but it was stored 1s before this deletion of its queue began`, 11,
-			func(r *run) {
-				before(r)
-				r.op(11).Begin, r.op(11).End = 2*time.Second, 3*time.Second
-			},
+			after(before, func(r *run) { r.op(11).Begin, r.op(11).End = 2*time.Second, 3*time.Second }),
 			func(r *run) { r.op(11).Outcome = history.Unknown },
 		},
 		{
 			"without a deletion", "erased", `"x" went with its queue, but nothing`, 9,
-			func(r *run) {
-				before(r)
-				r.drop(11)
-			},
+			after(before, func(r *run) { r.drop(11) }),
 			func(r *run) { r.add(history.Operation{Kind: history.DeleteQueue, Outcome: history.Unknown}).ID = 11 },
 		},
 		{
 			"the deletion ended before the push", "erased", `"x" went with its queue, but nothing`, 9,
-			func(r *run) {
-				before(r)
-				r.op(11).Begin, r.op(11).End = -20*time.Second, -19*time.Second
-			},
+			after(before, func(r *run) { r.op(11).Begin, r.op(11).End = -20*time.Second, -19*time.Second }),
 			func(r *run) { r.op(11).End = -9500 * time.Millisecond },
 		},
 		{
 			"a message is delivered after the deletion", "erased", `"x" was delivered, but operation 11 had deleted its queue 1s before`, 10,
-			func(r *run) {
-				before(r)
-				r.op(10).Begin, r.op(10).End = -4*time.Second, -3*time.Second
-			},
+			after(before, func(r *run) { r.op(10).Begin, r.op(10).End = -4*time.Second, -3*time.Second }),
 			func(r *run) { r.op(10).Begin = -5500 * time.Millisecond },
 		},
 		{
@@ -300,10 +276,7 @@ func TestADeletedQueueTakesItsMessagesAlong(t *testing.T) {
 		},
 		{
 			"an acknowledged push is lost with another queue", "stored unpushed", `the push of "x" was answered with success`, 9,
-			func(r *run) {
-				before(r)
-				r.state.Erased = nil
-			},
+			after(before, func(r *run) { r.state.Erased = nil }),
 			func(r *run) { r.state.Erased = []check.Erased{{Queue: "q", Partition: "p", TransactionID: "x"}} },
 		},
 	})

@@ -27,10 +27,7 @@ func TestDeliveriesAreInOrder(t *testing.T) {
 		},
 		{
 			"a dead letter may be left out once it can be dead", "order lease", `leaves out "b" at 2`, 5,
-			func(r *run) {
-				deadLetterTheSecond(r)
-				r.op(4).Begin, r.op(4).End = 9500*time.Millisecond, 9600*time.Millisecond
-			},
+			after(deadLetterTheSecond, func(r *run) { r.op(4).Begin, r.op(4).End = 9500*time.Millisecond, 9600*time.Millisecond }),
 			func(r *run) { r.op(4).Begin, r.op(4).End = 6*time.Second, 7*time.Second },
 		},
 	})

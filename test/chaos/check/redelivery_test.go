@@ -80,18 +80,12 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 		},
 		{
 			"it was not redriven", "again", "it was not dead-lettered and redriven", 13,
-			func(r *run) {
-				resume(r)
-				r.at(12, 30*time.Second, 31*time.Second)
-			},
+			after(resume, func(r *run) { r.at(12, 30*time.Second, 31*time.Second) }),
 			func(r *run) { r.at(12, 22*time.Second, 23*time.Second) },
 		},
 		{
 			"it is delivered with a message of the log", "order again dead", `the delivery has "d" at 4, which was dead-lettered and redriven, together with "c" at 3`, 13,
-			func(r *run) {
-				resume(r)
-				r.op(13).Items = delivered("c", "d")
-			},
+			after(resume, func(r *run) { r.op(13).Items = delivered("c", "d") }),
 			func(r *run) { r.op(13).Items = delivered("d") },
 		},
 		{
@@ -110,10 +104,7 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 		},
 		{
 			"a message completed in the log is delivered from the log again", "again dead", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 13,
-			func(r *run) {
-				resume(r)
-				r.state.Redelivered = nil
-			},
+			after(resume, func(r *run) { r.state.Redelivered = nil }),
 			func(r *run) { r.put("L5", 4) },
 		},
 		{

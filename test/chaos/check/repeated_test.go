@@ -33,10 +33,7 @@ func TestAutoAckClaimsRepeatOnlyDuringAFault(t *testing.T) {
 		},
 		{
 			"the fault breaks no connection of a server", "delivered skipped", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
-			func(r *run) {
-				twice(r)
-				r.options.Windows = []check.FaultWindow{{Begin: during.Begin, End: during.End}}
-			},
+			after(twice, func(r *run) { r.options.Windows = []check.FaultWindow{{Begin: during.Begin, End: during.End}} }),
 			func(r *run) { r.options.Windows[0].Allowance = time.Second },
 		},
 		{

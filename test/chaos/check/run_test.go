@@ -113,6 +113,14 @@ type breach struct {
 	mend func(*run)
 }
 
+// after returns a change that follows another one.
+func after(first, then func(*run)) func(*run) {
+	return func(r *run) {
+		first(r)
+		then(r)
+	}
+}
+
 func runBreaches(t *testing.T, breaches []breach) {
 	t.Helper()
 	for _, b := range breaches {

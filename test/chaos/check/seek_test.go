@@ -55,10 +55,7 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 		},
 		{
 			"the delivery begins after the target", "skipped delivered", `the delivery starts with "b" at 2, but "a" at 1`, 10,
-			func(r *run) {
-				replay(r)
-				r.op(10).Items = delivered("b", "c", "d")
-			},
+			after(replay, func(r *run) { r.op(10).Items = delivered("b", "c", "d") }),
 			func(r *run) { r.op(10).Items = delivered("a", "b", "c", "d") },
 		},
 		{
@@ -67,10 +64,7 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 		},
 		{
 			"a message completed before the seek was delivered again before it", "again order", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
-			func(r *run) {
-				replay(r)
-				r.op(7).Items = delivered("a", "d")
-			},
+			after(replay, func(r *run) { r.op(7).Items = delivered("a", "d") }),
 			func(r *run) { r.op(7).Items = delivered("d") },
 		},
 		{
@@ -84,20 +78,16 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 		},
 		{
 			"a dead letter is not delivered again", "skipped delivered", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
-			func(r *run) {
-				replay(r)
+			after(replay, func(r *run) {
 				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c"), acked("completed", "a", "b", "c")
-			},
+			}),
 			func(r *run) {
 				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
 			},
 		},
 		{
 			"a dead letter stays skipped", "seek", "sought back from 4 to 0, but 1 dead letters are still passed over", 0,
-			func(r *run) {
-				replay(r)
-				r.state.Moves[1].Skip = []int64{4}
-			},
+			after(replay, func(r *run) { r.state.Moves[1].Skip = []int64{4} }),
 			func(r *run) { r.state.Moves[1].Skip = nil },
 		},
 	})
@@ -154,18 +144,12 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 		},
 		{
 			"in another partition", "seek", "the cursor was sought from 4 to 0, which no seek requested", 0,
-			func(r *run) {
-				replay(r)
-				r.op(9).Partition = "other"
-			},
+			after(replay, func(r *run) { r.op(9).Partition = "other" }),
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
 			"without a seek", "cursor again counts seek", "the cursor moved back from 4 to 0, and no seek did that", 0,
-			func(r *run) {
-				replay(r)
-				r.state.Moves[1].How = check.Fell
-			},
+			after(replay, func(r *run) { r.state.Moves[1].How = check.Fell }),
 			func(r *run) { r.state.Moves[1].How = check.Sought },
 		},
 		{
@@ -208,10 +192,7 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 	runBreaches(t, []breach{
 		{
 			"the old group continues", "rejoined delivered again", "the delivery is to the group that operation 9 had deleted 1s before", 10,
-			func(r *run) {
-				rejoin(r)
-				r.state.LeasePeriods[3].GroupID = 1
-			},
+			after(rejoin, func(r *run) { r.state.LeasePeriods[3].GroupID = 1 }),
 			func(r *run) { r.state.LeasePeriods[3].GroupID = 2 },
 		},
 		{
@@ -237,26 +218,19 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 		},
 		{
 			"it does not receive all messages", "skipped delivered", `the delivery starts with "c" at 3, but "a" at 1`, 10,
-			func(r *run) {
-				rejoin(r)
-				r.op(10).Items = delivered("c", "d")
-			},
+			after(rejoin, func(r *run) { r.op(10).Items = delivered("c", "d") }),
 			func(r *run) { r.op(10).Items = delivered("a", "b", "c", "d") },
 		},
 		{
 			"it inherits a dead letter", "dead", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
-			func(r *run) {
-				rejoin(r)
-				r.cursor().Dead = []int64{4}
-			},
+			after(rejoin, func(r *run) { r.cursor().Dead = []int64{4} }),
 			func(r *run) { r.cursor().Dead = nil },
 		},
 		{
 			"its old lease still counts", "fenced", "under lease L3, which the delete-group of operation 9 had ended", 12,
-			func(r *run) {
-				rejoin(r)
+			after(rejoin, func(r *run) {
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("completed", "d")})
-			},
+			}),
 			func(r *run) { r.op(12).Items[0].Accepted = false },
 		},
 	})

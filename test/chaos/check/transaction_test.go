@@ -60,10 +60,7 @@ func TestAcksOfATransactionCountTogether(t *testing.T) {
 		},
 		{
 			"a completed message is delivered again", "again atomic", `"y" at 1 was delivered, but what is at 1 was completed by operation 12`, 13,
-			func(r *run) {
-				together(r)
-				r.op(12).Outcome = history.Done
-			},
+			after(together, func(r *run) { r.op(12).Outcome = history.Done }),
 			func(r *run) { r.op(13).Begin = r.op(12).Begin },
 		},
 	})
