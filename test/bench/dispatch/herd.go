@@ -94,7 +94,7 @@ func (h *herd) round(ctx context.Context) (round herdRound, err error) {
 	if err := h.waitArrived(ctx, server, herdWaiting); err != nil {
 		return round, err
 	}
-	if err := h.resetStatements(ctx); err != nil {
+	if err := rig.ResetStatements(ctx, h.admin, h.database); err != nil {
 		return round, err
 	}
 	pushed, err := h.NewProducer(0).Push(ctx, time.Now())

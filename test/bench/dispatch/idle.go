@@ -101,7 +101,7 @@ func isTimed(s load.Statement) bool {
 
 // waitWritten blocks until the server has written the history of the minute in which the requests came.
 func (t *trial) waitWritten(ctx context.Context) error {
-	if err := t.resetStatements(ctx); err != nil {
+	if err := rig.ResetStatements(ctx, t.admin, t.database); err != nil {
 		return err
 	}
 	for {

@@ -24,15 +24,6 @@ const (
 	canary = "canary"
 )
 
-// resetStatements resets the statistics of the database.
-func (t *trial) resetStatements(ctx context.Context) error {
-	const query = `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`
-	if _, err := t.admin.Exec(ctx, query, t.database); err != nil {
-		return fmt.Errorf("emptying pg_stat_statements: %w", err)
-	}
-	return nil
-}
-
 // statements returns the statements since the last reset by name, the most frequent first. The
 // begin and the end of a transaction do not count: they never come alone.
 func (t *trial) statements(ctx context.Context) ([]load.Statement, error) {

@@ -193,7 +193,7 @@ func (t *trial) timerRound(ctx context.Context, slots []*timerSlot, counts *time
 	if err := load.Pause(ctx, timerAfter); err != nil {
 		return err
 	}
-	if err := t.resetStatements(ctx); err != nil {
+	if err := rig.ResetStatements(ctx, t.admin, t.database); err != nil {
 		return err
 	}
 	reset := time.Now()

@@ -137,11 +137,11 @@ func measureIdle(ctx context.Context, r *suite, out *rig.Report) error {
 // idle returns the memory in use for each consumer, stacks and heap, in KiB. Resident memory also has pages that Go has
 // freed and not returned, so it depends on when garbage was collected last.
 func (r *suite) idle(ctx context.Context, name string, run consume, out *rig.Report) (each float64, err error) {
-	database, servers, err := r.start(ctx, 1)
+	database, servers, err := r.cluster.Start(ctx, 1, quietly...)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	defer func() { err = errors.Join(err, rig.StopAll(servers)) }()
 	server := servers[0]
 	if err := server.Configure(ctx, "idle", nil); err != nil {
 		return 0, err
@@ -168,7 +168,7 @@ func (r *suite) idle(ctx context.Context, name string, run consume, out *rig.Rep
 	if err != nil {
 		return 0, err
 	}
-	if err := r.countFrom(ctx, database); err != nil {
+	if err := rig.ResetStatements(ctx, r.admin, database); err != nil {
 		return 0, err
 	}
 	if err := load.Pause(ctx, r.quiet); err != nil {
@@ -208,11 +208,11 @@ func base(server *rig.Server) string { return strings.TrimSuffix(server.URL("").
 
 // measureLatency times deliveries to one consumer.
 func measureLatency(ctx context.Context, r *suite, out *rig.Report) (err error) {
-	_, servers, err := r.start(ctx, 1)
+	_, servers, err := r.cluster.Start(ctx, 1, quietly...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	defer func() { err = errors.Join(err, rig.StopAll(servers)) }()
 	times := map[string]*load.Times{}
 	for turn := range 4 {
 		kind := kinds[turn%2]
@@ -271,11 +271,11 @@ func (r *suite) deliver(ctx context.Context, server *rig.Server, queue string, r
 
 // measureWatchers counts the statements of a system with messages, for a number of watchers at the other instance.
 func measureWatchers(ctx context.Context, r *suite, out *rig.Report) (err error) {
-	database, servers, err := r.start(ctx, 2)
+	database, servers, err := r.cluster.Start(ctx, 2, quietly...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	defer func() { err = errors.Join(err, rig.StopAll(servers)) }()
 	counts := map[int]int{}
 	for _, n := range []int{0, 1, 10} {
 		if counts[n], err = r.watched(ctx, database, servers, n, out); err != nil {
@@ -303,7 +303,7 @@ func (r *suite) watched(ctx context.Context, database string, servers []*rig.Ser
 	if err := load.Pause(ctx, 12*time.Second); err != nil { // the statements of the start
 		return 0, err
 	}
-	if err := r.countFrom(ctx, database); err != nil {
+	if err := rig.ResetStatements(ctx, r.admin, database); err != nil {
 		return 0, err
 	}
 	if err := load.Pause(ctx, r.quiet); err != nil {
@@ -314,7 +314,7 @@ func (r *suite) watched(ctx context.Context, database string, servers []*rig.Ser
 		return 0, err
 	}
 	out.Never(fmt.Sprintf("%d watchers, idle: statements in %s %s", n, r.quiet, list), idle)
-	if err := r.countFrom(ctx, database); err != nil {
+	if err := rig.ResetStatements(ctx, r.admin, database); err != nil {
 		return 0, err
 	}
 	pacing := time.NewTicker(100 * time.Millisecond)

@@ -87,37 +87,13 @@ func run(ctx context.Context, s settings, names []string, out *rig.Report) (err 
 	return nil
 }
 
-// start starts servers on a new database. The caller stops them.
-func (r *suite) start(ctx context.Context, n int) (database string, servers []*rig.Server, err error) {
-	if database, err = r.cluster.NewDatabase(ctx); err != nil {
-		return "", nil, err
-	}
-	for range n {
-		server, err := rig.StartServer(ctx, r.cluster.URL(database), "BELFRY_LISTEN_CANARY_INTERVAL=1h", "BELFRY_LISTEN_PEER_TIMEOUT=3h",
-			"BELFRY_SWEEP_RETENTION_INTERVAL=1h", "BELFRY_SWEEP_EVICTION_INTERVAL=1h", "BELFRY_HISTORY_ENABLED=false")
-		if err != nil {
-			return "", nil, errors.Join(err, stopAll(servers))
-		}
-		servers = append(servers, server)
-	}
-	return database, servers, nil
+// quietly makes a server execute no statement by the clock.
+var quietly = []string{
+	"BELFRY_LISTEN_CANARY_INTERVAL=1h", "BELFRY_LISTEN_PEER_TIMEOUT=3h", "BELFRY_SWEEP_RETENTION_INTERVAL=1h",
+	"BELFRY_SWEEP_EVICTION_INTERVAL=1h", "BELFRY_HISTORY_ENABLED=false",
 }
 
-func stopAll(servers []*rig.Server) error {
-	var errs []error
-	for _, server := range servers {
-		errs = append(errs, server.Stop())
-	}
-	return errors.Join(errs...)
-}
-
-// countFrom begins to count the statements of a database.
-func (r *suite) countFrom(ctx context.Context, database string) error {
-	_, err := r.admin.Exec(ctx, `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`, database)
-	return err
-}
-
-// counted returns the statements since countFrom, and lists them.
+// counted returns the statements since rig.ResetStatements, and lists them.
 func (r *suite) counted(ctx context.Context, database string) (n int, list string, err error) {
 	all, err := load.Statements(ctx, r.admin, database)
 	if err != nil {
