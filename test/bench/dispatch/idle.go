@@ -43,7 +43,7 @@ func (r *suite) measureIdleQueues(ctx context.Context, out *rig.Report, n int) (
 	}
 	defer func() { err = errors.Join(err, t.stop()) }()
 	server := t.servers[0]
-	bare, err := startBare()
+	bare, err := startBare(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ const machineSamples = 200
 // describeMachine prints the lower bounds of this machine: a commit that waits for the disk, and a
 // request to a server that does nothing.
 func (r *suite) describeMachine(ctx context.Context, out *rig.Report) (err error) {
-	bare, err := startBare()
+	bare, err := startBare(ctx)
 	if err != nil {
 		return err
 	}

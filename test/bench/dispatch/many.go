@@ -111,7 +111,7 @@ func (t *trial) manyPushes(ctx context.Context, before memory, out *rig.Report) 
 
 // bareMemory reports the memory of a server that only holds as many requests.
 func bareMemory(ctx context.Context, out *rig.Report) (err error) {
-	bare, err := startBare()
+	bare, err := startBare(ctx)
 	if err != nil {
 		return err
 	}
