@@ -87,7 +87,6 @@ func TestDeadLetters(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
 		"filters":                   lettersFilters,
 		"pages":                     lettersPages,
-		"a waiting consumer":        redriveWakes,
 		"a rate and a dry run":      redriveRate,
 		"a deleted group":           redriveWithoutGroup,
 		"purge":                     lettersPurge,
@@ -161,25 +160,6 @@ func lettersPages(t *testing.T, c client, queue string) {
 	require.Equal(t, ids, seen, "each dead letter once")
 	require.Equal(t, []string{"0000"}, c.dlq(fmt.Sprintf("%s&offset=%d", q, n-1)).ids())
 	require.Len(t, c.dlq(q+"&limit=9999").Messages, 1000, "the cap")
-}
-
-func redriveWakes(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1", "2")
-	dead := c.deadLetterAll(queue, "g")
-	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000&batch=9"))
-	until(t, "the pop waits", func() bool {
-		status := ask[struct{ Groups []struct{ Queue string } }](c, get("/api/v1/status/dispatcher")).body
-		return slices.ContainsFunc(status.Groups, func(g struct{ Queue string }) bool { return g.Queue == queue })
-	})
-	require.Equal(t, 2, c.redriveAll(queue, "g").Redriven)
-	got := waiting.delivery().ok(http.StatusOK)
-	require.Equal(t, []string{"1", "2"}, got.ids())
-	require.Less(t, waiting.reply.Took, patience, "at once, not at its timeout")
-	for i := range got.Messages {
-		require.Equal(t, dead.Messages[i].ID, got.Messages[i].ID)
-		require.Equal(t, dead.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
-		require.NotEqual(t, dead.LeaseID, got.LeaseID)
-	}
 }
 
 func redriveRate(t *testing.T, c client, queue string) {

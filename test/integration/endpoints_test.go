@@ -55,8 +55,7 @@ var (
 		"attempt", "consumerGroup", "createdAt", "data", "id", "leaseId", "partition", "partitionId", "producerSub", "traceId",
 		"transactionId",
 	}
-	ackedKeys     = []string{"dlq", "error", "index", "leaseReleased", "partitionName", "queueName", "success", "transactionId"}
-	extensionKeys = []string{"error", "expiresAt", "leaseId", "newExpiresAt", "success"}
+	ackedKeys = []string{"dlq", "error", "index", "leaseReleased", "partitionName", "queueName", "success", "transactionId"}
 )
 
 func TestEndpoints(t *testing.T) {

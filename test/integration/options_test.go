@@ -166,27 +166,3 @@ func TestAMinuteOfFailuresLosesNothing(t *testing.T) {
 	s.scan(t, `SELECT count(*) FROM belfry.dead_letter`, nil, &dead)
 	require.Zero(t, dead)
 }
-
-// If a consumer never acknowledges, one message becomes a dead letter, and the others are delivered.
-func TestMaxDeliveriesEndsACrashLoop(t *testing.T) {
-	t.Parallel()
-	c := start(t).client(t)
-	c.configure("q", map[string]any{"maxDeliveries": 2, "retryLimit": 0}).ok(http.StatusOK)
-	c.pushIDs("q", "", "deadly", "2", "3")
-	require.Equal(t, []string{"deadly", "2", "3"}, c.popIDs("q", "batch=9"))
-	c.crash()
-	require.Equal(t, []string{"deadly"}, c.popIDs("q", "batch=9"), "alone")
-	c.crash()
-	for _, id := range []string{"2", "3"} {
-		d := c.pop("q", "batch=9").ok(http.StatusOK)
-		require.Equal(t, []string{id}, d.ids(), "the messages of the failed batch are delivered one by one")
-		require.True(t, c.ackBatch("", d.ack("completed")...).ok(http.StatusOK)[0].Success)
-	}
-	c.pushIDs("q", "", "4", "5")
-	require.Equal(t, []string{"4", "5"}, c.popIDs("q", "batch=9"))
-	var letters []string
-	c.scan(t, `SELECT array_agg(m.transaction_id || ': ' || d.error) FROM belfry.dead_letter d
-		JOIN belfry.message m ON m.partition_id = d.partition_id AND m.seq = d.seq`, nil, &letters)
-	require.Equal(t, []string{"deadly: delivered 2 times without success (maxDeliveries)"}, letters)
-	require.InDelta(t, 1, c.metric(t, "belfry_messages_given_up_total"), 0)
-}
