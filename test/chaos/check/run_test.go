@@ -168,7 +168,8 @@ func TestEachRuleHasABreach(t *testing.T) {
 	rules := regexp.MustCompile(`(?m)^//\t([a-z-]+) {2,}\S`).FindAllStringSubmatch(string(doc), -1)
 	require.Greater(t, len(rules), 20)
 	for _, rule := range rules {
-		require.Regexp(t, `(?m)^\t+\{?"[^"]+", "`+rule[1]+`[ "]`, tables.String())
+		row := regexp.MustCompile(`(?m)^\t+\{?"[^"]+", "` + rule[1] + `[ "]`)
+		require.True(t, row.MatchString(tables.String()), rule[1])
 	}
 }
 
