@@ -36,8 +36,7 @@ CREATE TABLE belfry.queue (
     deleted_at                  timestamptz
 );
 CREATE UNIQUE INDEX queue_name ON belfry.queue (name) WHERE deleted_at IS NULL;
--- Not partial: a plan made while the table is empty would read this index whole to find a name (queue_name).
-CREATE INDEX queue_tags ON belfry.queue (namespace, task);
+CREATE INDEX queue_tags ON belfry.queue (namespace, task); -- If it were partial, plans made on an empty table would search it for names.
 CREATE INDEX queue_paused ON belfry.queue (id) WHERE paused;
 CREATE INDEX queue_deleted ON belfry.queue (id) WHERE deleted_at IS NOT NULL;
 -- The queues that a sweep examines.

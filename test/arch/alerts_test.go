@@ -151,50 +151,11 @@ var (
 	}, []string{"route"})
 	_ = fmt.Sprintf("belfry_%s", "belfry_nor_that")
 )`
-	found := registered([]source{
-		sample(t, "pkg/a/a.go", code),
-		sample(t, "pkg/a/a_test.go", `package a; var _ = counter("belfry_of_a_test", "")`),
-		sample(t, "test/a/a.go", `package a; var _ = counter("belfry_beside", "")`),
-	})
+	found := registered(samples("pkg/a/a.go :: " + code + ` ++ pkg/a/a_test.go :: package a; var _ = counter("belfry_of_a_test", "")` +
+		` ++ test/a/a.go :: package a; var _ = counter("belfry_beside", "")`))
 	require.Equal(t, map[string]bool{
 		"belfry_a_total": true, "belfry_c": true,
 		"belfry_b_seconds_bucket": true, "belfry_b_seconds_sum": true, "belfry_b_seconds_count": true,
 		"belfry_d_bucket": true, "belfry_d_sum": true, "belfry_d_count": true,
 	}, found)
-}
-
-func TestAlertBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	samples := map[string]bool{"belfry_a_total": true, "belfry_b_bucket": true}
-	good := `groups:
-  - name: one
-    rules:
-      - alert: Good
-        expr: rate(belfry_a_total{code="belfry_in_a_string"}[5m]) > 0 and histogram_quantile(0.9, belfry_b_bucket) > 1
-        labels: {severity: warning}
-        annotations: {summary: "s", runbook_url: "` + runbookURL + `good", description: "d"}
-`
-	for _, c := range []struct {
-		old, replacement string
-		want             string
-	}{
-		{"", "", ""},
-		{"belfry_a_total{", "belfry_a{", "exports no belfry_a;"},
-		{"belfry_a_total{", "belfry_a_totals{", "exports no belfry_a_totals;"},
-		{"belfry_b_bucket", "belfry_b", "exports no belfry_b;"},
-		{"belfry_b_bucket", "belfry_b_max", "exports no belfry_b_max;"},
-		{"expr: rate(belfry_a_total{code=\"belfry_in_a_string\"}[5m]) > 0 and histogram_quantile(0.9, belfry_b_bucket) > 1", "expr: up == 0", "no metric of Belfry"},
-		{"severity: warning", "team: a", "no severity"},
-		{`summary: "s", `, "", "no summary"},
-		{runbookURL + "good", runbookURL + "other", "runbook_url is"},
-		{`description: "d"`, `description: ""`, "no description"},
-	} {
-		complaints := alertBreaches(parseYAML(t, strings.Replace(good, c.old, c.replacement, 1)), samples)
-		if c.want == "" {
-			require.Empty(t, complaints)
-			continue
-		}
-		require.Len(t, complaints, 1, c.replacement)
-		require.Contains(t, complaints[0], c.want)
-	}
 }

@@ -1,15 +1,12 @@
 package arch_test
 
 import (
-	"fmt"
 	"go/ast"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // prints reports whether the file may write to standard output: it is part of a command or of a report.
@@ -123,69 +120,4 @@ func TestNoCodeSleepsSkipsPrintsOrExits(t *testing.T) {
 	files := repository(t)
 	holds(t, callBreaches(files))
 	holds(t, dotBreaches(files))
-}
-
-func TestForbiddenCallsAreFound(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		file, imports, body string
-		want                string
-	}{
-		{"pkg/x/x.go", "time", "time.Sleep(time.Second)", "pkg/x/x.go:5: time.Sleep"},
-		{"pkg/x/x_test.go", "time", "time.Sleep(time.Second)", "time.Sleep"},
-		{"cmd/belfry/x.go", "time", "time.Sleep(time.Second)", "time.Sleep"},
-		{"test/chaos/x.go", "time", "time.Sleep(time.Second)", "time.Sleep"},
-		{"pkg/x/x.go", "time", "wait := time.Sleep; wait(1)", "time.Sleep"},
-		{"pkg/x/x.go", "time", "<-time.After(time.Second)", ""},
-		{"pkg/x/x.go", "example.com/time2", "time.Sleep(1)", ""},
-		{"pkg/x/x_test.go", "", "t.Skip(\"no database\")", "Skip hides"},
-		{"pkg/x/x_test.go", "", "t.SkipNow()", "SkipNow hides"},
-		{"test/pgtest/x.go", "", "t.Skipf(\"no %s\", \"database\")", "Skipf hides"},
-		{"pkg/x/x.go", "", "decoder.Skip()", ""},
-		{"pkg/x/x.go", "fmt", "fmt.Println(1)", "fmt.Println"},
-		{"test/pgtest/x.go", "fmt", "fmt.Printf(\"\")", "fmt.Printf"},
-		{"pkg/x/x.go", "fmt", "fmt.Fprintln(w, 1)", ""},
-		{"cmd/belfry/x.go", "fmt", "fmt.Println(1)", ""},
-		{"test/chaos/x.go", "fmt", "fmt.Print(1)", ""},
-		{"pkg/x/x.go", "", "println(1)", "builtin println"},
-		{"pkg/x/x.go", "os", "os.Exit(1)", "os.Exit"},
-		{"config/x.go", "log", "log.Fatalf(\"\")", "log.Fatalf"},
-		{"test/pgtest/x.go", "os", "os.Exit(1)", ""},
-	} {
-		text := fmt.Sprintf("package x\n\nimport %q\n\nfunc f() { %s }\n", c.imports, c.body)
-		if c.imports == "" {
-			text = fmt.Sprintf("package x\n\nfunc f() { %s }\n", c.body)
-		}
-		complaints := callBreaches([]source{sample(t, c.file, text)})
-		if c.want == "" {
-			require.Empty(t, complaints, "%s: %s", c.file, c.body)
-			continue
-		}
-		require.Len(t, complaints, 1, "%s: %s", c.file, c.body)
-		require.Contains(t, complaints[0], c.want)
-	}
-}
-
-func TestOnlyMainMayExit(t *testing.T) {
-	t.Parallel()
-	const body = "\n\nimport \"os\"\n\nfunc f() { os.Exit(1) }\n"
-	require.Empty(t, callBreaches([]source{sample(t, "test/chaos/main.go", "package main"+body)}))
-	require.Len(t, callBreaches([]source{sample(t, "test/chaos/load.go", "package load"+body)}), 1)
-}
-
-func TestSleepUnderAnotherNameIsFound(t *testing.T) {
-	t.Parallel()
-	text := "package x\n\nimport clock \"time\"\n\nfunc f() { clock.Sleep(1) }\n"
-	require.Len(t, callBreaches([]source{sample(t, "pkg/x/x.go", text)}), 1)
-	text = "package x\n\nimport . \"time\"\n\nfunc f() { Sleep(1) }\n"
-	require.Len(t, dotBreaches([]source{sample(t, "pkg/x/x.go", text)}), 1)
-}
-
-func TestSleepInSynctestIsAllowed(t *testing.T) {
-	t.Parallel()
-	text := "package x\n\nimport (\n\t\"testing/synctest\"\n\t\"time\"\n)\n\n" +
-		"func f() {\n\tsynctest.Test(t, func(t *testing.T) { time.Sleep(1) })\n\ttime.Sleep(2)\n}\n"
-	complaints := callBreaches([]source{sample(t, "pkg/x/x_test.go", text)})
-	require.Len(t, complaints, 1)
-	require.Contains(t, complaints[0], "x_test.go:10")
 }

@@ -134,20 +134,6 @@ func exposureBreaches(compose *yaml.Node) (complaints []string) {
 func TestComposeExposesNothing(t *testing.T) {
 	t.Parallel()
 	holds(t, exposureBreaches(readYAML(t, "docker-compose.yml")))
-	const good = "services:\n  a:\n    image: postgres:17.10\n    ports:\n      - 127.0.0.1:1:1\n    environment:\n      URL: u:${PASSWORD:?set it}@b\n"
-	for change, want := range map[[2]string]string{
-		{"", ""}:                            "",
-		{"postgres:17.10", "postgres:17"}:   "no exact version",
-		{"postgres:17.10", "postgres"}:      "no exact version",
-		{"127.0.0.1:1:1", "1:1"}:            "other addresses",
-		{"127.0.0.1:1:1", "0.0.0.0:1:1"}:    "other addresses",
-		{"PASSWORD:?set it", "PASSWORD:-x"}: "default password",
-		{"PASSWORD:?set it", "PASSWORD"}:    "default password",
-	} {
-		complaints := strings.Join(exposureBreaches(parseYAML(t, strings.Replace(good, change[0], change[1], 1))), "\n")
-		require.Equal(t, want == "", complaints == "", "%v: %s", change, complaints)
-		require.Contains(t, complaints, want)
-	}
 	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	require.NoError(t, err)
 	for _, from := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(string(dockerfile), -1) {
@@ -167,32 +153,4 @@ func TestComposeUsesOnlyConfigKeys(t *testing.T) {
 	compose := readYAML(t, "docker-compose.yml")
 	require.NotEmpty(t, variables(compose))
 	holds(t, composeBreaches(compose, readYAML(t, "config/belfry.yaml")))
-}
-
-func TestComposeBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	config := parseYAML(t, "database:\n  url: \"\"\nhttp:\n  addr: \":1\"\n  drain_delay: 5s\n  shutdown_timeout: 10s\n")
-	const good = "services:\n  belfry:\n    stop_grace_period: 30s\n    environment:\n      BELFRY_DATABASE_URL: x\n"
-	for _, c := range []struct {
-		compose string
-		want    string
-	}{
-		{good, ""},
-		{"# BELFRY_NO_KEY in a comment\n" + good, ""},
-		{good + "      BELFRY_HTTP_ADDR: \":2\"\n      PGHOST: a\n", ""},
-		{good + "      BELFRY_HTTP_ADR: \":2\"\n", "BELFRY_HTTP_ADR"},
-		{good + "      OTHER: ${BELFRY_PASSWORD}\n", "BELFRY_PASSWORD"},
-		{strings.Replace(good, ":\n      BELFRY_DATABASE_URL: x", ":\n      - BELFRY_DATABASE=x", 1), "BELFRY_DATABASE,"},
-		{strings.Replace(good, "30s", "15s", 1), "kills belfry after 15s"},
-		{strings.Replace(good, "30s", "soon", 1), "stop_grace_period"},
-		{strings.Replace(good, "stop_grace_period", "stop_signal", 1), "is not set"},
-	} {
-		complaints := composeBreaches(parseYAML(t, c.compose), config)
-		if c.want == "" {
-			require.Empty(t, complaints, c.compose)
-			continue
-		}
-		require.Len(t, complaints, 1, c.compose)
-		require.Contains(t, complaints[0], c.want)
-	}
 }

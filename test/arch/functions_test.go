@@ -5,8 +5,6 @@ import (
 	"go/ast"
 	"slices"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 const (
@@ -69,25 +67,4 @@ func TestFunctionsAreShort(t *testing.T) {
 func TestRoomsAreSmall(t *testing.T) {
 	t.Parallel()
 	holds(t, roomBreaches(repository(t)))
-}
-
-func TestLongFunctionsAndRoomsAreFound(t *testing.T) {
-	t.Parallel()
-	body := func(lines int) string {
-		text := "package x\n\nfunc f() {\n"
-		for range lines - 2 {
-			text += "\n"
-		}
-		return text + "}\n"
-	}
-	require.Empty(t, functionBreaches([]source{sample(t, "pkg/x/x.go", body(maxFunctionLines))}))
-	require.Len(t, functionBreaches([]source{sample(t, "pkg/x/x.go", body(maxFunctionLines+1))}), 1)
-	require.Empty(t, functionBreaches([]source{sample(t, "pkg/x/x_test.go", body(maxFunctionLines+1))}), "tests may be longer")
-	const receiver = "package x\n\ntype t int\n\n"
-	require.Empty(t, functionBreaches([]source{sample(t, "pkg/x/x.go", receiver+"func (t) f(a, b, c, d, e int) {}\n")}))
-	require.Len(t, functionBreaches([]source{sample(t, "pkg/x/x.go", receiver+"func (t) f(a, b, c, d, e int, g string) {}\n")}), 1)
-	big := sample(t, "pkg/x/x.go", "package x\n")
-	big.lines = maxRoomLines
-	require.Empty(t, roomBreaches([]source{big}))
-	require.Len(t, roomBreaches([]source{big, sample(t, "pkg/x/y.go", "package x\n")}), 1)
 }

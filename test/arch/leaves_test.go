@@ -104,21 +104,3 @@ func TestExamplesImportOnlyTheClient(t *testing.T) {
 	t.Parallel()
 	holds(t, exampleBreaches(repository(t)))
 }
-
-func TestToolBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	require.Empty(t, toolBreaches([]string{module + "/pkg/engine/store", module + "/pkg/clients", full(apiTypes), "github.com/jackc/pgx/v5"}))
-	for _, imported := range []string{module + "/pkg/cli/bench/load", module + "/pkg/client", "github.com/DataDog/sketches-go/ddsketch"} {
-		require.Len(t, toolBreaches([]string{imported}), 1, imported)
-	}
-}
-
-func TestExampleBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	for imported, breaches := range map[string]int{
-		module + "/pkg/client": 0, module + "/pkg/client/api": 0, "github.com/jackc/pgx/v5": 0, module + "/pkg/queue": 1, module + "/config": 1,
-	} {
-		text := fmt.Sprintf("package main\n\nimport _ %q\n", imported)
-		require.Len(t, exampleBreaches([]source{sample(t, "examples/x/main.go", text)}), breaches, imported)
-	}
-}

@@ -130,27 +130,3 @@ func TestTheSecurityPageListsEachAdvisoryLock(t *testing.T) {
 	require.Equal(t, all, slices.Sorted(slices.Values(slices.Concat(locksIn(files["pkg/postgres/migrate/session.go"]), locksIn(files["pkg/engine/inbox/leader.go"])))),
 		"the doctor looks for each lock")
 }
-
-func TestAdvisoryLockBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	files := map[string]string{"a.sql": "SELECT pg_try_advisory_xact_lock_shared(1, 2)", "b.go": "const (\n\tlockKey int64 = 0x10\n\tx = `pg_advisory_lock($1)`\n)"}
-	takers := map[string][]string{"a.sql": {"(1, 2)"}, "b.go": {"16"}}
-	const page = "| lock |\n| `(1, 2)` | a |\n| `16` | b |\n"
-	numbers := []string{"a.sql", "b.go"}
-	require.Empty(t, lockBreaches(files, takers, numbers, page))
-	breach := func(want string, files map[string]string, takers map[string][]string, page string) {
-		complaints := lockBreaches(files, takers, numbers, page)
-		require.Len(t, complaints, 1, want)
-		require.Contains(t, complaints[0], want)
-	}
-	breach("does not list the lock 16", files, takers, "| `(1, 2)` | a |\n")
-	breach("lists the lock (1, 3)", files, takers, page+"| `(1, 3)` | c |\n")
-	more := maps.Clone(files)
-	more["c.go"] = "pg_advisory_lock(7)"
-	breach("c.go takes an advisory lock", more, takers, page)
-	more = maps.Clone(files)
-	more["a.sql"] = "SELECT pg_advisory_lock(1, 2), pg_advisory_lock(1, 4)"
-	breach("does not list the lock (1, 4)", more, takers, page)
-	more["a.sql"] = "SELECT 1"
-	breach("a.sql takes no advisory lock", more, takers, page)
-}

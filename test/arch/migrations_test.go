@@ -80,33 +80,6 @@ func TestMigrationsAreASequenceOfPairs(t *testing.T) {
 	holds(t, migrationBreaches(names))
 }
 
-func TestMigrationBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		names []string
-		want  string
-	}{
-		{[]string{"000001_init.up.sql", "000001_init.down.sql", "000002_more_of_it.down.sql", "000002_more_of_it.up.sql"}, ""},
-		{[]string{"000001_init.up.sql"}, "no down file"},
-		{[]string{"000001_init.down.sql"}, "no up file"},
-		{[]string{"000002_init.up.sql", "000002_init.down.sql"}, "000002 stands where 000001"},
-		{[]string{"000000_init.up.sql", "000000_init.down.sql"}, "000000 stands where 000001"},
-		{[]string{"000001_a.up.sql", "000001_a.down.sql", "000003_b.up.sql", "000003_b.down.sql"}, "000003 stands where 000002"},
-		{[]string{"000001_init.up.sql", "000001_start.down.sql"}, "called init going up and start going down"},
-		{[]string{"000001_a.up.sql", "000001_b.up.sql", "000001_b.down.sql"}, "two up files"},
-		{[]string{"000001_a.up.sql", "000001_a.down.sql", "1_b.up.sql"}, "call it NNNNNN"},
-		{[]string{"000001_a.up.sql", "000001_a.down.sql", "README.md"}, "call it NNNNNN"},
-	} {
-		complaints := migrationBreaches(c.names)
-		if c.want == "" {
-			require.Empty(t, complaints)
-			continue
-		}
-		require.Len(t, complaints, 1, "%v", c.names)
-		require.Contains(t, complaints[0], c.want)
-	}
-}
-
 // patchers rewrite the text of a function that is in the database. What such a
 // migration makes depends on what it finds.
 var patchers = regexp.MustCompile(`(?i)pg_temp\s*\.\s*rewrite|pg_get_functiondef|replace\s*\([^;]*\bprosrc\b`)
@@ -133,19 +106,6 @@ func TestNoSQLPatchesAFunction(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Greater(t, count, 100)
-}
-
-func TestPatchesAreFound(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{
-		"SELECT pg_temp.rewrite('belfry.pop()', 'a', 'b')",
-		"SELECT pg_get_functiondef('belfry.pop()'::regprocedure)",
-		"SELECT regexp_replace(p.prosrc, 'a', 'b') FROM pg_proc p",
-		"SELECT replace(prosrc, 'a', 'b') FROM pg_proc",
-	} {
-		require.Len(t, patchBreaches("a.sql", text), 1, text)
-	}
-	require.Empty(t, patchBreaches("a.sql", "SELECT substring(f.prosrc FROM 'a'), replace(f.name, 'a', 'b') FROM pg_proc f"))
 }
 
 // maxSourceLines bounds sql/schema and sql/functions together.
@@ -207,32 +167,4 @@ func TestEachFunctionAndTableHasAFileOfItsName(t *testing.T) {
 		}
 	}
 	holds(t, sourceBreaches(files))
-}
-
-func TestSourceBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	const opening = "-- Returns what the test needs.\n"
-	good := opening + "CREATE FUNCTION belfry.a() RETURNS int\n"
-	for _, c := range []struct {
-		files map[string]string
-		want  string
-	}{
-		{map[string]string{"functions/x/a.sql": good + "\nCREATE FUNCTION belfry.a(n int)"}, ""},
-		{map[string]string{"schema/t.sql": opening + "CREATE TABLE belfry.t (\n"}, ""},
-		{map[string]string{"schema/roles.sql": opening + "DO $$"}, ""},
-		{map[string]string{"functions/x/a.sql": "CREATE FUNCTION belfry.a()"}, "open with a comment"},
-		{map[string]string{"functions/x/a.sql": opening}, "no function of its name"},
-		{map[string]string{"functions/x/a.sql": good + "CREATE FUNCTION belfry.b()"}, "makes belfry.b"},
-		{map[string]string{"functions/x/a.sql": good, "functions/y/a.sql": good}, "is made by functions/x/a.sql and by"},
-		{map[string]string{"schema/t.sql": opening + "CREATE TABLE belfry.u ("}, "makes belfry.u"},
-		{map[string]string{"functions/x/a.sql": good + strings.Repeat("\n", maxSourceLines)}, "lines, at most"},
-	} {
-		complaints := sourceBreaches(c.files)
-		if c.want == "" {
-			require.Empty(t, complaints)
-			continue
-		}
-		require.Len(t, complaints, 1, "%v", c.files)
-		require.Contains(t, complaints[0], c.want)
-	}
 }

@@ -124,46 +124,6 @@ func TestQueriesThatDoNotFitAreFound(t *testing.T) {
 	require.NotContains(t, strings.Join(complaints, "\n"), "fits.sql")
 }
 
-func TestQueryBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	const opening = "-- Reads what the test needs.\n"
-	for _, c := range []struct {
-		name, text string
-		want       string
-	}{
-		{"room/a.sql", opening + "SELECT a.id FROM a\n", ""},
-		{"room/a.sql", opening + "SELECT a.id FROM a;\n", ""},
-		{"room/a.sql", opening + "SELECT a.id FROM a; -- the end\n", ""},
-		{"room/a.sql", opening + "SELECT count(*), count( * ) FROM a", ""},
-		{"room/a.sql", opening + "SELECT a.n * 2, (a.n) * a.m, 3*4 FROM a", ""},
-		{"room/a.sql", opening + "SELECT ';', a.id FROM a -- not; this *\n WHERE a.b = 'select *'", ""},
-		{"room/a.sql", opening + "SELECT 'it''s; so' FROM a /* nor; this */", ""},
-		{"room/a.sql", "SELECT a.id FROM a", "open with a comment"},
-		{"room/a.sql", "-- Reads.\nSELECT a.id FROM a", "open with a comment"},
-		{"room/a.sql", "\n" + opening + "SELECT a.id FROM a", "open with a comment"},
-		{"room/a.sql", opening, "no statement"},
-		{"room/a.sql", opening + "SELECT 1; SELECT 2", "more than one statement"},
-		{"room/a.sql", opening + "SELECT 1;;", "more than one statement"},
-		{"room/a.sql", opening + "SELECT * FROM a", `"SELECT *"`},
-		{"room/a.sql", opening + "select\n  * FROM a", `"select *"`},
-		{"room/a.sql", opening + "SELECT DISTINCT * FROM a", `"DISTINCT *"`},
-		{"room/a.sql", opening + "SELECT a.id, b.* FROM a, b", `".*"`},
-		{"room/a.sql", opening + "SELECT 1, * FROM a", `", *"`},
-		{"room/a.sql", opening + "DELETE FROM a RETURNING *", `"RETURNING *"`},
-		{"room/a.sql", opening + "DELETE FROM a RETURNING a.*", `".*"`},
-		{"room/A-b.sql", opening + "SELECT 1", "room/some_name.sql"},
-		{"room/a.txt", opening + "SELECT 1", "room/some_name.sql"},
-	} {
-		complaints := queryBreaches(c.name, c.text)
-		if c.want == "" {
-			require.Empty(t, complaints, c.text)
-			continue
-		}
-		require.Len(t, complaints, 1, c.text)
-		require.Contains(t, complaints[0], c.want)
-	}
-}
-
 // opensSession finds the name of the sessions that a call opens, or a constant with such a name.
 var opensSession = regexp.MustCompile(`(?:\b(?:Open|open|OpenRelated|OpenSession|NewPinger|parse)\(.*|"application_name"\] = |\bapplication += )"(belfry[a-z -]*)"`)
 

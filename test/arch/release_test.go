@@ -11,7 +11,7 @@ import (
 )
 
 // devOnly matches the packages that run a private Postgres for development.
-var devOnly = regexp.MustCompile(`(?m)^(github\.com/belfry-mq/belfry/pkg/devdb|github\.com/fergusstrange/embedded-postgres)\b.*$`)
+var devOnly = regexp.MustCompile(`(?m)^(github\.com/belfry-mq/belfry/pkg/postgres/devdb|github\.com/fergusstrange/embedded-postgres)\b.*$`)
 
 func packagesOf(t *testing.T, flags ...string) string {
 	t.Helper()

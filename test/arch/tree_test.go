@@ -102,14 +102,6 @@ func repository(t *testing.T) []source {
 	return files
 }
 
-// sample parses a source text for the test of a rule.
-func sample(t *testing.T, name, text string) source {
-	t.Helper()
-	s, err := parse(name, text)
-	require.NoError(t, err)
-	return s
-}
-
 // holds fails the test with one line per complaint.
 func holds(t *testing.T, complaints []string) {
 	t.Helper()

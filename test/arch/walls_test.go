@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 )
 
 // wall restricts a library to a few packages, so that replacing it affects no other package.
@@ -25,13 +23,10 @@ var walls = []wall{
 	{"github.com/spf13/cobra", []string{"cmd/belfry", "pkg/cli", "test/integration"}},
 }
 
-// testLibraries must not be part of the server. The only exception is signalPackage, which provides signals to tests and
-// uses testing.TB.
+// testLibraries must not be part of the server.
 var testLibraries = []string{
 	"testing", "net/http/httptest", "github.com/stretchr/testify", "go.uber.org/goleak", "pgregory.net/rapid",
 }
-
-const signalPackage = "pkg/testsignal"
 
 // below reports whether an import path is the library or below it.
 func below(imported, library string) bool {
@@ -51,7 +46,7 @@ func wallBreaches(files []source) []string {
 				}
 			}
 			for _, library := range testLibraries {
-				if below(imported, library) && file.production() && file.dir != signalPackage {
+				if below(imported, library) && file.production() {
 					complaints = append(complaints, fmt.Sprintf("%s imports %s, which is for tests", file.path, imported))
 				}
 			}
@@ -63,39 +58,4 @@ func wallBreaches(files []source) []string {
 func TestLibrariesStayInTheirPackages(t *testing.T) {
 	t.Parallel()
 	holds(t, wallBreaches(repository(t)))
-}
-
-func TestWallBreachesAreFound(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		file, imports string
-		want          string
-	}{
-		{"config/load.go", "github.com/spf13/viper", ""},
-		{"config/load.go", "github.com/spf13/pflag", ""},
-		{"pkg/app/app.go", "github.com/spf13/viper", "lives only in config"},
-		{"pkg/app/app_test.go", "github.com/spf13/viper", "lives only in config"},
-		{"pkg/dashboard/page.go", "github.com/labstack/echo/v4", ""},
-		{"pkg/httpapi/wire/body.go", "github.com/labstack/echo/v4", ""},
-		{"pkg/app/app.go", "github.com/labstack/echo/v4/middleware", "pkg/httpapi and pkg/dashboard"},
-		{"pkg/app/app.go", "github.com/labstack/echo/v5", "pkg/httpapi and pkg/dashboard"},
-		{"pkg/postgres/pool.go", "github.com/jackc/pgxlisten", "lives only in pkg/postgres/listen"},
-		{"test/pgtest/pgtest.go", "github.com/golang-migrate/migrate/v4", "lives only in pkg/postgres/migrate"},
-		{"test/pgtest/pgtest.go", "github.com/fergusstrange/embedded-postgres", "lives only in pkg/postgres/devdb"},
-		{"config/load.go", "github.com/spf13/cobra", "lives only in cmd/belfry and pkg/cli"},
-		{"pkg/queue/names.go", "testing", "is for tests"},
-		{"pkg/queue/names.go", "github.com/stretchr/testify/require", "is for tests"},
-		{"pkg/queue/id_test.go", "github.com/stretchr/testify/require", ""},
-		{"test/pgtest/pgtest.go", "go.uber.org/goleak", ""},
-		{"pkg/testsignal/signal.go", "testing", ""},
-	} {
-		file := sample(t, c.file, fmt.Sprintf("package x\n\nimport _ %q\n", c.imports))
-		complaints := wallBreaches([]source{file})
-		if c.want == "" {
-			require.Empty(t, complaints, "%s importing %s", c.file, c.imports)
-			continue
-		}
-		require.Len(t, complaints, 1, "%s importing %s", c.file, c.imports)
-		require.Contains(t, complaints[0], c.want)
-	}
 }

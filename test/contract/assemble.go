@@ -16,19 +16,17 @@ import (
 // head is the part that the others are merged into.
 const head = "openapi.yaml"
 
-// Assemble merges the *.yaml files at the top of each folder and returns the document as indented JSON. Members keep
-// the order of the files. A file replaces a file of the same name in an earlier folder.
-func Assemble(folders ...fs.FS) ([]byte, error) {
+// Assemble merges the *.yaml files at the top of a folder and returns the document as indented JSON. Members keep the order of the
+// files.
+func Assemble(folder fs.FS) ([]byte, error) {
+	names, err := fs.Glob(folder, "*.yaml")
+	if err != nil {
+		return nil, err
+	}
 	found := map[string]*yaml.Node{}
-	for _, folder := range folders {
-		names, err := fs.Glob(folder, "*.yaml")
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range names {
-			if found[name], err = readPart(folder, name); err != nil {
-				return nil, fmt.Errorf("reading %s: %w", name, err)
-			}
+	for _, name := range names {
+		if found[name], err = readPart(folder, name); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", name, err)
 		}
 	}
 	document := found[head]

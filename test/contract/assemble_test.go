@@ -20,11 +20,12 @@ func TestAssemble(t *testing.T) {
 	t.Parallel()
 	got, err := Assemble(folderOf(map[string]string{
 		"openapi.yaml":   "z: 1\na: {deep: {one: &x {b: \"<&>\", a: 1.5}, two: {<<: *x, a: null, c: *x}}}\ntags: [1]\n",
-		"a.yaml":         "a:\n  deep:\n    three: |\n      another\n",
+		"a.yaml":         "a:\n  deep:\n    three: |\n      two\n      lines\n",
 		"b.yaml":         "tags: [2, \"3\"]\nwhen: 2026-05-16\nyes: true\n",
 		"below/c.yaml":   "not: here\n",
 		"not-a-part.yml": "not: here\n",
-	}), folderOf(map[string]string{"a.yaml": "a: {deep: {three: \"two\\nlines\"}}\n", "c.yaml": "later: []\n"}))
+		"c.yaml":         "later: []\n",
+	}))
 	require.NoError(t, err)
 	const want = `{
   "z": 1,

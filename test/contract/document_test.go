@@ -12,14 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const folder = "../../pkg/httpapi/openapi"
-
-// documents returns the served document by a name for it.
-func documents(t *testing.T) map[string]*Document {
+// served returns the document that the server sends.
+func served(t *testing.T) *Document {
 	t.Helper()
-	served, err := loadOnce()
+	d, err := loadOnce()
 	require.NoError(t, err)
-	return map[string]*Document{"served": served}
+	return d
 }
 
 var loadOnce = sync.OnceValues(Load)
@@ -36,75 +34,71 @@ func TestDocumentIsOpenAPI(t *testing.T) {
 	require.NoError(t, compiler.AddResource("oas.json", parsed))
 	schema, err := compiler.Compile("oas.json")
 	require.NoError(t, err)
-	for name, document := range documents(t) {
-		require.NoError(t, schema.Validate(document.root), name)
-	}
+	require.NoError(t, schema.Validate(served(t).root))
 	require.Error(t, schema.Validate(object{"openapi": "3.1.0"}))
 }
 
 func TestExamplesAreValid(t *testing.T) {
 	t.Parallel()
-	for name, d := range documents(t) {
-		examples := 0
-		walk(d.root, "#", func(value any, pointer string) {
-			node, _ := value.(object)
-			if _, ok := node["schema"].(object); ok {
-				if example, ok := node["example"]; ok {
-					examples++
-					require.Empty(t, d.checkValue("the example", pointer+"/schema", example), "%s: %s", name, pointer)
-				}
+	d := served(t)
+	examples := 0
+	walk(d.root, "#", func(value any, pointer string) {
+		node, _ := value.(object)
+		if _, ok := node["schema"].(object); ok {
+			if example, ok := node["example"]; ok {
+				examples++
+				require.Empty(t, d.checkValue("the example", pointer+"/schema", example), "%s", pointer)
 			}
-			if schema, ok := d.schemas[pointer]; ok {
-				list, _ := node["examples"].([]any)
-				if fallback, ok := node["default"]; ok {
-					list = append(list, fallback)
-				}
-				for _, example := range list {
-					examples++
-					require.NoError(t, schema.Validate(example), "%s: %s", name, pointer)
-				}
+		}
+		if schema, ok := d.schemas[pointer]; ok {
+			list, _ := node["examples"].([]any)
+			if fallback, ok := node["default"]; ok {
+				list = append(list, fallback)
 			}
-		})
-		require.Greater(t, examples, 20)
-	}
+			for _, example := range list {
+				examples++
+				require.NoError(t, schema.Validate(example), "%s", pointer)
+			}
+		}
+	})
+	require.Greater(t, examples, 20)
 }
 
 // TestOperationsAreComplete requires the parts of an operation that readers of the reference expect.
 func TestOperationsAreComplete(t *testing.T) {
 	t.Parallel()
-	for name, d := range documents(t) {
-		ids, tags := map[string]bool{}, map[string]bool{}
-		list, _ := d.root["tags"].([]any)
-		for _, tag := range list {
-			tagged, _ := tag.(object)
-			tags[fmt.Sprint(tagged["name"])] = true
-		}
-		for _, o := range d.operations {
-			at := name + ": " + o.method + " " + o.path
-			require.NotEmpty(t, o.node["summary"], at)
-			require.False(t, strings.HasSuffix(fmt.Sprint(o.node["summary"]), "."), at)
-			id := fmt.Sprint(o.node["operationId"])
-			require.False(t, ids[id], "%s: the operationId %s is used twice", at, id)
-			ids[id] = true
-			own, _ := o.node["tags"].([]any)
-			require.Len(t, own, 1, at)
-			require.True(t, tags[fmt.Sprint(own[0])], "%s: %v is not among the tags of the document", at, own[0])
-			requirePathParameters(t, d, o)
-			for status, response := range child(o.node, "responses") {
-				node, _ := response.(object)
-				resolved, _ := d.resolve(node, "")
-				require.NotEmpty(t, resolved["description"], "%s: %s", at, status)
-				for media, content := range child(resolved, "content") {
-					body, _ := content.(object)
-					require.Contains(t, body, "example", "%s: %s %s", at, status, media)
-				}
+	d := served(t)
+	ids, tags := map[string]bool{}, map[string]bool{}
+	list, _ := d.root["tags"].([]any)
+	for _, tag := range list {
+		tagged, _ := tag.(object)
+		tags[fmt.Sprint(tagged["name"])] = true
+	}
+	for _, o := range d.operations {
+		at := o.method + " " + o.path
+		require.NotEmpty(t, o.node["summary"], at)
+		require.False(t, strings.HasSuffix(fmt.Sprint(o.node["summary"]), "."), at)
+		id := fmt.Sprint(o.node["operationId"])
+		require.False(t, ids[id], "%s: the operationId %s is used twice", at, id)
+		ids[id] = true
+		own, _ := o.node["tags"].([]any)
+		require.Len(t, own, 1, at)
+		require.True(t, tags[fmt.Sprint(own[0])], "%s: %v is not among the tags of the document", at, own[0])
+		requirePathParameters(t, d, o)
+		for status, response := range child(o.node, "responses") {
+			node, _ := response.(object)
+			resolved, _ := d.resolve(node, "")
+			require.NotEmpty(t, resolved["description"], "%s: %s", at, status)
+			for media, content := range child(resolved, "content") {
+				body, _ := content.(object)
+				require.Contains(t, body, "example", "%s: %s %s", at, status, media)
 			}
-			if body, ok := o.node["requestBody"].(object); ok {
-				resolved, _ := d.resolve(body, "")
-				require.Contains(t, child(child(resolved, "content"), "application/json"), "example", at)
-			}
-			requireSharedAnswers(t, o, at)
 		}
+		if body, ok := o.node["requestBody"].(object); ok {
+			resolved, _ := d.resolve(body, "")
+			require.Contains(t, child(child(resolved, "content"), "application/json"), "example", at)
+		}
+		requireSharedAnswers(t, o, at)
 	}
 }
 
@@ -146,29 +140,28 @@ func requirePathParameters(t *testing.T, d *Document, o *operation) {
 // TestReferencesAreValid also requires that every named component is used.
 func TestReferencesAreValid(t *testing.T) {
 	t.Parallel()
-	for name, d := range documents(t) {
-		used := map[string]bool{}
-		walk(d.root, "#", func(value any, pointer string) {
-			node, _ := value.(object)
-			require.NotContains(t, node, "allOf", "%s: %s: objects are closed one by one, so allOf cannot join them", name, pointer)
-			if target, ok := node["$ref"].(string); ok {
-				require.NotNil(t, d.at(target), "%s: %s does not exist", name, target)
-				used[target] = true
-			}
-		})
-		alternatives, _ := d.root["security"].([]any)
-		for _, alternative := range alternatives {
-			schemes, _ := alternative.(object)
-			for scheme := range schemes {
-				used["#/components/securitySchemes/"+escape(scheme)] = true
-			}
+	d := served(t)
+	used := map[string]bool{}
+	walk(d.root, "#", func(value any, pointer string) {
+		node, _ := value.(object)
+		require.NotContains(t, node, "allOf", "%s: objects are closed one by one, so allOf cannot join them", pointer)
+		if target, ok := node["$ref"].(string); ok {
+			require.NotNil(t, d.at(target), "%s does not exist", target)
+			used[target] = true
 		}
-		for kind, members := range child(d.root, "components") {
-			named, _ := members.(object)
-			for component := range named {
-				pointer := "#/components/" + kind + "/" + escape(component)
-				require.True(t, used[pointer], "%s: %s is not used", name, pointer)
-			}
+	})
+	alternatives, _ := d.root["security"].([]any)
+	for _, alternative := range alternatives {
+		schemes, _ := alternative.(object)
+		for scheme := range schemes {
+			used["#/components/securitySchemes/"+escape(scheme)] = true
+		}
+	}
+	for kind, members := range child(d.root, "components") {
+		named, _ := members.(object)
+		for component := range named {
+			pointer := "#/components/" + kind + "/" + escape(component)
+			require.True(t, used[pointer], "%s is not used", pointer)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package integration_test
 
 import (
-	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -24,13 +23,10 @@ func TestConfigure(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"echo":             configureEcho,
-		"full replacement": configureReplaces,
-		"tags":             configureTags,
-		"odd values":       configureOddValues,
-		"the empty name":   configureEmptyName,
-		"lease time":       configureLeaseTime,
-		"refused":          configureRefused,
+		"echo":           configureEcho,
+		"tags":           configureTags,
+		"the empty name": configureEmptyName,
+		"lease time":     configureLeaseTime,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,21 +67,6 @@ func TestEncryptionWithoutAKeyFailsClosed(t *testing.T) {
 	require.Empty(t, c.popIDs("secret", ""))
 }
 
-func configureReplaces(t *testing.T, c client, queue string) {
-	c.configure(queue, map[string]any{"leaseTime": 1, "retryLimit": 7, "deadLetterQueue": true, "delayedProcessing": 3600}).ok(http.StatusOK)
-	want := defaultOptions()
-	want["ttl"] = 5.0
-	require.Equal(t, want, c.configure(queue, map[string]any{"ttl": 5}).ok(http.StatusOK).Options)
-	for _, body := range []string{
-		`{"queue":"` + queue + `"}`, `{"queue":"` + queue + `","options":null}`, `{"queue":"` + queue + `","options":{}}`,
-	} {
-		got := ask[configured](c, post(configurePath, body))
-		require.Equal(t, defaultOptions(), got.ok(http.StatusOK).Options, body)
-	}
-	c.pushIDs(queue, "", "1")
-	require.Equal(t, []string{"1"}, c.popIDs(queue, ""), "the echoed options are effective")
-}
-
 func configureTags(t *testing.T, c client, queue string) {
 	tag := func(tags string) configured {
 		return ask[configured](c.loose(), post(configurePath, `{"queue":"`+queue+`"`+tags+`}`)).ok(http.StatusOK)
@@ -101,14 +82,6 @@ func configureTags(t *testing.T, c client, queue string) {
 		require.Empty(t, bare.Namespace+bare.Task, "tags not sent are reset")
 		require.Equal(t, http.StatusNoContent, ask[delivery](c, popTaggedCall("namespace=my+space&consumerGroup=b")).Status)
 	}
-}
-
-func configureOddValues(t *testing.T, c client, queue string) {
-	got := ask[configured](c.loose(), post(configurePath, `{"queue":"`+queue+
-		`","extra":1,"options":{"leaseTime":6e1,"ttl":300.0,"retryLimit":null,"unknown":[1],"leasetime":"x","priority":1,"priority":2}}`))
-	want := defaultOptions()
-	maps.Copy(want, map[string]any{"leaseTime": 60.0, "ttl": 300.0, "priority": 2.0})
-	require.Equal(t, want, got.ok(http.StatusOK).Options, "unknown options are dropped, null is the default")
 }
 
 // The empty name fits in no path. Its messages are popped by tags.
@@ -131,24 +104,6 @@ func configureLeaseTime(t *testing.T, c client, queue string) {
 	c.pushIDs(queue, "", "1")
 	lease := c.pop(queue, "").ok(http.StatusOK).LeaseID
 	requireEnd(t, c.extend(lease, `{"seconds":1}`).ok(http.StatusOK), 60*time.Second)
-}
-
-func configureRefused(t *testing.T, c client, queue string) {
-	want := defaultOptions()
-	want["ttl"] = 5.0
-	c.configure(queue, map[string]any{"ttl": 5}).ok(http.StatusOK)
-	for option := range defaultOptions() {
-		for _, value := range []any{"5", []int{1}, map[string]int{}, 1.5} {
-			got := c.configure(queue, map[string]any{"leaseTime": 9, option: value})
-			require.Equal(t, http.StatusBadRequest, got.Status, option)
-			require.Regexp(t, `^options\.`+option+` must be `, got.failure)
-		}
-	}
-	var ttl, lease int64
-	c.scan(t, `SELECT ttl, lease_time FROM belfry.queue WHERE name = $1`, []any{queue}, &ttl, &lease)
-	require.Equal(t, []int64{5, 300}, []int64{ttl, lease}, "nothing was changed")
-	c.configure(queue+" new", map[string]any{"ttl": "x"}).refused(`options.ttl must be a whole number, not "x"`)
-	require.False(t, c.storedQueue(queue+" new"))
 }
 
 func TestOperatorDefaults(t *testing.T) {

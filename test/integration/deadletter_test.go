@@ -87,10 +87,6 @@ func TestDeadLetters(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
 		"filters":                   lettersFilters,
 		"pages":                     lettersPages,
-		"a waiting consumer":        redriveWakes,
-		"one group, in order":       redriveOrder,
-		"failed again":              redriveFailsAgain,
-		"twice":                     redriveTwice,
 		"a rate and a dry run":      redriveRate,
 		"a deleted group":           redriveWithoutGroup,
 		"purge":                     lettersPurge,
@@ -164,69 +160,6 @@ func lettersPages(t *testing.T, c client, queue string) {
 	require.Equal(t, ids, seen, "each dead letter once")
 	require.Equal(t, []string{"0000"}, c.dlq(fmt.Sprintf("%s&offset=%d", q, n-1)).ids())
 	require.Len(t, c.dlq(q+"&limit=9999").Messages, 1000, "the cap")
-}
-
-func redriveWakes(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1", "2")
-	dead := c.deadLetterAll(queue, "g")
-	waiting := c.begin(popCall(queue, "consumerGroup=g&wait=true&timeout=60000&batch=9"))
-	until(t, "the pop waits", func() bool {
-		status := ask[struct{ Groups []struct{ Queue string } }](c, get("/api/v1/status/dispatcher")).body
-		return slices.ContainsFunc(status.Groups, func(g struct{ Queue string }) bool { return g.Queue == queue })
-	})
-	require.Equal(t, 2, c.redriveAll(queue, "g").Redriven)
-	got := waiting.delivery().ok(http.StatusOK)
-	require.Equal(t, []string{"1", "2"}, got.ids())
-	require.Less(t, waiting.reply.Took, patience, "at once, not at its timeout")
-	for i := range got.Messages {
-		require.Equal(t, dead.Messages[i].ID, got.Messages[i].ID)
-		require.Equal(t, dead.Messages[i].CreatedAt, got.Messages[i].CreatedAt)
-		require.NotEqual(t, dead.LeaseID, got.LeaseID)
-	}
-}
-
-func redriveOrder(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1", "2", "3")
-	require.Len(t, c.popIDs(queue, "consumerGroup=other&autoAck=true&batch=9"), 3)
-	c.deadLetterAll(queue, "g")
-	c.pushIDs(queue, "p", "4")
-	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=other&autoAck=true&batch=9"))
-	require.Equal(t, 1, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","transactionId":"3"}`, queue)).Redriven)
-	require.Equal(t, 2, c.redrive(fmt.Sprintf(`{"queue":%q,"consumerGroup":"g","partition":"p"}`, queue)).Redriven)
-	got := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
-	require.Equal(t, []string{"1", "2", "3"}, got.ids(), "in the order of the log, without newer messages")
-	require.Empty(t, c.popIDs(queue, "consumerGroup=g&batch=9"), "one lease")
-	require.Empty(t, c.popIDs(queue, "consumerGroup=other&batch=9"), "the other group has consumed them")
-	for _, one := range c.ackBatch("g", got.ack("completed")...).ok(http.StatusOK) {
-		require.True(t, one.Success)
-	}
-	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=g&batch=9"))
-}
-
-func redriveFailsAgain(t *testing.T, c client, queue string) {
-	c.configure(queue, map[string]any{"retryLimit": 0}).ok(http.StatusOK)
-	c.pushIDs(queue, "p", "1")
-	for n, reason := range []string{"first", "second", "third"} {
-		d := c.pop(queue, "consumerGroup=g").ok(http.StatusOK)
-		item := d.ack("failed")[0]
-		item.Error = reason
-		require.True(t, c.ackBatch("g", item).ok(http.StatusOK)[0].DLQ)
-		one := c.dlq("queue=" + url.QueryEscape(queue)).Messages
-		require.Len(t, one, 1)
-		require.Equal(t, reason, one[0].ErrorMessage)
-		require.Equal(t, n, one[0].RetryCount, "the counter continues")
-		require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
-		require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
-	}
-}
-
-func redriveTwice(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1")
-	c.deadLetterAll(queue, "g")
-	require.Equal(t, 1, c.redriveAll(queue, "g").Redriven)
-	require.Equal(t, redriven{Success: true}, c.redriveAll(queue, "g"))
-	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"))
-	require.Empty(t, c.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"))
 }
 
 func redriveRate(t *testing.T, c client, queue string) {

@@ -14,8 +14,6 @@ func TestDelays(t *testing.T) {
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
 		"delayedProcessing":                 delayProcessing,
 		"delayedProcessing hides the young": delayHidesTheYoung,
-		"windowBuffer":                      delayWindow,
-		"configure":                         delayConfigure,
 		"other partitions":                  delayOtherPartitions,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -51,44 +49,6 @@ func delayHidesTheYoung(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popIDs(queue, ""))
 	c.elapse(queue, time.Hour)
 	require.Equal(t, []string{"young"}, c.popIDs(queue, "batch=9&autoAck=true"))
-}
-
-func delayWindow(t *testing.T, c client, queue string) {
-	c.configure(queue, map[string]any{"windowBuffer": twoHours}).ok(http.StatusOK)
-	c.pushIDs(queue, "", "1")
-	require.Empty(t, c.popIDs(queue, ""), "the window is open")
-	c.elapse(queue, time.Hour)
-	c.pushIDs(queue, "", "2")
-	c.elapse(queue, time.Hour)
-	require.Empty(t, c.popIDs(queue, ""), "the second message delays the first")
-	require.Empty(t, c.popPartition(queue, "Default", "").Raw, "of one partition too")
-	c.elapse(queue, time.Hour)
-	require.Equal(t, []string{"1", "2"}, c.popIDs(queue, "batch=9"))
-}
-
-func delayConfigure(t *testing.T, c client, queue string) {
-	for _, option := range []string{"delayedProcessing", "windowBuffer"} {
-		queue := queue + option
-		long, none := map[string]any{option: 3600}, map[string]any{}
-		c.configure(queue, long).ok(http.StatusOK)
-		c.pushIDs(queue, "", "1")
-		require.Empty(t, c.popIDs(queue, "consumerGroup=a"), option)
-		c.configure(queue, none).ok(http.StatusOK)
-		require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=a"), "%s: at once, without waiting", option)
-		require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=b&autoAck=true"), option)
-		c.configure(queue, long).ok(http.StatusOK)
-		c.pushIDs(queue, "", "2")
-		require.Empty(t, c.popIDs(queue, "consumerGroup=b"), option)
-		c.configure(queue, none).ok(http.StatusOK)
-		c.configure(queue, long).ok(http.StatusOK)
-		require.Empty(t, c.popIDs(queue, "consumerGroup=b"), "%s: hidden again", option)
-
-		waiting := c.begin(popCall(queue, "consumerGroup=b&wait=true&timeout=60000"))
-		c.configure(queue, none).ok(http.StatusOK)
-		got := waiting.delivery()
-		require.Equal(t, []string{"2"}, got.ok(http.StatusOK).ids(), option)
-		require.Less(t, got.Took, patience, option)
-	}
 }
 
 func delayOtherPartitions(t *testing.T, c client, queue string) {

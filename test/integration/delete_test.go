@@ -12,7 +12,6 @@ func TestDelete(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"answers":                  deleteAnswers,
 		"nothing is inherited":     deleteInheritsNothing,
 		"a pop right after a push": deleteThenPopAtOnce,
 		"leases and acks":          deleteEndsLeases,
@@ -22,15 +21,6 @@ func TestDelete(t *testing.T) {
 			run(t, s.client(t), t.Name())
 		})
 	}
-}
-
-func deleteAnswers(t *testing.T, c client, queue string) {
-	missing := c.deleteQueue(queue)
-	require.Equal(t, []string{"deleted", "existed", "queue"}, keys(t, missing.Raw))
-	require.Equal(t, deleted{Deleted: true, Queue: queue}, missing.ok(http.StatusOK))
-	c.configure(queue, nil).ok(http.StatusOK)
-	require.Equal(t, deleted{Deleted: true, Queue: queue, Existed: true}, c.deleteQueue(queue).ok(http.StatusOK))
-	require.Equal(t, deleted{Deleted: true, Queue: queue}, c.deleteQueue(queue).ok(http.StatusOK))
 }
 
 func deleteInheritsNothing(t *testing.T, c client, queue string) {

@@ -55,8 +55,7 @@ var (
 		"attempt", "consumerGroup", "createdAt", "data", "id", "leaseId", "partition", "partitionId", "producerSub", "traceId",
 		"transactionId",
 	}
-	ackedKeys     = []string{"dlq", "error", "index", "leaseReleased", "partitionName", "queueName", "success", "transactionId"}
-	extensionKeys = []string{"error", "expiresAt", "leaseId", "newExpiresAt", "success"}
+	ackedKeys = []string{"dlq", "error", "index", "leaseReleased", "partitionName", "queueName", "success", "transactionId"}
 )
 
 func TestEndpoints(t *testing.T) {
@@ -64,16 +63,12 @@ func TestEndpoints(t *testing.T) {
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client){
 		"push":                    endpointPush,
-		"push of nothing":         endpointPushNothing,
 		"push to many partitions": endpointPushMany,
 		"pop":                     endpointPop,
 		"pop of one partition":    endpointPopPartition,
 		"pop by tags":             endpointPopTagged,
 		"pop of nothing":          endpointPopNothing,
 		"ack":                     endpointAck,
-		"ack batch":               endpointAckBatch,
-		"extend":                  endpointExtend,
-		"health":                  endpointHealth,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,12 +106,6 @@ func endpointPush(t *testing.T, c client) {
 	require.Equal(t, [][]string{queuedKeys, duplicateKeys}, keysOfEach(t, again.Raw))
 	require.Equal(t, pushed{Index: 1, Status: "duplicate", TransactionID: "b", MessageID: got[1].MessageID, QueueName: "push"}, repeated[1])
 	require.Equal(t, []string{"a", "b", got[2].TransactionID, "new"}, c.popIDs("push", "batch=10"), "each is stored once, in order")
-}
-
-func endpointPushNothing(t *testing.T, c client) {
-	got := c.push([]item{}...)
-	require.Equal(t, http.StatusCreated, got.Status)
-	require.Equal(t, "[]", string(ask[[]pushed](c.loose(), post("/api/v1/push", `{"items":[],"other":1}`)).Raw))
 }
 
 func endpointPushMany(t *testing.T, c client) {
@@ -242,50 +231,4 @@ func endpointAck(t *testing.T, c client) {
 	require.True(t, last[0].Success, "the default status is completed")
 	require.True(t, last[0].released())
 	require.Empty(t, c.popIDs("ack", ""))
-}
-
-func endpointAckBatch(t *testing.T, c client) {
-	c.pushIDs("ack-batch", "p", "a", "b", "c")
-	got := c.pop("ack-batch", "batch=3&consumerGroup=g").ok(http.StatusOK)
-	answer := c.ackBatch("g", got.ack("success", 2, 0, 1)...)
-	require.Equal(t, [][]string{ackedKeys, ackedKeys, ackedKeys}, keysOfEach(t, answer.Raw))
-	for i, one := range answer.ok(http.StatusOK) {
-		require.Equal(t, i, one.Index)
-		require.Equal(t, []string{"c", "a", "b"}[i], one.TransactionID, "in the order of the request")
-		require.True(t, one.Success)
-		require.Nil(t, one.Error)
-		require.False(t, one.DLQ)
-	}
-	require.Empty(t, c.popIDs("ack-batch", "consumerGroup=g"))
-	require.Equal(t, []string{"a"}, c.popIDs("ack-batch", ""), "the group is that of the call")
-
-	nothing := ask[[]acked](c, post("/api/v1/ack/batch", `{"acknowledgments":[]}`))
-	require.Equal(t, http.StatusOK, nothing.Status)
-	require.Equal(t, "[]", string(nothing.Raw))
-}
-
-func endpointExtend(t *testing.T, c client) {
-	c.pushIDs("extend", "", "a")
-	lease := c.pop("extend", "").ok(http.StatusOK).LeaseID
-	answer := c.extend(lease, `{"seconds":1000}`)
-	got := answer.ok(http.StatusOK)
-	require.Equal(t, extensionKeys, keys(t, answer.Raw))
-	require.Equal(t, extension{
-		LeaseID: lease, Success: true, ExpiresAt: got.ExpiresAt, NewExpiresAt: got.NewExpiresAt,
-	}, got)
-	require.NotNil(t, got.NewExpiresAt)
-	require.Equal(t, got.ExpiresAt, got.NewExpiresAt)
-	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, *got.NewExpiresAt)
-	requireEnd(t, got, 1000*time.Second)
-}
-
-func endpointHealth(t *testing.T, c client) {
-	got := ask[map[string]any](c, get("/health"))
-	require.Equal(t, http.StatusOK, got.Status)
-	require.Equal(t, "healthy", got.body["status"])
-	require.Equal(t, "connected", got.body["database"])
-	listener, ok := got.body["listener"].(map[string]any)
-	require.True(t, ok, "%s", got.Raw)
-	require.NotEmpty(t, listener["state"])
-	require.Contains(t, listener, "secondsSinceProof")
 }

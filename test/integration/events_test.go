@@ -15,8 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/config"
-	"github.com/belfry-mq/belfry/pkg/access/identity"
-	"github.com/belfry-mq/belfry/test/pgtest"
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
@@ -207,27 +205,6 @@ func TestEventsOfBothInstancesArrive(t *testing.T) {
 	rest := again.untilEnd()
 	require.Equal(t, "closing", rest[len(rest)-1].kind)
 	require.Contains(t, string(rest[len(rest)-1].data), `"shutdown"`)
-}
-
-// A stream shows what its token allows, and ends when the token is revoked or expires.
-func TestAStreamEndsWithItsToken(t *testing.T) {
-	t.Parallel()
-	option, made := withSecret(t)
-	s := startOn(t, pgtest.Database(t), option)
-	c := tenancy{s.client(t), made("ops", identity.Admin, nil)}
-	limited := made("tenant", identity.ReadOnly, &identity.Grants{Read: []string{"a.*"}})
-	one := s.openStream(t, call{Method: http.MethodGet, Target: "/api/v1/events", Token: limited})
-	one.until("snapshot")
-	for _, name := range []string{"b.x", "a.y"} {
-		c.do(post("/api/v1/push", fmt.Sprintf(`{"items":[{"queue":%q,"payload":1}]}`, name)))
-		c.do(post("/api/v1/resources/queues/"+name+"/pause", ""))
-	}
-	one.until("queue.paused", `"a.y"`)
-	one.close()
-	for _, e := range one.untilEnd() {
-		require.NotContains(t, string(e.data), "b.x")
-		require.NotEqual(t, "audit", e.kind)
-	}
 }
 
 func streamOf(queue, query string) call { return get("/api/v1/sse/queue/" + queue + "?" + query) }

@@ -14,8 +14,6 @@ import (
 
 	goclient "github.com/belfry-mq/belfry/pkg/client"
 	"github.com/belfry-mq/belfry/pkg/client/api"
-	"github.com/belfry-mq/belfry/pkg/postgres/devdb"
-	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // goClient returns a client of servers. Its requests and answers must follow the OpenAPI document.
@@ -35,8 +33,7 @@ func goClient(t *testing.T, servers ...*server) *goclient.Client {
 type consuming struct {
 	mu sync.Mutex
 	// next is the number that each partition must bring. Messages that were handled before may come again.
-	next    map[string]int
-	handled int
+	next map[string]int
 	// gaps are messages that came too early.
 	gaps []string
 	// reached closes when all partitions have want messages.
@@ -51,15 +48,10 @@ func newConsuming(want map[string]int) *consuming {
 func (c *consuming) see(partition string, number int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.handled++
 	if number > c.next[partition] {
 		c.gaps = append(c.gaps, fmt.Sprintf("%s: %d instead of %d", partition, number, c.next[partition]))
 	}
 	c.next[partition] = max(c.next[partition], number+1)
-	c.checkLocked()
-}
-
-func (c *consuming) checkLocked() {
 	for partition, n := range c.want {
 		if c.next[partition] < n {
 			return
@@ -69,14 +61,6 @@ func (c *consuming) checkLocked() {
 		close(c.reached)
 		c.want = nil
 	}
-}
-
-// expect sets how many messages each partition must bring.
-func (c *consuming) expect(want map[string]int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.want = want
-	c.checkLocked()
 }
 
 // The consumer treats failures as the server does: every message is completed or a dead letter, in order, and no lease stays.
@@ -182,85 +166,6 @@ func TestGoClientStops(t *testing.T) {
 	stored, err := c.Push(t.Context(), goclient.Item{Queue: "buffered"})
 	require.NoError(t, err)
 	require.Equal(t, goclient.Buffered, stored.Status)
-}
-
-// TestGoClientSurvives kills one of two servers and restarts Postgres, under load. All messages whose push was answered are
-// handled, in the order of their partition.
-func TestGoClientSurvives(t *testing.T) {
-	t.Parallel()
-	cluster := pgtest.OwnCluster(t)
-	require.NoError(t, cluster.CreateDatabase(t.Context(), "survive"))
-	first := startChild(t, cluster.URL("survive"), cluster.URL("survive"))
-	second := startChild(t, cluster.URL("survive"), cluster.URL("survive"))
-	c := goClient(t, first.server, second.server)
-	// A pop whose answer died with its server holds its lease to the end.
-	first.configure("q", map[string]any{"leaseTime": 2}).ok(http.StatusOK)
-	seen := newConsuming(nil)
-	consume, stopConsuming := context.WithCancel(t.Context())
-	defer stopConsuming()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- goclient.Consume(consume, c, goclient.ConsumeOptions{Queue: "q", Group: "g", Concurrency: 4, Batch: 20, Wait: 5 * time.Second},
-			func(_ context.Context, m *goclient.Message[int]) error {
-				seen.see(m.Partition, m.Data)
-				return nil
-			})
-	}()
-	push, stopPushing := context.WithCancel(t.Context())
-	defer stopPushing()
-	answered, progress := make([]int, 4), make(chan struct{}, 1<<20)
-	var producing sync.WaitGroup
-	for p := range answered {
-		producing.Go(func() {
-			for push.Err() == nil {
-				item := goclient.Item{Queue: "q", Partition: fmt.Sprint(p), Payload: answered[p], TransactionID: fmt.Sprint(p, "-", answered[p])}
-				if _, err := c.Push(context.WithoutCancel(push), item); err == nil {
-					answered[p]++
-					progress <- struct{}{}
-				}
-			}
-		})
-	}
-	await := func(what string) {
-		t.Helper()
-		for len(progress) > 0 {
-			<-progress
-		}
-		for range 200 {
-			select {
-			case <-progress:
-			case <-time.After(patience):
-				require.FailNow(t, "nothing was pushed "+what)
-			}
-		}
-	}
-	await("at first")
-	require.NoError(t, first.process.Kill())
-	await("after the kill of a server")
-	restartPostgres(t, cluster)
-	await("after the restart of Postgres")
-	stopPushing()
-	producing.Wait()
-	want := map[string]int{}
-	for p, n := range answered {
-		want[fmt.Sprint(p)] = n
-	}
-	seen.expect(want)
-	select {
-	case <-seen.reached:
-	case <-time.After(patience):
-		require.FailNow(t, "messages are missing", "%v instead of %v", seen.next, want)
-	}
-	stopConsuming()
-	require.NoError(t, <-ended)
-	require.Empty(t, seen.gaps)
-	t.Logf("%v messages, handled %d times", answered, seen.handled)
-}
-
-func restartPostgres(t *testing.T, cluster *devdb.Cluster) {
-	t.Helper()
-	require.NoError(t, cluster.Kill())
-	require.NoError(t, cluster.Restart(t.Context()))
 }
 
 // A handler that asks for a message later gets it after a pause, and not in a hot loop. The pause travels with a

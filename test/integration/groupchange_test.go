@@ -51,15 +51,10 @@ func TestGroupChangesTakeEffectAtOnce(t *testing.T) {
 		"the stored subscription wins":                  groupStoredWins,
 		"delete takes effect at once":                   groupDelete,
 		"delete fences leases":                          groupDeleteFences,
-		"delete keeps the subscription when asked":      groupDeleteKeeps,
-		"delete of one queue":                           groupDeleteOfQueue,
 		"waiting pops of a deleted group start again":   groupDeleteWhileWaiting,
 		"seek takes effect at once":                     groupSeek,
 		"seek fences leases":                            groupSeekFences,
 		"seek wakes who waits":                          groupSeekWakes,
-		"seek of a partition":                           groupSeekPartition,
-		"seek before the start of a new group":          groupSeekBeforeStart,
-		"a dead letter is replayed":                     groupSeekReplaysDeadLetters,
 		"a queue created while a pop waits":             groupQueueBornWhileWaiting,
 		"a start in the future holds":                   groupStartsLater,
 		"a moved subscription applies to a new group":   groupSubscription,
@@ -123,31 +118,6 @@ func groupDeleteFences(t *testing.T, a, b client, queue string) {
 		require.True(t, one.Success, one.reason())
 	}
 	require.Empty(t, b.popIDs(queue, "consumerGroup="+url.QueryEscape(group)))
-}
-
-func groupDeleteKeeps(t *testing.T, a, b client, queue string) {
-	a.pushIDs(queue, "p", "before")
-	require.Empty(t, a.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
-	a.pushIDs(queue, "p", "after")
-	require.Equal(t, []string{"after"}, a.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"))
-	require.Equal(t, groupDeletion{true, 1, false}, b.deleteGroup("g", "/queues/"+q(queue)+"?deleteMetadata=false"))
-	require.Equal(t, []string{"after"}, a.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9&subscriptionMode=all"), "it starts where it did")
-	require.Equal(t, groupDeletion{true, 1, true}, b.deleteGroup("g", "/queues/"+q(queue)+"?deleteMetadata=true"))
-	require.Equal(t, []string{"before", "after"}, a.popIDs(queue, "consumerGroup=g&autoAck=true&batch=9"), "nothing is inherited")
-}
-
-func groupDeleteOfQueue(t *testing.T, a, b client, queue string) {
-	group, elsewhere := "g-"+queue, queue+"-2"
-	query := "autoAck=true&consumerGroup=" + url.QueryEscape(group)
-	for _, name := range []string{queue, elsewhere} {
-		a.pushIDs(name, "p", "1")
-		require.Equal(t, []string{"1"}, a.popIDs(name, query))
-	}
-	require.Equal(t, 1, b.deleteGroup(group, "/queues/"+q(queue)).DeletedPartitions)
-	require.Equal(t, []string{"1"}, a.popIDs(queue, query))
-	require.Empty(t, a.popIDs(elsewhere, query))
-	require.Equal(t, 2, b.deleteGroup(group, "").DeletedPartitions)
-	require.Equal(t, []string{"1"}, a.popIDs(elsewhere, query))
 }
 
 // A polling consumer creates the group again. Messages stored before are not new to it, whatever its waiting pop has

@@ -15,16 +15,9 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"independent":                  groupsIndependent,
-		"new on an empty queue":        groupsNewOnEmpty,
-		"new skips existing messages":  groupsNew,
-		"from a timestamp":             groupsFrom,
-		"unreadable timestamp":         groupsFromUnreadable,
-		"other modes are all":          groupsOtherModes,
-		"the stored subscription wins": groupsStoredWins,
-		"one partition binds no other": groupsOnePartition,
-		"later partitions":             groupsLaterPartitions,
-		"queue mode has no mode":       groupsQueueMode,
+		"independent":            groupsIndependent,
+		"from a timestamp":       groupsFrom,
+		"queue mode has no mode": groupsQueueMode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -47,29 +40,6 @@ func groupsIndependent(t *testing.T, c client, queue string) {
 	require.Empty(t, c.popIDs(queue, "consumerGroup="), "an empty group name means no group")
 }
 
-func groupsNewOnEmpty(t *testing.T, c client, queue string) {
-	c.configure(queue, nil).ok(http.StatusOK)
-	for _, query := range []string{"consumerGroup=a&subscriptionMode=new", "consumerGroup=b&subscriptionFrom=now"} {
-		require.Empty(t, c.popIDs(queue, query))
-	}
-	c.pushIDs(queue, "", "1")
-	c.pushIDs(queue, "later", "2")
-	for _, query := range []string{"consumerGroup=a&subscriptionMode=new", "consumerGroup=b&subscriptionFrom=now"} {
-		require.ElementsMatch(t, []string{"1", "2"}, c.popIDs(queue, "batch=9&partitions=9&"+query), query)
-	}
-}
-
-func groupsNew(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1", "2")
-	require.Empty(t, c.popIDs(queue, "consumerGroup=a&subscriptionMode=new"))
-	require.Empty(t, c.popIDs(queue, "consumerGroup=b&subscriptionFrom=now"))
-	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=c&subscriptionMode=new").Raw)
-	c.pushIDs(queue, "p", "3")
-	for _, group := range []string{"a", "b", "c"} {
-		require.Equal(t, []string{"3"}, c.popIDs(queue, "batch=9&consumerGroup="+group), group)
-	}
-}
-
 func groupsFrom(t *testing.T, c client, queue string) {
 	for _, id := range []string{"1", "2", "3", "4"} {
 		c.pushIDs(queue, "p", id)
@@ -90,61 +60,6 @@ func groupsFrom(t *testing.T, c client, queue string) {
 	}
 	require.Equal(t, []string{"1", "2", "3", "4"}, c.popIDs(queue, "batch=9&consumerGroup=past&subscriptionFrom=1999-12-31"))
 	require.Empty(t, c.popIDs(queue, "batch=9&consumerGroup=future&subscriptionFrom=2999-12-31T00:00:00Z"))
-}
-
-func groupsFromUnreadable(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1")
-	for _, from := range []string{"yesterday-ish", "2026-13-45"} {
-		got := c.pop(queue, "subscriptionMode=new&consumerGroup=g&subscriptionFrom="+from)
-		got.refused(`subscriptionFrom is "` + from + `": it must be "now" or a timestamp like 2026-05-16T08:41:27.123Z ` +
-			"(RFC 3339; without a zone it is UTC)")
-	}
-	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=g"), "nothing was registered")
-}
-
-func groupsOtherModes(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1")
-	for _, mode := range []string{"all", "from_beginning", "new-only", "NEW", "x"} {
-		require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup="+mode+"&subscriptionMode="+mode), mode)
-	}
-}
-
-func groupsStoredWins(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1")
-	require.Empty(t, c.popIDs(queue, "consumerGroup=g&subscriptionMode=new"))
-	for _, query := range []string{"", "&subscriptionMode=all", "&subscriptionFrom=1999-12-31"} {
-		require.Empty(t, c.popIDs(queue, "consumerGroup=g"+query), query)
-		require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g"+query).Raw, query)
-	}
-	c.pushIDs(queue, "p", "2")
-	c.pushIDs(queue, "later", "3")
-	require.ElementsMatch(t, []string{"2", "3"}, c.popIDs(queue, "batch=9&partitions=9&consumerGroup=g&subscriptionFrom=now"))
-
-	require.Equal(t, []string{"1"}, c.popPartition(queue, "p", "consumerGroup=h").ok(http.StatusOK).ids())
-	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=h&partitions=9"), "the subscription stays")
-}
-
-func groupsOnePartition(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "p1")
-	c.pushIDs(queue, "o", "o1")
-	c.pushIDs(queue, "n", "n1")
-	require.Empty(t, c.popPartition(queue, "p", "consumerGroup=g&subscriptionMode=new").Raw)
-	require.Equal(t, []string{"o1"}, c.popPartition(queue, "o", "consumerGroup=g").ok(http.StatusOK).ids())
-	require.Equal(t, []string{"n1"}, c.popIDs(queue, "consumerGroup=g&batch=9&partitions=9"), "o is leased, p starts after p1")
-	c.pushIDs(queue, "p", "p2")
-	require.Equal(t, []string{"p2"}, c.popIDs(queue, "consumerGroup=g&batch=9&partitions=9"))
-}
-
-func groupsLaterPartitions(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1")
-	start := c.pop(queue, "consumerGroup=peek").ok(http.StatusOK).Messages[0].CreatedAt
-	for group, query := range map[string]string{"all": "", "new": "&subscriptionMode=new", "from": "&subscriptionFrom=" + start} {
-		c.popIDs(queue, "autoAck=true&consumerGroup="+group+query)
-	}
-	c.pushIDs(queue, "later", "2", "3")
-	for _, group := range []string{"all", "new", "from"} {
-		require.Equal(t, []string{"2", "3"}, c.popIDs(queue, "batch=9&partitions=9&consumerGroup="+group), group)
-	}
 }
 
 func groupsQueueMode(t *testing.T, c client, queue string) {

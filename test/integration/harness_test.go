@@ -80,7 +80,7 @@ func launch(t *testing.T, dsn string, options ...func(*config.Config)) *server {
 	cfg.Database.RequestTimeout = patience
 	cfg.HTTP.Addr, cfg.HTTP.DrainDelay = "127.0.0.1:0", 0
 	cfg.Spool.Dir = t.TempDir()
-	cfg.Defaults.RetryLimit, cfg.Defaults.RetryDelay = 3, 0 // TestRetriesPause has the defaults
+	cfg.Defaults.RetryLimit, cfg.Defaults.RetryDelay = 3, 0 // TestAMinuteOfFailuresLosesNothing has the defaults
 	cfg.Encryption.Key = setting.Secret(strings.Repeat("5", 64))
 	for _, option := range options {
 		option(&cfg)

@@ -2,7 +2,6 @@ package integration_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -27,19 +26,6 @@ func execute(t *testing.T, conn *pgx.Conn, statement string, args ...any) {
 	t.Helper()
 	_, err := conn.Exec(t.Context(), statement, args...)
 	require.NoError(t, err)
-}
-
-func TestInsertWakesAWaitingConsumer(t *testing.T) {
-	t.Parallel()
-	c := start(t).client(t)
-	for i := range 3 { // the first insert creates the queue
-		waiting := c.begin(popCall("orders", "wait=true&timeout=30000&autoAck=true"))
-		c.untilWaiting(1)
-		execute(t, producer(t, c.dsn), `INSERT INTO belfry.inbox (queue, payload, transaction_id) VALUES ('orders', '{"n": 1}', $1)`, fmt.Sprint(i))
-		got := waiting.delivery().ok(http.StatusOK)
-		require.Equal(t, []string{fmt.Sprint(i)}, got.ids())
-		require.JSONEq(t, `{"n": 1}`, string(got.Messages[0].Data))
-	}
 }
 
 // A waiting pop is woken whichever instance runs the sequencer.

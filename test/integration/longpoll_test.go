@@ -17,41 +17,6 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-func TestWaitingPopGetsALaterMessage(t *testing.T) {
-	t.Parallel()
-	c := start(t).client(t)
-	c.configure("known", nil).ok(http.StatusOK)
-	for i, what := range []call{
-		popCall("known", "wait=true&timeout=60000"),
-		popCall("created.later", "wait=true&timeout=60000"),
-		popPartitionCall("known", "created later", "wait=true&timeout=60000&consumerGroup=g"),
-		popTaggedCall("namespace=ns&wait=true&timeout=60000"),
-	} {
-		waiting := c.begin(what)
-		c.untilWaiting(1)
-		id := fmt.Sprint(i)
-		c.push(item{Queue: "known", TransactionID: id}, item{Queue: "created.later", TransactionID: id},
-			item{Queue: "known", Partition: "created later", TransactionID: id}, item{Queue: "ns.task", TransactionID: id}).ok(http.StatusCreated)
-		got := waiting.delivery()
-		require.Equal(t, http.StatusOK, got.Status, what.Target)
-		require.Less(t, got.Took, patience, what.Target)
-		c.untilWaiting(0)
-		for _, queue := range []string{"known", "created.later", "ns.task"} {
-			c.deleteQueue(queue).ok(http.StatusOK)
-		}
-		c.configure("known", nil).ok(http.StatusOK)
-	}
-}
-
-func TestWaitingPopGetsAFailedMessage(t *testing.T) {
-	t.Parallel()
-	g := given(t, start(t), 1, 1, nil)
-	waiting := g.begin(popCall(g.queue, "wait=true&timeout=60000"))
-	g.untilWaiting(1)
-	g.say(g.first, "failed")
-	require.Equal(t, []string{"m1"}, waiting.delivery().ok(http.StatusOK).ids())
-}
-
 // The answer to a waiting pop comes a little before its timeout, because the client may have the same timeout.
 func TestWaitingPopAnswersInTime(t *testing.T) {
 	t.Parallel()

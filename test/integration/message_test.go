@@ -49,13 +49,9 @@ func TestMessages(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"shown":                      messagesShown,
-		"missing":                    messagesMissing,
-		"deleted before it is ready": messagesDeletedUnread,
-		"deleted under a lease":      messagesDeletedLeased,
-		"the whole lease deleted":    messagesDeletedWholeLease,
-		"a deleted dead letter":      messagesDeletedDead,
-		"a deleted redrive":          messagesDeletedRedriven,
+		"shown":                   messagesShown,
+		"missing":                 messagesMissing,
+		"the whole lease deleted": messagesDeletedWholeLease,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,41 +106,6 @@ func messagesMissing(t *testing.T, c client, queue string) {
 	}
 }
 
-func messagesDeletedUnread(t *testing.T, c client, queue string) {
-	stored := c.pushIDs(queue, "p", "1", "2", "3", "4")
-	m := letter{PartitionID: stored[0].PartitionID}
-	require.Equal(t, []string{"1"}, c.popIDs(queue, "consumerGroup=g&autoAck=true"))
-	require.Equal(t, 3, c.depth(queue))
-	for left, id := range []string{"3", "2", "4"} {
-		m.TransactionID = id
-		existed, answer := c.deleteMessage(m)
-		require.True(t, existed)
-		require.Equal(t, "Message deleted successfully", answer)
-		require.Equal(t, 2-left, c.depth(queue), "after %s", id)
-	}
-	existed, _ := c.deleteMessage(m)
-	require.False(t, existed)
-	require.Empty(t, c.popIDs(queue, "consumerGroup=g"))
-	c.pushIDs(queue, "p", "2")
-	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"), "the transaction id can be used again")
-}
-
-func messagesDeletedLeased(t *testing.T, c client, queue string) {
-	stored := c.pushIDs(queue, "p", "1", "2", "3", "4")
-	d := c.pop(queue, "consumerGroup=g&batch=3").ok(http.StatusOK)
-	c.deleteMessage(letter{PartitionID: stored[0].PartitionID, TransactionID: "2"})
-	c.deleteMessage(letter{PartitionID: stored[0].PartitionID, TransactionID: "3"})
-	require.Equal(t, 2, c.depth(queue))
-	got := c.ackBatch("g", d.ack("completed")...).ok(http.StatusOK)
-	require.True(t, got[0].Success && *got[0].LeaseReleased)
-	for _, one := range got[1:] {
-		require.False(t, one.Success)
-		require.Equal(t, "Message not found", *one.Error)
-	}
-	require.Equal(t, 1, c.depth(queue))
-	require.Equal(t, []string{"4"}, c.popIDs(queue, "consumerGroup=g&batch=9"), "the partition continues")
-}
-
 func messagesDeletedWholeLease(t *testing.T, c client, queue string) {
 	stored := c.pushIDs(queue, "p", "1", "2", "3")
 	d := c.pop(queue, "consumerGroup=g&batch=2").ok(http.StatusOK)
@@ -155,31 +116,4 @@ func messagesDeletedWholeLease(t *testing.T, c client, queue string) {
 	require.Less(t, waiting.reply.Took, patience)
 	require.Equal(t, "Message not found", *c.ackBatch("g", d.ack("completed")...).ok(http.StatusOK)[0].Error)
 	require.Equal(t, 1, c.depth(queue))
-}
-
-func messagesDeletedDead(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1", "2")
-	d := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
-	c.ackBatch("g", d.ack("dlq", 1)...).ok(http.StatusOK)
-	require.Equal(t, 1, c.depth(queue))
-	c.deleteMessage(c.dlq("queue=" + url.QueryEscape(queue)).Messages[0])
-	require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
-	require.Equal(t, 1, c.depth(queue))
-	require.True(t, *c.ackBatch("g", d.ack("completed", 0)...).ok(http.StatusOK)[0].LeaseReleased)
-	require.Zero(t, c.depth(queue))
-}
-
-func messagesDeletedRedriven(t *testing.T, c client, queue string) {
-	c.pushIDs(queue, "p", "1", "2", "3")
-	c.deadLetterAll(queue, "g")
-	all := c.dlq("queue=" + url.QueryEscape(queue)).Messages
-	require.Equal(t, 3, c.redriveAll(queue, "g").Redriven)
-	require.Equal(t, 3, c.depth(queue))
-	d := c.pop(queue, "consumerGroup=g&batch=2").ok(http.StatusOK)
-	for left, i := range []int{2, 1} { // 1 and 2, which are leased
-		c.deleteMessage(all[i])
-		require.Equal(t, 2-left, c.depth(queue))
-	}
-	require.Equal(t, []string{"3"}, c.popIDs(queue, "consumerGroup=g&batch=9"), "the lease has no messages left")
-	require.Equal(t, "Message not found", *c.ackBatch("g", d.ack("completed")...).ok(http.StatusOK)[0].Error)
 }

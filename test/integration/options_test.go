@@ -58,21 +58,6 @@ func (c client) elapse(queue string, by time.Duration) {
 	  FROM places p WHERE p.id = c.partition_id`, queue, by)
 }
 
-func TestConfigureWarnsAndReturnsItsOptions(t *testing.T) {
-	t.Parallel()
-	c := start(t).client(t)
-	sent := map[string]any{"expireAfterSeconds": 5.0, "deadLetterExpired": true, "maxDeliveries": 0.0, "retryDelay": 7.0}
-	got := c.configure("q", sent).ok(http.StatusOK)
-	for name, value := range sent {
-		require.Equal(t, value, got.Options[name], name)
-	}
-	require.Empty(t, got.Warnings)
-	warned := c.loose().configure("q", map[string]any{"leastime": 5, "deadLetterQueue": false}).ok(http.StatusOK)
-	require.Len(t, warned.Warnings, 2)
-	require.Contains(t, warned.Warnings[0], "did you mean leaseTime?")
-	require.NotContains(t, warned.Options, "expireAfterSeconds")
-}
-
 // A delayed message is delivered in time to waiting pops on any instance, and delays the messages after it in its
 // partition.
 func TestAPushedItemMayBeDelayed(t *testing.T) {
@@ -180,63 +165,4 @@ func TestAMinuteOfFailuresLosesNothing(t *testing.T) {
 	var dead int
 	s.scan(t, `SELECT count(*) FROM belfry.dead_letter`, nil, &dead)
 	require.Zero(t, dead)
-}
-
-// If a consumer never acknowledges, one message becomes a dead letter, and the others are delivered.
-func TestMaxDeliveriesEndsACrashLoop(t *testing.T) {
-	t.Parallel()
-	c := start(t).client(t)
-	c.configure("q", map[string]any{"maxDeliveries": 2, "retryLimit": 0}).ok(http.StatusOK)
-	c.pushIDs("q", "", "deadly", "2", "3")
-	require.Equal(t, []string{"deadly", "2", "3"}, c.popIDs("q", "batch=9"))
-	c.crash()
-	require.Equal(t, []string{"deadly"}, c.popIDs("q", "batch=9"), "alone")
-	c.crash()
-	for _, id := range []string{"2", "3"} {
-		d := c.pop("q", "batch=9").ok(http.StatusOK)
-		require.Equal(t, []string{id}, d.ids(), "the messages of the failed batch are delivered one by one")
-		require.True(t, c.ackBatch("", d.ack("completed")...).ok(http.StatusOK)[0].Success)
-	}
-	c.pushIDs("q", "", "4", "5")
-	require.Equal(t, []string{"4", "5"}, c.popIDs("q", "batch=9"))
-	var letters []string
-	c.scan(t, `SELECT array_agg(m.transaction_id || ': ' || d.error) FROM belfry.dead_letter d
-		JOIN belfry.message m ON m.partition_id = d.partition_id AND m.seq = d.seq`, nil, &letters)
-	require.Equal(t, []string{"deadly: delivered 2 times without success (maxDeliveries)"}, letters)
-	require.InDelta(t, 1, c.metric(t, "belfry_messages_given_up_total"), 0)
-}
-
-func TestMaxSizeOfTwoInstances(t *testing.T) {
-	t.Parallel()
-	here, there := two(t)
-	here.pushIDs("q", "", "1")
-	there.pushIDs("q", "", "2")
-	here.configure("q", map[string]any{"maxSize": 3}).ok(http.StatusOK)
-	there.pushIDs("q", "", "3")
-	for _, c := range []client{there, here} {
-		full := c.push(item{Queue: "other", TransactionID: "4"}, item{Queue: "q", TransactionID: "4"})
-		require.Equal(t, http.StatusTooManyRequests, full.Status, "%s", full.Raw)
-		require.Contains(t, full.failure, `queue "q" is full: its maxSize is 3`)
-		require.Equal(t, "1", full.Header.Get("Retry-After"))
-	}
-	var n int
-	here.scan(t, `SELECT count(*) FROM belfry.message`, nil, &n)
-	require.Equal(t, 3, n, "a refused request stores nothing")
-	require.Len(t, here.popIDs("q", "batch=2&autoAck=true"), 2)
-	until(t, "the queue has room again", func() bool {
-		return there.push(item{Queue: "q", TransactionID: "4"}).Status == http.StatusCreated
-	})
-}
-
-func TestExpiredMessagesOverHTTP(t *testing.T) {
-	t.Parallel()
-	here, there := two(t)
-	here.configure("q", map[string]any{"expireAfterSeconds": 60, "deadLetterExpired": true}).ok(http.StatusOK)
-	there.pushIDs("q", "", "old", "new")
-	here.exec(`UPDATE belfry.message SET created_at = created_at - interval '1 hour' WHERE transaction_id = 'old'`)
-	require.Equal(t, []string{"new"}, there.popIDs("q", "batch=9&wait=true&timeout=60000"))
-	require.InDelta(t, 1, there.metric(t, "belfry_messages_expired_total"), 0)
-	var reason string
-	here.scan(t, `SELECT error FROM belfry.dead_letter`, nil, &reason)
-	require.Equal(t, "expired after 60 s", reason)
 }

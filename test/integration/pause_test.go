@@ -39,7 +39,6 @@ func resumed(kind string, waits func(queue string) call, inSQL bool) transition 
 				c.send1(post(pauses(q)[kind].path+"/resume", ""))
 			}
 		},
-		want: "m",
 	}
 }
 

@@ -34,31 +34,6 @@ func all[T any](t *testing.T, servers []*server, status int, calls []call) []T {
 	return bodies
 }
 
-// Fifty pushes with one transaction id to two instances: one is stored, and all get its id.
-func TestConcurrentPushesOfOneTransaction(t *testing.T) {
-	t.Parallel()
-	first := start(t)
-	servers := []*server{first, startOn(t, first.dsn)}
-	for round := range 5 {
-		id := fmt.Sprint(round)
-		calls := make([]call, 50)
-		for i := range calls {
-			calls[i] = pushCall(item{Queue: "q", TransactionID: id})
-		}
-		statuses, winners := map[string]int{}, map[string]bool{}
-		for _, results := range all[[]pushed](t, servers, http.StatusCreated, calls) {
-			require.Len(t, results, 1)
-			statuses[results[0].Status]++
-			winners[results[0].MessageID] = true
-		}
-		require.Equal(t, map[string]int{"queued": 1, "duplicate": 49}, statuses)
-		require.Len(t, winners, 1, "all answers have the id of the stored message")
-		got := first.client(t).pop("q", "batch=100&autoAck=true").ok(http.StatusOK)
-		require.Equal(t, []string{id}, got.ids())
-		require.True(t, winners[got.Messages[0].ID])
-	}
-}
-
 // Ten ready partitions and ten pops: ten deliveries, every time. A pop that loses the race for one partition finds
 // another.
 func TestTenPoppersTenPartitions(t *testing.T) {

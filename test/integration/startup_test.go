@@ -52,19 +52,6 @@ func TestTenInstancesAtOnce(t *testing.T) {
 	require.False(t, dirty)
 }
 
-// An instance that died between a commit and its wake leaves messages that no pop finds. The next start finds them.
-func TestStartWakesMessagesLeftAsleepByACrash(t *testing.T) {
-	t.Parallel()
-	first := start(t)
-	c := first.client(t)
-	c.pushIDs("q", "p", "1")
-	c.putToSleep("q", "g")
-	require.NoError(t, first.stop(t))
-
-	second := startOn(t, first.dsn).client(t)
-	require.Equal(t, []string{"1"}, second.popIDs("q", "consumerGroup=g&wait=true&timeout=20000"))
-}
-
 // A connection that breaks between the first ping and the end of the migration does not end the start.
 func TestTheStartSurvivesABrokenConnection(t *testing.T) {
 	t.Parallel()

@@ -1,17 +1,14 @@
 package integration_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/queue"
-	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
 // streamQuery is the answer to the registration of a query.
@@ -180,58 +177,6 @@ func TestACycleIsOneTransaction(t *testing.T) {
 		c.scan(t, `SELECT count(*) FROM belfry.stream_state`, nil, &keys)
 		return keys == 0
 	})
-}
-
-// Two workers sum windows of ten numbers while their server is killed twice. Each window is in the sink once, with the right
-// sum.
-func TestAWindowedSumIsExact(t *testing.T) {
-	t.Parallel()
-	const partitions, windows, size = 4, 30, 10
-	dsn := pgtest.Database(t)
-	steady := startOn(t, dsn).client(t)
-	query := steady.register(object{"name": "sum", "source_queue": "q", "config_hash": "1"}).ok(http.StatusOK).QueryID
-	steady.configure("q", object{"leaseTime": 2}).ok(http.StatusOK)
-	for p := range partitions {
-		items := make([]item, windows*size)
-		for i := range items {
-			items[i] = item{Queue: "q", Partition: fmt.Sprint("p", p), Payload: json.RawMessage(fmt.Sprint(i))}
-		}
-		steady.push(items...).ok(http.StatusCreated)
-	}
-	ctx, finish := context.WithCancel(t.Context())
-	defer finish()
-	worker := summer{query: query, size: size}
-	var workers sync.WaitGroup
-	victims := make(chan string, 1)
-	victim := startChild(t, dsn, dsn)
-	workers.Go(func() { worker.run(ctx, t, steady.base, nil) })
-	workers.Go(func() { worker.run(ctx, t, victim.base, victims) })
-	for range 2 {
-		before := worker.cycles()
-		until(t, "there are cycles", func() bool { return worker.cycles() > before+5 })
-		require.NoError(t, victim.process.Kill())
-		victim = startChild(t, dsn, dsn)
-		victims <- victim.base
-	}
-	sums := map[string]int{}
-	until(t, "all windows are summed", func() bool {
-		got := steady.pop("out", "batch=1000&partitions=10&autoAck=true").body
-		for _, m := range got.Messages {
-			var window struct{ Window, Sum int }
-			require.NoError(t, json.Unmarshal(m.Data, &window))
-			name := fmt.Sprint(m.Partition, " ", window.Window)
-			require.NotContains(t, sums, name, "a window comes once")
-			sums[name] = window.Sum
-		}
-		return len(sums) == partitions*windows
-	})
-	finish()
-	workers.Wait()
-	for p := range partitions {
-		for w := range windows {
-			require.Equal(t, w*size*size+size*(size-1)/2, sums[fmt.Sprintf("p%d %d", p, w)])
-		}
-	}
 }
 
 // The ack of a cycle is for all messages up to its own, also if they are redriven dead letters, which are settled one by one

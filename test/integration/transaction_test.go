@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 )
 
@@ -65,18 +63,11 @@ func TestTransaction(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"moves messages on":             transactionMoves,
-		"applies all or nothing":        transactionRefused,
-		"with an ended lease":           transactionLeaseGone,
-		"with empty leases":             transactionNoLeases,
-		"in a consumer group":           transactionGroup,
-		"failed has its retries":        transactionFailed,
-		"sent again":                    transactionAgain,
-		"bad bodies":                    transactionBadBodies,
-		"twelve thousand operations":    transactionLarge,
-		"to a queue that did not exist": transactionNewQueue,
-		"while its queue is recreated":  transactionRecreated,
-		"of pushes, concurrently":       transactionsAtOnce,
+		"moves messages on":            transactionMoves,
+		"in a consumer group":          transactionGroup,
+		"twelve thousand operations":   transactionLarge,
+		"while its queue is recreated": transactionRecreated,
+		"of pushes, concurrently":      transactionsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,68 +109,6 @@ func transactionMoves(t *testing.T, s *server) {
 	require.Equal(t, []string{"m3"}, g.take(9).ids(), "the lease ended")
 }
 
-func transactionRefused(t *testing.T, s *server) {
-	g := given(t, s, 2, 2, nil)
-	missing := operation{Type: "ack", TransactionID: "nobody", PartitionID: g.first.PartitionID}
-	for want, operations := range map[string][]operation{
-		"ACK operation failed: Message not found":                                            {missing},
-		"ACK operation failed: Unknown status: use completed, success, failed, retry or dlq": {g.first.acking("done", 0)[0]},
-		"ACK operation failed: The consumer group has not popped from this partition":        {{Type: "ack", TransactionID: "m1", PartitionID: g.first.PartitionID, ConsumerGroup: "g"}},
-		"ACK operation failed: " + leaseGone:                                                 {{Type: "ack", TransactionID: "m1", PartitionID: g.first.PartitionID, LeaseID: uuid.NewString()}},
-		`PUSH operation failed: Duplicate transactionId "m1" in queue "` + g.queue + `", partition "p"`: {
-			pushing(item{Queue: g.queue, Partition: "p", TransactionID: "m1"}),
-		},
-	} {
-		before := append([]operation{pushing(item{Queue: g.queue, Partition: "p"})}, g.first.acking("dlq", 0)...)
-		answer := g.transact(nil, append(append(before, operations...), g.first.acking("dlq", 1)...)...)
-		got := answer.ok(http.StatusOK)
-		require.False(t, got.Success, want)
-		require.Equal(t, want, got.Error)
-		require.Equal(t, []string{"error", "results", "success", "transactionId"}, keys(t, answer.Raw))
-		require.Len(t, got.Results, 4)
-		for i, one := range got.Results {
-			require.False(t, one.Success)
-			require.False(t, one.DLQ)
-			require.Equal(t, i == 2, strings.HasSuffix(want, *one.Error), "%d: %s", i, *one.Error)
-		}
-	}
-	unknown := g.transact(nil, append(g.first.acking("completed"), operation{Type: "merge"})...).ok(http.StatusOK)
-	require.False(t, unknown.Success)
-	require.Equal(t, "Unknown operation type: merge", unknown.Error)
-	g.requireEmpty()
-	letters, _, _ := g.deadLetters()
-	require.Empty(t, letters)
-	g.say(g.first, "retry", 0)
-	require.Equal(t, []string{"m1", "m2"}, g.take(9).ids(), "nothing was stored or acknowledged")
-}
-
-func transactionLeaseGone(t *testing.T, s *server) {
-	g := given(t, s, 1, 1, nil)
-	g.expire()
-	try := func() transacted {
-		return g.transact([]string{g.first.LeaseID}, append(g.first.acking("completed"), pushing(item{Queue: g.queue, Partition: "out"}))...).ok(http.StatusOK)
-	}
-	want := fmt.Sprintf("Invalid or expired lease: %q of requiredLeases is not live", g.first.LeaseID)
-	require.Equal(t, want, try().Error, "expired")
-	second := g.take(1)
-	require.Equal(t, []string{"m1"}, second.ids())
-	require.Equal(t, want, try().Error, "claimed by another pop")
-	require.True(t, g.say(second, "completed")[0].released())
-	require.Equal(t, want, try().Error, "completed by another pop")
-	g.requireEmpty()
-}
-
-func transactionNoLeases(t *testing.T, s *server) {
-	g := given(t, s, 2, 1, nil)
-	target := "/api/v1/transaction"
-	for i, leases := range []string{`["",null]`, `null`, `[]`} {
-		body := fmt.Sprintf(`{"requiredLeases":%s,"operations":[{"type":"push","queue":%q,"partition":"out","transactionId":"%d"}]}`, leases, g.queue, i)
-		got := ask[transacted](g.client, post(target, body)).ok(http.StatusOK)
-		require.True(t, got.Success, got.Error)
-	}
-	require.True(t, g.transact(nil, g.first.acking("completed")...).ok(http.StatusOK).Success, "no lease is required")
-}
-
 func transactionGroup(t *testing.T, s *server) {
 	g := given(t, s, 2, 2, nil)
 	d := g.pop(g.queue, "batch=2&consumerGroup=g").ok(http.StatusOK)
@@ -191,45 +120,6 @@ func transactionGroup(t *testing.T, s *server) {
 	require.Empty(t, g.popIDs(g.queue, "consumerGroup=g"))
 	require.False(t, g.transact([]string{d.LeaseID}, g.first.acking("completed")...).ok(http.StatusOK).Success)
 	require.True(t, g.transact([]string{g.first.LeaseID}, g.first.acking("completed")...).ok(http.StatusOK).Success, "each group has its own lease")
-}
-
-func transactionFailed(t *testing.T, s *server) {
-	g := given(t, s, 2, 2, map[string]any{"retryLimit": 1})
-	first := g.transact([]string{g.first.LeaseID}, g.first.acking("failed", 0)...).ok(http.StatusOK)
-	require.True(t, first.Success, first.Error)
-	require.False(t, first.Results[0].DLQ)
-	again := g.take(2)
-	require.Equal(t, []string{"m1", "m2"}, again.ids())
-	second := g.transact([]string{again.LeaseID}, again.acking("failed", 0)...).ok(http.StatusOK)
-	require.True(t, second.Results[0].DLQ)
-	dead := g.transact([]string{again.LeaseID}, again.acking("dlq", 1)...).ok(http.StatusOK)
-	require.True(t, dead.Success, dead.Error)
-	require.True(t, dead.Results[0].DLQ)
-	ids, _, _ := g.deadLetters()
-	require.Equal(t, []string{"m1", "m2"}, ids)
-}
-
-func transactionAgain(t *testing.T, s *server) {
-	g := given(t, s, 1, 1, nil)
-	what := transactCall([]string{g.first.LeaseID}, append(g.first.acking("completed"), pushing(item{Queue: g.queue, Partition: "out", TransactionID: "a"}))...)
-	first := ask[transacted](g.client, what).ok(http.StatusOK)
-	again := ask[transacted](g.client, what).ok(http.StatusOK)
-	require.True(t, first.Success && again.Success, again.Error)
-	require.Equal(t, first.Results, again.Results)
-	require.Equal(t, []string{"a"}, g.popIDs(g.queue, "batch=9&partitions=9&autoAck=true"), "the transaction was applied once")
-}
-
-func transactionBadBodies(t *testing.T, s *server) {
-	c := s.client(t)
-	for body, want := range map[string]string{
-		`{}`:                "operations array required",
-		`{"operations":[]}`: "operations array cannot be empty",
-		`{"operations":[{"type":"push","items":[{"queue":"q"}]},{"type":"push","items":[{"queue":1}]}]}`: "operations[1].items[0].queue must be a string",
-		`{"operations":[{"type":"ack","transactionId":"t"}]}`:                                            "operations[0].partitionId must be a string: transaction ids are unique within a partition only",
-	} {
-		ask[transacted](c, post("/api/v1/transaction", body)).refused(want)
-	}
-	require.False(t, c.storedQueue("q"))
 }
 
 func transactionLarge(t *testing.T, s *server) {
@@ -252,13 +142,6 @@ func transactionLarge(t *testing.T, s *server) {
 	}
 	c.transact(nil, pushing(more...)).refused(
 		"operations holds more than 100000 operations (each pushed item is one): send several transactions")
-}
-
-func transactionNewQueue(t *testing.T, s *server) {
-	c := s.client(t)
-	queue := t.Name()
-	require.True(t, c.transact(nil, pushing(item{Queue: queue, TransactionID: "m"})).ok(http.StatusOK).Success)
-	require.Equal(t, []string{"m"}, c.popIDs(queue, ""))
 }
 
 func transactionRecreated(t *testing.T, s *server) {

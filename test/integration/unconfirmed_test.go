@@ -2,11 +2,9 @@ package integration_test
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/test/httpcall"
@@ -94,8 +92,8 @@ func TestAnUnconfirmedPushWithoutItsWakeIsNotAcknowledged(t *testing.T) {
 	dsn := primary.URL("unconfirmed")
 	c := startOn(t, dsn, proven).client(t)
 	c.pushIDs("q", "p", "first")
-	admin := connect(t, dsn)
-	locking, err := connect(t, dsn).Begin(t.Context())
+	admin := producer(t, dsn)
+	locking, err := producer(t, dsn).Begin(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, standby.Stop(t.Context()))
 	_, err = locking.Exec(t.Context(), "LOCK TABLE belfry.cursor") // the wake needs it, and the push does not
@@ -120,19 +118,10 @@ func TestAnUnconfirmedPushWithoutItsWakeIsNotAcknowledged(t *testing.T) {
 	require.NoError(t, standby.Restart(t.Context()))
 }
 
-// connect connects to a database until the end of the test.
-func connect(t *testing.T, dsn string) *pgx.Conn {
-	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close(context.Background())) })
-	return conn
-}
-
 // cancelWaits cancels each wait for a standby, until all calls have their answers.
 func cancelWaits(t *testing.T, dsn string, pending map[string]*pendingCall) {
 	t.Helper()
-	conn := connect(t, dsn)
+	conn := producer(t, dsn)
 	for _, one := range pending {
 		until(t, "all are answered", func() bool {
 			_, err := conn.Exec(t.Context(), "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")

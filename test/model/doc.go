@@ -8,6 +8,10 @@
 // not pass by waiting: the test moves the end of a lease, the end of a retry delay and the age of a message into the
 // past, in the database. The verbs run one at a time. pkg/engine/store and test/integration test races.
 //
+// The model steps with the store, so it knows each outcome and allows one answer. The checker of test/chaos sees a history from
+// outside, in which outcomes are unknown and operations overlap, so it asks whether any order explains it. Neither can do the work
+// of the other.
+//
 // The flag -rapid.checks sets the number of sequences, and -rapid.steps their length. `make model` runs more than `make
 // test`. With -rapid.shrinktime=3m, a long failing sequence becomes shorter.
 //

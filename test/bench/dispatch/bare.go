@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 // bareChild is a server that only holds requests.
 const bareChild = "bare-server"
 
-func startBare() (*rig.Server, error) { return rig.StartListening(bareChild) }
+func startBare(ctx context.Context) (*rig.Server, error) { return rig.StartListening(ctx, bareChild) }
 
 // serveBare holds requests as long as Belfry does, and does nothing else: its cost is that of
 // HTTP.

@@ -4,7 +4,7 @@
 //	go run ./test/bench/dispatch        # or: make bench-dispatch
 //	go run ./test/bench/dispatch --only wake,herd --samples 100
 //
-// It prints one table: measure, figure, target, met or missed. A target may be missed on a slow
+// It prints one line for each figure: measure, what, figure, target, met, missed or BROKEN. A target may be missed on a slow
 // machine. The exit code is 1 if a message was lost, delivered twice, out of order, early or
 // stuck, or if a measure failed.
 //

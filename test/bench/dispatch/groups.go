@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 
 // measureGroups: a queue has many groups, and a request of some of them waits at another instance than the
 // pushes.
-func measureGroups(ctx context.Context, r *suite, out *report) (err error) {
+func measureGroups(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	names := make([]string, groupsWaiting)
 	for i := range names {
 		names[i] = fmt.Sprintf("g%d", i)
@@ -62,18 +63,18 @@ func measureGroups(ctx context.Context, r *suite, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.promises("", counts, true)
-	out.count("requests that a resync woke at the second instance", int(after-before), 0)
+	out.Promises("", counts, true)
+	out.Count("requests that a resync woke at the second instance", int(after-before), 0)
 	pushed := int(t.Meter.Pushed.Within.Load())
-	out.note("messages pushed", fmt.Sprintf("%d, %.0f a second", pushed, float64(pushed)/t.groupsFor.Seconds()))
+	out.Note("messages pushed", fmt.Sprintf("%d, %.0f a second", pushed, float64(pushed)/t.groupsFor.Seconds()))
 	times := t.Meter.Times[load.TimeFromAnswer]
-	out.noteTime(fmt.Sprintf("%d deliveries to %d of %d groups, p50", times.Count(), groupsWaiting, groupsAll), times, 0.5)
-	out.noteTime(fromAnswer+"p99", times, 0.99)
+	out.NoteTime(fmt.Sprintf("%d deliveries to %d of %d groups, p50", times.Count(), groupsWaiting, groupsAll), times, 0.5)
+	out.NoteTime(fromAnswer+"p99", times, 0.99)
 	asked, err := t.statements(ctx)
 	if err != nil {
 		return err
 	}
-	out.remark("statements for each message (mean time)", describe(withoutCanaries(asked), pushed))
+	out.Remark("statements for each message (mean time)", describe(withoutCanaries(asked), pushed))
 	return nil
 }
 

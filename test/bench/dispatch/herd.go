@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -33,7 +34,7 @@ type herd struct {
 }
 
 // measureHerd: many requests wait for one group, and one message arrives.
-func measureHerd(ctx context.Context, r *suite, out *report) (err error) {
+func measureHerd(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	if err := enoughFiles(herdWaiting); err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func measureHerd(ctx context.Context, r *suite, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.promises("", counts, true)
+	out.Promises("", counts, true)
 	reportHerd(out, rounds[1:])
 	return nil
 }
@@ -93,7 +94,7 @@ func (h *herd) round(ctx context.Context) (round herdRound, err error) {
 	if err := h.waitArrived(ctx, server, herdWaiting); err != nil {
 		return round, err
 	}
-	if err := h.resetStatements(ctx); err != nil {
+	if err := rig.ResetStatements(ctx, h.admin, h.database); err != nil {
 		return round, err
 	}
 	pushed, err := h.NewProducer(0).Push(ctx, time.Now())
@@ -131,7 +132,7 @@ func (h *herd) round(ctx context.Context) (round herdRound, err error) {
 }
 
 // reportHerd reports the worst of the rounds.
-func reportHerd(out *report, rounds []herdRound) {
+func reportHerd(out *rig.Report, rounds []herdRound) {
 	worst := herdRound{claims: 1, waiting: herdWaiting - 1}
 	for _, round := range rounds {
 		worst.took = max(worst.took, round.took)
@@ -140,10 +141,10 @@ func reportHerd(out *report, rounds []herdRound) {
 		worst.waiting = further(worst.waiting, round.waiting, herdWaiting-1)
 	}
 	of := fmt.Sprintf(", worst of %d", len(rounds))
-	out.count("preflights"+of, worst.preflights, 0) // the push claims
-	out.count("claims"+of, worst.claims, 1)
-	out.count("still waiting"+of, worst.waiting, herdWaiting-1)
-	out.quick("answer of the push to answer of the pop"+of, worst.took, 25*time.Millisecond)
+	out.Count("preflights"+of, worst.preflights, 0) // the push claims
+	out.Count("claims"+of, worst.claims, 1)
+	out.Count("still waiting"+of, worst.waiting, herdWaiting-1)
+	out.Quick("answer of the push to answer of the pop"+of, worst.took, 25*time.Millisecond)
 }
 
 // further returns the number that is further from target.

@@ -22,7 +22,7 @@ const (
 var errUnexpectedMessages = errors.New("messages arrived although no message was pushed")
 
 // measureIdle: many requests wait and nothing happens.
-func measureIdle(ctx context.Context, r *suite, out *report) error {
+func measureIdle(ctx context.Context, r *suite, out *rig.Report) error {
 	if err := enoughFiles(2 * idleRequests); err != nil {
 		return err
 	}
@@ -36,14 +36,14 @@ func measureIdle(ctx context.Context, r *suite, out *report) error {
 
 // measureIdleQueues spreads the waiting requests over n queues. A second HTTP server, which does nothing
 // but hold requests, holds as many at the same time. The difference is the cost of Belfry.
-func (r *suite) measureIdleQueues(ctx context.Context, out *report, n int) (err error) {
+func (r *suite) measureIdleQueues(ctx context.Context, out *rig.Report, n int) (err error) {
 	t, err := r.start(ctx, 1, []string{""}, lanes(queueNames("idle", n)...))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.stop()) }()
 	server := t.servers[0]
-	bare, err := startBare()
+	bare, err := startBare(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,14 +82,14 @@ func (r *suite) measureIdleQueues(ctx context.Context, out *report, n int) (err 
 	}
 	on := fmt.Sprintf("%d waiting on %d queues, ", idleRequests, n)
 	asked := slices.DeleteFunc(withoutCanaries(all), isTimed)
-	out.count(fmt.Sprintf("%sstatements in %s", on, r.idleFor), total(asked), 0)
+	out.Count(fmt.Sprintf("%sstatements in %s", on, r.idleFor), total(asked), 0)
 	if len(asked) > 0 {
-		out.remark(on+"the statements (without timed ones)", list(asked))
+		out.Remark(on+"the statements (without timed ones)", list(asked))
 	}
-	out.note(on+"timed statements: canaries and sweeps", list(slices.DeleteFunc(all, func(s load.Statement) bool { return !isTimed(s) })))
-	out.note(on+"requests still waiting", fmt.Sprint(h.Waiting))
-	out.note(on+"processor: server, bare server", fmt.Sprintf("%.2f %%, %.2f %% of a core", 100*shares[0], 100*shares[1]))
-	out.below(on+"processor: server minus bare server", "%.2f %% of a core", 100*(shares[0]-shares[1]), 1)
+	out.Note(on+"timed statements: canaries and sweeps", list(slices.DeleteFunc(all, func(s load.Statement) bool { return !isTimed(s) })))
+	out.Note(on+"requests still waiting", fmt.Sprint(h.Waiting))
+	out.Note(on+"processor: server, bare server", fmt.Sprintf("%.2f %%, %.2f %% of a core", 100*shares[0], 100*shares[1]))
+	out.Below(on+"processor: server minus bare server", "%.2f %% of a core", 100*(shares[0]-shares[1]), 1)
 	return nil
 }
 
@@ -101,7 +101,7 @@ func isTimed(s load.Statement) bool {
 
 // waitWritten blocks until the server has written the history of the minute in which the requests came.
 func (t *trial) waitWritten(ctx context.Context) error {
-	if err := t.resetStatements(ctx); err != nil {
+	if err := rig.ResetStatements(ctx, t.admin, t.database); err != nil {
 		return err
 	}
 	for {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime"
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 // machineSamples is the number of samples of each time of the machine.
@@ -17,8 +17,8 @@ const machineSamples = 200
 
 // describeMachine prints the lower bounds of this machine: a commit that waits for the disk, and a
 // request to a server that does nothing.
-func (r *suite) describeMachine(ctx context.Context, w io.Writer) (err error) {
-	bare, err := startBare()
+func (r *suite) describeMachine(ctx context.Context, out *rig.Report) (err error) {
+	bare, err := startBare(ctx)
 	if err != nil {
 		return err
 	}
@@ -44,8 +44,8 @@ func (r *suite) describeMachine(ctx context.Context, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	printf(w, "%d cores; p50 of a durable commit %s, of a statement %s, of a bare HTTP request %s\n",
-		runtime.NumCPU(), millis(commit), millis(statement), millis(request))
+	out.Printf("%d cores; p50 of a durable commit %s, of a statement %s, of a bare HTTP request %s\n",
+		runtime.NumCPU(), rig.Millis(commit), rig.Millis(statement), rig.Millis(request))
 	return nil
 }
 

@@ -20,7 +20,7 @@ const (
 )
 
 // measureMany: many requests wait for many groups, and a few of them receive messages.
-func measureMany(ctx context.Context, r *suite, out *report) (err error) {
+func measureMany(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	if err := enoughFiles(manyWaiting); err != nil {
 		return err
 	}
@@ -52,15 +52,15 @@ func measureMany(ctx context.Context, r *suite, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.promises("", counts, false)
+	out.Promises("", counts, false)
 	times := t.Meter.Times[load.TimeFromAnswer]
-	out.noteTime(fmt.Sprintf("%d messages to %d groups, p50", times.Count(), manyQueues), times, 0.5)
-	out.quick(fromAnswer+"p99", times.Quantile(0.99), 50*time.Millisecond)
+	out.NoteTime(fmt.Sprintf("%d messages to %d groups, p50", times.Count(), manyQueues), times, 0.5)
+	out.Quick(fromAnswer+"p99", times.Quantile(0.99), 50*time.Millisecond)
 	return bareMemory(ctx, out)
 }
 
 // manyPushes waits until all requests have arrived, reads the memory, and pushes.
-func (t *trial) manyPushes(ctx context.Context, before memory, out *report) error {
+func (t *trial) manyPushes(ctx context.Context, before memory, out *rig.Report) error {
 	server := t.servers[0]
 	if err := t.waitArrived(ctx, server, manyWaiting); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (t *trial) manyPushes(ctx context.Context, before memory, out *report) erro
 	if err != nil {
 		return err
 	}
-	out.below(fmt.Sprintf("memory for each of %d waiting requests", manyWaiting), "%.1f KiB", perRequest(before.resident, after.resident), 20)
-	out.remark("the memory of a waiting request, reported by the server", after.since(before))
+	out.Below(fmt.Sprintf("memory for each of %d waiting requests", manyWaiting), "%.1f KiB", perRequest(before.resident, after.resident), 20)
+	out.Remark("the memory of a waiting request, reported by the server", after.since(before))
 	if err := t.startMeasuring(ctx); err != nil {
 		return err
 	}
@@ -99,19 +99,19 @@ func (t *trial) manyPushes(ctx context.Context, before memory, out *report) erro
 	if after, err = readMemory(ctx, server); err != nil {
 		return err
 	}
-	out.remark("the same after the pushes", after.since(before))
+	out.Remark("the same after the pushes", after.since(before))
 	all, err := t.statements(ctx)
 	if err != nil {
 		return err
 	}
 	pushed := int(t.Meter.Pushed.Within.Load())
-	out.remark("statements for each message (mean time)", describe(withoutCanaries(all), pushed))
+	out.Remark("statements for each message (mean time)", describe(withoutCanaries(all), pushed))
 	return nil
 }
 
 // bareMemory reports the memory of a server that only holds as many requests.
-func bareMemory(ctx context.Context, out *report) (err error) {
-	bare, err := startBare()
+func bareMemory(ctx context.Context, out *rig.Report) (err error) {
+	bare, err := startBare(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func bareMemory(ctx context.Context, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.note("the same at the bare server", fmt.Sprintf("%.1f KiB", perRequest(before, after)))
+	out.Note("the same at the bare server", fmt.Sprintf("%.1f KiB", perRequest(before, after)))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -27,7 +28,7 @@ const (
 )
 
 // measureMix: producers and consumers at two instances, all at once.
-func measureMix(ctx context.Context, r *suite, out *report) (err error) {
+func measureMix(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	var all []load.Lane
 	for _, queue := range queueNames("mix", mixQueues) {
 		for p := range mixPartitions {
@@ -63,23 +64,23 @@ func measureMix(ctx context.Context, r *suite, out *report) (err error) {
 	if err != nil {
 		return err
 	}
-	out.promises("", counts, true)
+	out.Promises("", counts, true)
 	for i, server := range t.servers {
 		doubled, err := metric(ctx, server.Client, doubleAssignments)
 		if err != nil {
 			return err
 		}
-		out.never(fmt.Sprintf("double assignments of instance %d", i+1), int(doubled))
+		out.Never(fmt.Sprintf("double assignments of instance %d", i+1), int(doubled))
 	}
 	pushed := int(t.Meter.Pushed.Within.Load())
-	out.note("messages pushed", fmt.Sprintf("%d, %.0f a second", pushed, float64(pushed)/r.mixFor.Seconds()))
-	out.noteTime(fromAnswer+"p50", t.Meter.Times[load.TimeFromAnswer], 0.5)
-	out.noteTime(fromAnswer+"p99", t.Meter.Times[load.TimeFromAnswer], 0.99)
+	out.Note("messages pushed", fmt.Sprintf("%d, %.0f a second", pushed, float64(pushed)/r.mixFor.Seconds()))
+	out.NoteTime(fromAnswer+"p50", t.Meter.Times[load.TimeFromAnswer], 0.5)
+	out.NoteTime(fromAnswer+"p99", t.Meter.Times[load.TimeFromAnswer], 0.99)
 	asked, err := t.statements(ctx)
 	if err != nil {
 		return err
 	}
-	out.remark("statements for each message (mean time)", describe(withoutCanaries(asked), pushed))
+	out.Remark("statements for each message (mean time)", describe(withoutCanaries(asked), pushed))
 	return nil
 }
 

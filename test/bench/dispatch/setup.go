@@ -87,15 +87,10 @@ func queueNames(prefix string, n int) []string {
 // start starts n servers on a new database and creates the queues of the lanes. "" among
 // the groups of the consumers is queue mode. The caller must stop the trial.
 func (r *suite) start(ctx context.Context, n int, groups []string, lanes []load.Lane) (*trial, error) {
-	database, err := r.cluster.NewDatabase(ctx)
-	if err != nil {
+	t := &trial{suite: r}
+	var err error
+	if t.database, t.servers, err = r.cluster.Start(ctx, n); err != nil {
 		return nil, err
-	}
-	t := &trial{suite: r, database: database}
-	for range n {
-		if err := t.startServer(ctx); err != nil {
-			return nil, errors.Join(err, t.stop())
-		}
 	}
 	meter := load.NewMeter()
 	meter.Measure(time.Now(), time.Time{})
@@ -136,12 +131,9 @@ func createQueues(ctx context.Context, c *load.Client, queues []string, options 
 
 // stop stops the servers.
 func (t *trial) stop() error {
-	var errs []error
-	for _, server := range t.servers {
-		errs = append(errs, server.Stop())
-	}
+	servers := t.servers
 	t.servers = nil
-	return errors.Join(errs...)
+	return rig.StopAll(servers)
 }
 
 // waitArrived blocks until n requests wait at a server and all of them have probed.
@@ -155,7 +147,7 @@ func (t *trial) waitArrived(ctx context.Context, server *rig.Server, n int) erro
 // startMeasuring starts the measured interval and resets the statistics of the database.
 func (t *trial) startMeasuring(ctx context.Context) error {
 	t.Meter.Measure(time.Now(), time.Time{})
-	return t.resetStatements(ctx)
+	return rig.ResetStatements(ctx, t.admin, t.database)
 }
 
 // finish stops the consumers, pops the remaining messages and returns what the ledger found. err is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
 	"github.com/belfry-mq/belfry/sql"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -22,15 +23,6 @@ const (
 	// no table.
 	canary = "canary"
 )
-
-// resetStatements resets the statistics of the database.
-func (t *trial) resetStatements(ctx context.Context) error {
-	const query = `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`
-	if _, err := t.admin.Exec(ctx, query, t.database); err != nil {
-		return fmt.Errorf("emptying pg_stat_statements: %w", err)
-	}
-	return nil
-}
 
 // statements returns the statements since the last reset by name, the most frequent first. The
 // begin and the end of a transaction do not count: they never come alone.
@@ -118,7 +110,7 @@ func describe(all []load.Statement, n int) string {
 	var parts []string
 	for _, s := range all {
 		mean := s.Spent / time.Duration(max(1, s.Calls))
-		parts = append(parts, fmt.Sprintf("%s %.2f (%s)", s.Text, float64(s.Calls)/float64(max(1, n)), millis(mean)))
+		parts = append(parts, fmt.Sprintf("%s %.2f (%s)", s.Text, float64(s.Calls)/float64(max(1, n)), rig.Millis(mean)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -76,7 +76,7 @@ func (t *timedDelivery) due(k timerKind) (due, earliest time.Time) {
 }
 
 // measureTimers: messages become due because time passes.
-func measureTimers(ctx context.Context, r *suite, out *report) (err error) {
+func measureTimers(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx, 1, []string{""}, nil)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (t *trial) timerRound(ctx context.Context, slots []*timerSlot, counts *time
 	if err := load.Pause(ctx, timerAfter); err != nil {
 		return err
 	}
-	if err := t.resetStatements(ctx); err != nil {
+	if err := rig.ResetStatements(ctx, t.admin, t.database); err != nil {
 		return err
 	}
 	reset := time.Now()
@@ -256,17 +256,17 @@ func (c *timerCounts) addStatements(watched time.Duration, all []load.Statement)
 	}
 }
 
-func (c *timerCounts) report(out *report) {
-	out.never("stuck", c.stuck)
-	out.never("delivered before the message was due", c.early)
-	out.never("delivered in parts or more than once", c.partial)
+func (c *timerCounts) report(out *rig.Report) {
+	out.Never("stuck", c.stuck)
+	out.Never("delivered before the message was due", c.early)
+	out.Never("delivered in parts or more than once", c.partial)
 	for _, k := range timerKinds {
 		late := c.late[k.name]
-		out.noteTime(fmt.Sprintf("%s: lateness of %d, p50", k.name, late.Count()), late, 0.5)
-		out.quick(k.name+": lateness, p95", late.Quantile(0.95), timerTarget)
+		out.NoteTime(fmt.Sprintf("%s: lateness of %d, p50", k.name, late.Count()), late, 0.5)
+		out.Quick(k.name+": lateness, p95", late.Quantile(0.95), timerTarget)
 	}
-	out.count(fmt.Sprintf("statements in %.1f s between push and due time", c.watched.Seconds()), total(c.statements), 0)
+	out.Count(fmt.Sprintf("statements in %.1f s between push and due time", c.watched.Seconds()), total(c.statements), 0)
 	if len(c.statements) > 0 {
-		out.remark(fmt.Sprintf("the statements, in %d rounds", c.busyRounds), list(c.statements))
+		out.Remark(fmt.Sprintf("the statements, in %d rounds", c.busyRounds), list(c.statements))
 	}
 }

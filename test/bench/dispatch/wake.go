@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -26,39 +27,39 @@ const (
 
 // measureWake: one waiting consumer, and a message now and then. The targets are for a consumer
 // with a lease. With autoAck the claim is the ack, so the delivery waits for the disk.
-func measureWake(ctx context.Context, r *suite, out *report) error {
+func measureWake(ctx context.Context, r *suite, out *rig.Report) error {
 	m, err := r.wakes(ctx, out, "leased, ", 1, false)
 	if err != nil {
 		return fmt.Errorf("leased: %w", err)
 	}
-	out.quick("leased, "+fromAnswer+"p50", m.Times[load.TimeFromAnswer].Quantile(0.5), time.Millisecond)
-	out.quick("leased, "+fromAnswer+"p99", m.Times[load.TimeFromAnswer].Quantile(0.99), 4*time.Millisecond)
-	out.quick("leased, "+fromStart+"p50", m.Times[load.TimeFromStart].Quantile(0.5), 2500*time.Microsecond)
-	out.noteTime("leased, "+fromStart+"p99", m.Times[load.TimeFromStart], 0.99)
+	out.Quick("leased, "+fromAnswer+"p50", m.Times[load.TimeFromAnswer].Quantile(0.5), time.Millisecond)
+	out.Quick("leased, "+fromAnswer+"p99", m.Times[load.TimeFromAnswer].Quantile(0.99), 4*time.Millisecond)
+	out.Quick("leased, "+fromStart+"p50", m.Times[load.TimeFromStart].Quantile(0.5), 2500*time.Microsecond)
+	out.NoteTime("leased, "+fromStart+"p99", m.Times[load.TimeFromStart], 0.99)
 	if m, err = r.wakes(ctx, out, "autoAck, ", 1, true); err != nil {
 		return fmt.Errorf("autoAck: %w", err)
 	}
-	out.noteTime("autoAck, "+fromAnswer+"p50", m.Times[load.TimeFromAnswer], 0.5)
-	out.noteTime("autoAck, "+fromAnswer+"p99", m.Times[load.TimeFromAnswer], 0.99)
-	out.noteTime("autoAck, "+fromStart+"p50", m.Times[load.TimeFromStart], 0.5)
-	out.noteTime("autoAck, "+fromStart+"p99", m.Times[load.TimeFromStart], 0.99)
+	out.NoteTime("autoAck, "+fromAnswer+"p50", m.Times[load.TimeFromAnswer], 0.5)
+	out.NoteTime("autoAck, "+fromAnswer+"p99", m.Times[load.TimeFromAnswer], 0.99)
+	out.NoteTime("autoAck, "+fromStart+"p50", m.Times[load.TimeFromStart], 0.5)
+	out.NoteTime("autoAck, "+fromStart+"p99", m.Times[load.TimeFromStart], 0.99)
 	return nil
 }
 
 // measureInstances: the same with the consumer at another instance.
-func measureInstances(ctx context.Context, r *suite, out *report) error {
+func measureInstances(ctx context.Context, r *suite, out *rig.Report) error {
 	m, err := r.wakes(ctx, out, "", 2, false)
 	if err != nil {
 		return err
 	}
-	out.quick(fromAnswer+"p50", m.Times[load.TimeFromAnswer].Quantile(0.5), 15*time.Millisecond)
-	out.noteTime(fromAnswer+"p99", m.Times[load.TimeFromAnswer], 0.99)
-	out.noteTime(fromStart+"p50", m.Times[load.TimeFromStart], 0.5)
+	out.Quick(fromAnswer+"p50", m.Times[load.TimeFromAnswer].Quantile(0.5), 15*time.Millisecond)
+	out.NoteTime(fromAnswer+"p99", m.Times[load.TimeFromAnswer], 0.99)
+	out.NoteTime(fromStart+"p50", m.Times[load.TimeFromStart], 0.5)
 	return nil
 }
 
 // wakes pushes to the first of n instances and pops at the last.
-func (r *suite) wakes(ctx context.Context, out *report, how string, n int, autoAck bool) (m *load.Meter, err error) {
+func (r *suite) wakes(ctx context.Context, out *rig.Report, how string, n int, autoAck bool) (m *load.Meter, err error) {
 	t, err := r.start(ctx, n, []string{""}, lanes("wake"))
 	if err != nil {
 		return nil, err
@@ -74,12 +75,12 @@ func (r *suite) wakes(ctx context.Context, out *report, how string, n int, autoA
 	if err != nil {
 		return nil, err
 	}
-	out.promises(how, counts, true)
+	out.Promises(how, counts, true)
 	all, err := t.statements(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out.remark(fmt.Sprintf("%sstatements for each of %d messages (mean time)", how, r.samples), describe(withoutCanaries(all), r.samples))
+	out.Remark(fmt.Sprintf("%sstatements for each of %d messages (mean time)", how, r.samples), describe(withoutCanaries(all), r.samples))
 	return t.Meter, nil
 }
 

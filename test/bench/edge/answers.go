@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -34,7 +35,7 @@ const sqlDeadLetters = `WITH g AS (INSERT INTO belfry.consumer_group (queue_id, 
 
 // measureAnswers: 20 lists of large dead letters are read at the same time. The memory of the server is at most 1.25 times
 // the budget. A list is answered, or refused with 503. A client that follows the cursors gets each dead letter once.
-func measureAnswers(ctx context.Context, r *suite, out *report) (err error) {
+func measureAnswers(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
 		return err
@@ -72,18 +73,18 @@ func measureAnswers(ctx context.Context, r *suite, out *report) (err error) {
 		})
 	}
 	all.Wait()
-	out.memory(fmt.Sprintf("%d lists of dead letters of 1 MiB at once: memory", largeLists), end(), inflightBudget*5/4)
-	out.note("answered with 200, with 503", fmt.Sprintf("%d, %d", given, refused))
-	out.none("answered otherwise or not at all", other)
+	out.Memory(fmt.Sprintf("%d lists of dead letters of 1 MiB at once: memory", largeLists), end(), inflightBudget*5/4)
+	out.Note("answered with 200, with 503", fmt.Sprintf("%d, %d", given, refused))
+	out.Never("answered otherwise or not at all", other)
 	if strange != nil {
-		out.note("such as", strange.Error())
+		out.Note("such as", strange.Error())
 	}
 	seen, pages, err := t.listAll(ctx)
 	if err != nil {
 		return err
 	}
-	out.check("dead letters of all pages, each once", fmt.Sprint(seen), fmt.Sprint(listLetters), seen == listLetters)
-	out.note("pages", fmt.Sprint(pages))
+	out.Limit("dead letters of all pages, each once", fmt.Sprint(seen), fmt.Sprint(listLetters), seen == listLetters)
+	out.Note("pages", fmt.Sprint(pages))
 	return nil
 }
 

@@ -5,8 +5,8 @@
 //	go run ./test/bench/edge trickle inflight   # some
 //	go run ./test/bench/edge --partitions 10000 --connections 200 million trickle
 //
-// It prints one line for each figure: measure, what, figure, limit, ok or NOT OK. The exit code is
-// 1 if a figure is not ok or a measure failed.
+// It prints one line for each figure: measure, what, figure, limit, met or BROKEN. The exit code is
+// 1 if a limit is broken or a measure failed.
 //
 // The command starts a private Postgres and the servers as child processes with default settings,
 // so the memory of a server does not include the load. It is read from /proc, which needs Linux.

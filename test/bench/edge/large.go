@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/belfry-mq/belfry/config"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 
 // measureInflight: many large pushes at the same time. The memory may grow by 1.25 times the budget. A
 // push is answered with 201 and stored once, or with 503 and stored at most once.
-func measureInflight(ctx context.Context, r *suite, out *report) (err error) {
+func measureInflight(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
 		return err
@@ -71,14 +72,14 @@ func measureInflight(ctx context.Context, r *suite, out *report) (err error) {
 			twice++
 		}
 	}
-	out.memory(fmt.Sprintf("%d pushes of 2 MiB: growth of the memory", t.pushes), grown, inflightBudget*5/4)
-	out.note("answered with 201, with 503", fmt.Sprintf("%d, %d", created, refused))
-	out.none("answered otherwise or not at all", other)
+	out.Memory(fmt.Sprintf("%d pushes of 2 MiB: growth of the memory", t.pushes), grown, inflightBudget*5/4)
+	out.Note("answered with 201, with 503", fmt.Sprintf("%d, %d", created, refused))
+	out.Never("answered otherwise or not at all", other)
 	if strange != nil {
-		out.note("such as", strange.Error())
+		out.Note("such as", strange.Error())
 	}
-	out.none("lost", lost)
-	out.none("stored twice", twice)
+	out.Never("lost", lost)
+	out.Never("stored twice", twice)
 	return nil
 }
 
@@ -113,7 +114,7 @@ func (t *trial) storedTimes(ctx context.Context, n int) ([]int, error) {
 }
 
 // measureBigPop: a queue of large messages is popped with the largest batch.
-func measureBigPop(ctx context.Context, r *suite, out *report) (err error) {
+func measureBigPop(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
 		return err
@@ -132,10 +133,10 @@ func measureBigPop(ctx context.Context, r *suite, out *report) (err error) {
 		return err
 	}
 	limit := config.Default().HTTP.MaxResponseBytes
-	out.memory(fmt.Sprintf("%d messages of 1 MiB, batch=10000: largest of %d answers", t.messages, pops), largest, limit)
-	out.memory("memory of the server", most, bigPopMemory)
-	out.none("missing", t.messages-next)
-	out.none("out of order or twice", disordered)
+	out.Memory(fmt.Sprintf("%d messages of 1 MiB, batch=10000: largest of %d answers", t.messages, pops), largest, limit)
+	out.Memory("memory of the server", most, bigPopMemory)
+	out.Never("missing", t.messages-next)
+	out.Never("out of order or twice", disordered)
 	return nil
 }
 

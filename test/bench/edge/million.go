@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -31,7 +32,7 @@ const sqlCursors = `SELECT count(*)::int FROM belfry.cursor c
 	JOIN belfry.consumer_group g ON g.id = c.group_id WHERE g.name = 'late'`
 
 // measureMillion: a queue with very many partitions.
-func measureMillion(ctx context.Context, r *suite, out *report) (err error) {
+func measureMillion(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
 		return err
@@ -47,7 +48,7 @@ func measureMillion(ctx context.Context, r *suite, out *report) (err error) {
 	if _, err := t.conn.Exec(ctx, "VACUUM ANALYZE belfry.partition"); err != nil {
 		return err
 	}
-	out.note(fmt.Sprintf("%d partitions were added by SQL", t.partitions), millis(time.Since(began)))
+	out.Note(fmt.Sprintf("%d partitions were added by SQL", t.partitions), rig.Millis(time.Since(began)))
 	if err := t.push(ctx, "million", fmt.Sprintf("p%d", t.partitions/2), "1"); err != nil {
 		return err
 	}
@@ -61,16 +62,16 @@ func measureMillion(ctx context.Context, r *suite, out *report) (err error) {
 	if err := t.restart(ctx); err != nil {
 		return err
 	}
-	out.note("restart, until the server answers", millis(time.Since(began)))
+	out.Note("restart, until the server answers", rig.Millis(time.Since(began)))
 	if err := t.waitHealed(ctx); err != nil {
 		return err
 	}
-	out.note("start of the restart until the heal has finished", millis(time.Since(began)))
+	out.Note("start of the restart until the heal has finished", rig.Millis(time.Since(began)))
 	return nil
 }
 
 // join pops as a new group and pushes to new partitions meanwhile.
-func (t *trial) join(ctx context.Context, out *report) error {
+func (t *trial) join(ctx context.Context, out *rig.Report) error {
 	created := func(prefix string) func(n int) string {
 		return func(n int) string { return prefix + strconv.Itoa(n) }
 	}
@@ -100,14 +101,14 @@ func (t *trial) join(ctx context.Context, out *report) error {
 	if err = errors.Join(err, workers.Wait()); err != nil {
 		return err
 	}
-	out.check("first pop of a new group: status", fmt.Sprint(status), "200", status == http.StatusOK)
+	out.Limit("first pop of a new group: status", fmt.Sprint(status), "200", status == http.StatusOK)
 	if failed != nil {
-		out.note("the pop said", failed.Error())
+		out.Note("the pop said", failed.Error())
 	}
-	out.time("first pop of a new group", first, firstPopLimit)
-	out.note("the group has cursors in all partitions after", millis(joined))
-	out.pushes("during the join", during)
-	out.ratio("p99 of pushes to new partitions", during.Quantile(0.99), quiet.Quantile(0.99), newRatio)
+	out.Within("first pop of a new group", first, firstPopLimit)
+	out.Note("the group has cursors in all partitions after", rig.Millis(joined))
+	pushesFailed(out, "during the join", during)
+	out.Ratio("p99 of pushes to new partitions", during.Quantile(0.99), quiet.Quantile(0.99), newRatio)
 	return nil
 }
 
@@ -131,7 +132,7 @@ func (t *trial) waitJoined(ctx context.Context) (time.Duration, error) {
 }
 
 // pushesWithMaxSize compares pushes with and without maxSize, in turns.
-func (t *trial) pushesWithMaxSize(ctx context.Context, out *report) error {
+func (t *trial) pushesWithMaxSize(ctx context.Context, out *rig.Report) error {
 	const rounds = 4
 	without, with := timing{Times: load.NewTimes()}, timing{Times: load.NewTimes()}
 	for round := range 2 * rounds {
@@ -151,10 +152,10 @@ func (t *trial) pushesWithMaxSize(ctx context.Context, out *report) error {
 			times.example = one.example
 		}
 	}
-	out.pushes("without maxSize", without)
-	out.pushes("with maxSize", with)
-	out.ratio("p50 of pushes with maxSize", with.Quantile(0.5), without.Quantile(0.5), maxSizeRatio)
-	out.ratio("p99 of pushes with maxSize", with.Quantile(0.99), without.Quantile(0.99), newRatio)
+	pushesFailed(out, "without maxSize", without)
+	pushesFailed(out, "with maxSize", with)
+	out.Ratio("p50 of pushes with maxSize", with.Quantile(0.5), without.Quantile(0.5), maxSizeRatio)
+	out.Ratio("p99 of pushes with maxSize", with.Quantile(0.99), without.Quantile(0.99), newRatio)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // measurePoison: 200 pops wait, and 200 messages become visible at one instant. One of them cannot be
 // read. Its pop fails, and the others have their messages at once.
-func measurePoison(ctx context.Context, r *suite, out *report) (err error) {
+func measurePoison(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
 		return err
@@ -74,9 +75,9 @@ func measurePoison(ctx context.Context, r *suite, out *report) (err error) {
 	if spare < 0 {
 		return errors.New("the machine was too slow: the messages were visible before all pops waited")
 	}
-	out.check("pops with a message", fmt.Sprint(took.Count()), fmt.Sprint(poisonWaiters-1), took.Count() == poisonWaiters-1)
-	out.check("pops that failed", fmt.Sprint(failed), "1", failed == 1)
-	out.note("the message until its pop was answered, p50", millis(took.Quantile(0.5)))
-	out.time("the same, the last one", took.Quantile(1), poisonLimit)
+	out.Limit("pops with a message", fmt.Sprint(took.Count()), fmt.Sprint(poisonWaiters-1), took.Count() == poisonWaiters-1)
+	out.Limit("pops that failed", fmt.Sprint(failed), "1", failed == 1)
+	out.Note("the message until its pop was answered, p50", rig.Millis(took.Quantile(0.5)))
+	out.Within("the same, the last one", took.Quantile(1), poisonLimit)
 	return nil
 }

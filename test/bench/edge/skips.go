@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/cli/bench/load"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
 const (
@@ -56,7 +57,7 @@ type ackItem struct {
 }
 
 // measureSkips: 10 or 1,000,000 dead letters follow an unfinished message. Then one call makes 9,999 dead letters while others acknowledge.
-func measureSkips(ctx context.Context, r *suite, out *report) (err error) {
+func measureSkips(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
 		return err
@@ -79,9 +80,9 @@ func measureSkips(ctx context.Context, r *suite, out *report) (err error) {
 		}
 	}
 	of := fmt.Sprintf("with %d skipped messages instead of 10: ", t.skips)
-	out.ratio(of+"a pop, p50", many.pop.Quantile(0.5), few.pop.Quantile(0.5), skipRatio)
-	out.ratio(of+"a retry, p50", many.again.Quantile(0.5), few.again.Quantile(0.5), skipRatio)
-	out.ratio(of+"a dead letter, p50", many.dlq.Quantile(0.5), few.dlq.Quantile(0.5), skipRatio)
+	out.Ratio(of+"a pop, p50", many.pop.Quantile(0.5), few.pop.Quantile(0.5), skipRatio)
+	out.Ratio(of+"a retry, p50", many.again.Quantile(0.5), few.again.Quantile(0.5), skipRatio)
+	out.Ratio(of+"a dead letter, p50", many.dlq.Quantile(0.5), few.dlq.Quantile(0.5), skipRatio)
 	return t.deadBatch(ctx, out)
 }
 
@@ -150,7 +151,7 @@ func (s *skipped) ack(ctx context.Context, items []ackItem, status string) error
 }
 
 // deadBatch makes many dead letters in one call, and acknowledges in another queue meanwhile.
-func (t *trial) deadBatch(ctx context.Context, out *report) error {
+func (t *trial) deadBatch(ctx context.Context, out *rig.Report) error {
 	one, err := t.skip(ctx, "batch", 0, skipBatch)
 	if err != nil {
 		return err
@@ -194,8 +195,8 @@ func (t *trial) deadBatch(ctx context.Context, out *report) error {
 	if err := workers.Wait(); err != nil {
 		return err
 	}
-	out.check("messages in one batch", fmt.Sprint(len(got)), fmt.Sprint(skipBatch+1), len(got) == skipBatch+1)
-	out.note(fmt.Sprintf("%d dead letters in one call", skipBatch), millis(took))
-	out.note("an ack of others meanwhile, the longest", millis(longest))
+	out.Limit("messages in one batch", fmt.Sprint(len(got)), fmt.Sprint(skipBatch+1), len(got) == skipBatch+1)
+	out.Note(fmt.Sprintf("%d dead letters in one call", skipBatch), rig.Millis(took))
+	out.Note("an ack of others meanwhile, the longest", rig.Millis(longest))
 	return nil
 }

@@ -38,7 +38,7 @@ type slowClient struct {
 }
 
 // measureTrickle: connections that send or read too slowly, beside pushes.
-func measureTrickle(ctx context.Context, r *suite, out *report) (err error) {
+func measureTrickle(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func measureTrickle(ctx context.Context, r *suite, out *report) (err error) {
 }
 
 // beside times pushes beside many connections, and then stops the server while they are open.
-func (t *trial) beside(ctx context.Context, kind slowClient, quiet timing, out *report) (err error) {
+func (t *trial) beside(ctx context.Context, kind slowClient, quiet timing, out *rig.Report) (err error) {
 	if t.Server == nil {
 		if t.Server, err = rig.StartServer(ctx, t.dsn); err != nil {
 			return err
@@ -100,17 +100,17 @@ func (t *trial) beside(ctx context.Context, kind slowClient, quiet timing, out *
 	if err != nil {
 		return err
 	}
-	out.memory(fmt.Sprintf("%d connections %s: memory of the server", t.connections, kind.name), most, trickleMemory)
-	out.pushes(kind.name, loaded)
-	out.ratio(kind.name+": p99 of other pushes", loaded.Quantile(0.99), quiet.Quantile(0.99), trickleRatio)
+	out.Memory(fmt.Sprintf("%d connections %s: memory of the server", t.connections, kind.name), most, trickleMemory)
+	pushesFailed(out, kind.name, loaded)
+	out.Ratio(kind.name+": p99 of other pushes", loaded.Quantile(0.99), quiet.Quantile(0.99), trickleRatio)
 	began := time.Now()
 	server := t.Server
 	t.Server = nil
 	stopped := server.Stop()
 	limit := config.Default().HTTP.ShutdownTimeout
-	out.time(kind.name+": stop (limit: http.shutdown_timeout and 1 s)", time.Since(began), limit+time.Second)
+	out.Within(kind.name+": stop (limit: http.shutdown_timeout and 1 s)", time.Since(began), limit+time.Second)
 	if stopped != nil {
-		out.note(kind.name+": the stop said", stopped.Error())
+		out.Note(kind.name+": the stop said", stopped.Error())
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (f *fixture) startInserter(d design, pace float64) *inserter {
 	job, err := json.Marshal(insertJob{f.DSN, d.setting, d.insert, pace, *duration})
 	require.NoError(f.T, err)
 	require.NoError(f.T, process.WriteLine(string(job)))
-	_, err = process.ReadLine()
+	_, err = process.ReadLine(f.Ctx)
 	require.NoError(f.T, err, "the inserter did not start")
 	return &inserter{f, process}
 }
@@ -52,7 +52,7 @@ func (f *fixture) startInserter(d design, pace float64) *inserter {
 func (l *inserter) run() float64 {
 	l.f.T.Helper()
 	require.NoError(l.f.T, l.process.WriteLine("run"))
-	line, err := l.process.ReadLine()
+	line, err := l.process.ReadLine(l.f.Ctx)
 	require.NoError(l.f.T, err)
 	rate, err := strconv.ParseFloat(line, 64)
 	require.NoError(l.f.T, err)

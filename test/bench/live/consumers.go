@@ -120,28 +120,28 @@ var kinds = []struct {
 }{{"long polls", poll}, {"streams", stream}}
 
 // measureIdle counts the statements and the memory of idle consumers.
-func (r *suite) measureIdle(ctx context.Context) error {
+func measureIdle(ctx context.Context, r *suite, out *rig.Report) error {
 	memory := map[string]float64{}
 	for _, kind := range kinds {
-		each, err := r.idle(ctx, kind.name, kind.run)
+		each, err := r.idle(ctx, kind.name, kind.run, out)
 		if err != nil {
 			return err
 		}
 		memory[kind.name] = each
 	}
 	ratio := memory["streams"] / memory["long polls"]
-	r.check(ratio <= 1.0, "stack and heap in use of a stream / of a long poll: %.2f (at most 1.00)", ratio)
+	out.Limit("stack and heap in use of a stream / of a long poll", fmt.Sprintf("%.2f", ratio), "<= 1.00", ratio <= 1)
 	return nil
 }
 
 // idle returns the memory in use for each consumer, stacks and heap, in KiB. Resident memory also has pages that Go has
 // freed and not returned, so it depends on when garbage was collected last.
-func (r *suite) idle(ctx context.Context, name string, run consume) (each float64, err error) {
-	database, servers, err := r.start(ctx, 1)
+func (r *suite) idle(ctx context.Context, name string, run consume, out *rig.Report) (each float64, err error) {
+	database, servers, err := r.cluster.Start(ctx, 1, quietly...)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	defer func() { err = errors.Join(err, rig.StopAll(servers)) }()
 	server := servers[0]
 	if err := server.Configure(ctx, "idle", nil); err != nil {
 		return 0, err
@@ -168,7 +168,7 @@ func (r *suite) idle(ctx context.Context, name string, run consume) (each float6
 	if err != nil {
 		return 0, err
 	}
-	if err := r.countFrom(ctx, database); err != nil {
+	if err := rig.ResetStatements(ctx, r.admin, database); err != nil {
 		return 0, err
 	}
 	if err := load.Pause(ctx, r.quiet); err != nil {
@@ -176,8 +176,8 @@ func (r *suite) idle(ctx context.Context, name string, run consume) (each float6
 	}
 	n, list, err := r.counted(ctx, database)
 	part := func(i int) float64 { return (after[i] - before[i]) / 1024 / float64(r.consumers) }
-	r.print("  %d idle %s: %.1f KiB resident each; %.1f KiB stack, %.1f KiB heap in use", r.consumers, name, part(0), part(1), part(2))
-	r.check(n == 0, "%d idle %s: %d statements in %s (at most 0) %s", r.consumers, name, n, r.quiet, list)
+	out.Note(fmt.Sprintf("%d idle %s, KiB each: resident, stack, heap in use", r.consumers, name), fmt.Sprintf("%.1f, %.1f, %.1f", part(0), part(1), part(2)))
+	out.Never(fmt.Sprintf("%d idle %s: statements in %s %s", r.consumers, name, r.quiet, list), n)
 	return part(1) + part(2), err
 }
 
@@ -207,12 +207,12 @@ func memoryOf(ctx context.Context, server *rig.Server) (m [3]float64, err error)
 func base(server *rig.Server) string { return strings.TrimSuffix(server.URL("").String(), "/") }
 
 // measureLatency times deliveries to one consumer.
-func (r *suite) measureLatency(ctx context.Context) (err error) {
-	_, servers, err := r.start(ctx, 1)
+func measureLatency(ctx context.Context, r *suite, out *rig.Report) (err error) {
+	_, servers, err := r.cluster.Start(ctx, 1, quietly...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	defer func() { err = errors.Join(err, rig.StopAll(servers)) }()
 	times := map[string]*load.Times{}
 	for turn := range 4 {
 		kind := kinds[turn%2]
@@ -225,10 +225,10 @@ func (r *suite) measureLatency(ctx context.Context) (err error) {
 	}
 	for _, kind := range kinds {
 		l := times[kind.name].Latency(kind.name)
-		r.print("  begin of push to arrival, %s: p50 %.2f ms, p95 %.2f ms, p99 %.2f ms of %d", kind.name, l.P50, l.P95, l.P99, l.Count)
+		out.Note(fmt.Sprintf("begin of push to arrival of %d, %s: p50, p95, p99", l.Count, kind.name), fmt.Sprintf("%.2f, %.2f, %.2f ms", l.P50, l.P95, l.P99))
 	}
 	ratio := float64(times["streams"].Quantile(0.5)) / float64(times["long polls"].Quantile(0.5))
-	r.check(ratio <= 1.1, "p50 of streams / of long polls: %.2f (at most 1.10)", ratio)
+	out.Limit("p50 of streams / of long polls", fmt.Sprintf("%.2f", ratio), "<= 1.10", ratio <= 1.1)
 	return nil
 }
 
@@ -270,24 +270,25 @@ func (r *suite) deliver(ctx context.Context, server *rig.Server, queue string, r
 }
 
 // measureWatchers counts the statements of a system with messages, for a number of watchers at the other instance.
-func (r *suite) measureWatchers(ctx context.Context) (err error) {
-	database, servers, err := r.start(ctx, 2)
+func measureWatchers(ctx context.Context, r *suite, out *rig.Report) (err error) {
+	database, servers, err := r.cluster.Start(ctx, 2, quietly...)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, stopAll(servers)) }()
+	defer func() { err = errors.Join(err, rig.StopAll(servers)) }()
 	counts := map[int]int{}
 	for _, n := range []int{0, 1, 10} {
-		if counts[n], err = r.watched(ctx, database, servers, n); err != nil {
+		if counts[n], err = r.watched(ctx, database, servers, n, out); err != nil {
 			return err
 		}
 	}
 	cost := func(n int) int { return counts[n] - counts[0] }
-	r.check(cost(10) <= cost(1)+cost(1)/10+2, "statements that 10 watchers add: %d; that 1 adds: %d", cost(10), cost(1))
+	limit := cost(1) + cost(1)/10 + 2
+	out.Limit(fmt.Sprintf("statements that 10 watchers add; 1 adds %d", cost(1)), fmt.Sprint(cost(10)), fmt.Sprint("<= ", limit), cost(10) <= limit)
 	return nil
 }
 
-func (r *suite) watched(ctx context.Context, database string, servers []*rig.Server, n int) (busy int, err error) {
+func (r *suite) watched(ctx context.Context, database string, servers []*rig.Server, n int, out *rig.Report) (busy int, err error) {
 	watching := load.NewWorkers(ctx)
 	defer func() { err = errors.Join(err, watching.Stop()) }()
 	events := make(chan struct{}, 100_000)
@@ -302,7 +303,7 @@ func (r *suite) watched(ctx context.Context, database string, servers []*rig.Ser
 	if err := load.Pause(ctx, 12*time.Second); err != nil { // the statements of the start
 		return 0, err
 	}
-	if err := r.countFrom(ctx, database); err != nil {
+	if err := rig.ResetStatements(ctx, r.admin, database); err != nil {
 		return 0, err
 	}
 	if err := load.Pause(ctx, r.quiet); err != nil {
@@ -312,8 +313,8 @@ func (r *suite) watched(ctx context.Context, database string, servers []*rig.Ser
 	if err != nil {
 		return 0, err
 	}
-	r.check(idle == 0, "%d watchers, idle: %d statements in %s (at most 0) %s", n, idle, r.quiet, list)
-	if err := r.countFrom(ctx, database); err != nil {
+	out.Never(fmt.Sprintf("%d watchers, idle: statements in %s %s", n, r.quiet, list), idle)
+	if err := rig.ResetStatements(ctx, r.admin, database); err != nil {
 		return 0, err
 	}
 	pacing := time.NewTicker(100 * time.Millisecond)
@@ -326,6 +327,7 @@ func (r *suite) watched(ctx context.Context, database string, servers []*rig.Ser
 		}
 	}
 	busy, list, err = r.counted(ctx, database)
-	r.print("  %d watchers, 10 pushes a second at the other instance: %d statements in %s, %d events: %s", n, busy, r.quiet, len(events), list)
+	out.Note(fmt.Sprintf("%d watchers, 10 pushes a second at the other instance: statements in %s, events", n, r.quiet), fmt.Sprintf("%d, %d", busy, len(events)))
+	out.Remark(fmt.Sprintf("the statements with %d watchers", n), list)
 	return busy, err
 }

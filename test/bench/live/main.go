@@ -21,10 +21,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -38,39 +35,32 @@ import (
 type settings struct {
 	consumers, messages, rounds int
 	quiet                       time.Duration
-	names                       []string
 }
 
+// measures are the parts of a round.
+var measures = []rig.Measure[*suite]{{Name: "idle", Run: measureIdle}, {Name: "latency", Run: measureLatency}, {Name: "watchers", Run: measureWatchers}}
+
 func main() {
-	if code, ok := rig.RunChild(nil); ok {
-		os.Exit(code)
-	}
 	var s settings
 	flag.IntVar(&s.consumers, "consumers", 1000, "idle consumers")
 	flag.IntVar(&s.messages, "messages", 500, "messages of each kind in a round")
 	flag.IntVar(&s.rounds, "rounds", 2, "rounds of each measure")
 	flag.DurationVar(&s.quiet, "quiet", 20*time.Second, "length of the phases in which statements are counted")
-	flag.Parse()
-	s.names = flag.Args()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, s, os.Stdout)
-	stop()
-	if err != nil {
-		_, _ = fmt.Fprintf(os.Stderr, "live: %v\n", err)
-		os.Exit(1)
-	}
+	os.Exit(rig.Main(nil, func(ctx context.Context, out *rig.Report) error { return run(ctx, s, flag.Args(), out) }))
 }
 
-// suite is the private Postgres, and the report.
+// suite is the private Postgres.
 type suite struct {
 	settings
 	cluster *rig.Cluster
 	admin   *pgx.Conn
-	out     io.Writer
-	missed  []string
 }
 
-func run(ctx context.Context, s settings, out io.Writer) (err error) {
+func run(ctx context.Context, s settings, names []string, out *rig.Report) (err error) {
+	chosen, err := rig.Choose(measures, names)
+	if err != nil {
+		return err
+	}
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return err
@@ -79,7 +69,7 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	r := &suite{settings: s, out: out}
+	r := &suite{settings: s}
 	if r.cluster, err = rig.StartCluster(ctx, map[string]string{"shared_preload_libraries": "pg_stat_statements"}); err != nil {
 		return err
 	}
@@ -89,75 +79,21 @@ func run(ctx context.Context, s settings, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.admin.Close(context.WithoutCancel(ctx))) }()
 	for round := range s.rounds {
-		r.print("round %d of %d", round+1, s.rounds)
-		for _, measure := range r.measures() {
-			if len(s.names) > 0 && !slices.Contains(s.names, measure.name) {
-				continue
-			}
-			if err := measure.run(ctx); err != nil {
-				return err
-			}
+		out.Printf("round %d of %d\n", round+1, s.rounds)
+		if err := rig.Run(ctx, r, chosen, out); err != nil {
+			return err
 		}
-	}
-	if len(r.missed) > 0 {
-		return fmt.Errorf("missed: %s", strings.Join(r.missed, "; "))
 	}
 	return nil
 }
 
-// measure is a part of a round.
-type measure struct {
-	name string
-	run  func(context.Context) error
+// quietly makes a server execute no statement by the clock.
+var quietly = []string{
+	"BELFRY_LISTEN_CANARY_INTERVAL=1h", "BELFRY_LISTEN_PEER_TIMEOUT=3h", "BELFRY_SWEEP_RETENTION_INTERVAL=1h",
+	"BELFRY_SWEEP_EVICTION_INTERVAL=1h", "BELFRY_HISTORY_ENABLED=false",
 }
 
-func (r *suite) measures() []measure {
-	return []measure{{"idle", r.measureIdle}, {"latency", r.measureLatency}, {"watchers", r.measureWatchers}}
-}
-
-func (r *suite) print(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format+"\n", args...) }
-
-// check adds a figure with a limit to the report.
-func (r *suite) check(ok bool, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	if !ok {
-		r.missed = append(r.missed, text)
-		text += "  MISSED"
-	}
-	r.print("  %s", text)
-}
-
-// start starts servers on a new database. The caller stops them.
-func (r *suite) start(ctx context.Context, n int) (database string, servers []*rig.Server, err error) {
-	if database, err = r.cluster.NewDatabase(ctx); err != nil {
-		return "", nil, err
-	}
-	for range n {
-		server, err := rig.StartServer(ctx, r.cluster.URL(database), "BELFRY_LISTEN_CANARY_INTERVAL=1h", "BELFRY_LISTEN_PEER_TIMEOUT=3h",
-			"BELFRY_SWEEP_RETENTION_INTERVAL=1h", "BELFRY_SWEEP_EVICTION_INTERVAL=1h", "BELFRY_HISTORY_ENABLED=false")
-		if err != nil {
-			return "", nil, errors.Join(err, stopAll(servers))
-		}
-		servers = append(servers, server)
-	}
-	return database, servers, nil
-}
-
-func stopAll(servers []*rig.Server) error {
-	var errs []error
-	for _, server := range servers {
-		errs = append(errs, server.Stop())
-	}
-	return errors.Join(errs...)
-}
-
-// countFrom begins to count the statements of a database.
-func (r *suite) countFrom(ctx context.Context, database string) error {
-	_, err := r.admin.Exec(ctx, `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`, database)
-	return err
-}
-
-// counted returns the statements since countFrom, and lists them.
+// counted returns the statements since rig.ResetStatements, and lists them.
 func (r *suite) counted(ctx context.Context, database string) (n int, list string, err error) {
 	all, err := load.Statements(ctx, r.admin, database)
 	if err != nil {

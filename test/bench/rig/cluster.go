@@ -62,6 +62,38 @@ func (c *Cluster) NewDatabase(ctx context.Context) (name string, err error) {
 	return name, c.CreateDatabase(ctx, name)
 }
 
+// Start starts n servers on a new database, with more environment variables. The caller stops them.
+func (c *Cluster) Start(ctx context.Context, n int, env ...string) (database string, servers []*Server, err error) {
+	if database, err = c.NewDatabase(ctx); err != nil {
+		return "", nil, err
+	}
+	for range n {
+		server, err := StartServer(ctx, c.URL(database), env...)
+		if err != nil {
+			return "", nil, errors.Join(err, StopAll(servers))
+		}
+		servers = append(servers, server)
+	}
+	return database, servers, nil
+}
+
+// StopAll stops servers.
+func StopAll(servers []*Server) error {
+	var errs []error
+	for _, server := range servers {
+		errs = append(errs, server.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// ResetStatements forgets the statements of a database that pg_stat_statements has counted.
+func ResetStatements(ctx context.Context, admin *pgx.Conn, database string) error {
+	if _, err := admin.Exec(ctx, `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`, database); err != nil {
+		return fmt.Errorf("emptying pg_stat_statements: %w", err)
+	}
+	return nil
+}
+
 // CountStatements makes the extension pg_stat_statements and returns a connection to its figures, which the caller
 // closes. The settings must load the extension.
 func (c *Cluster) CountStatements(ctx context.Context) (*pgx.Conn, error) {

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -58,35 +59,80 @@ func UntilEnd(in io.Reader) context.Context {
 	return ctx
 }
 
-// Process is a running child. It belongs to one goroutine.
-type Process struct {
-	name string
-	cmd  *exec.Cmd
-	in   io.WriteCloser
-	out  *bufio.Reader
+// Program is a child to start.
+type Program struct {
+	Name string
+	// Path is the program. "": this one.
+	Path string
+	// Env are more environment variables.
+	Env []string
+	// Errors gets the standard error of the child. nil: the standard error of this process gets it.
+	Errors *os.File
 }
 
-// Start starts a child with more environment variables. Its errors go to standard error.
+// unreadLines is how many lines of a child are kept until they are read. More are dropped, so that they do not block the child.
+const unreadLines = 16
+
+// Process is a running child. Its methods are for one goroutine, except Ended and Err.
+type Process struct {
+	name  string
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string
+	// ended closes when the process has ended. Then err is the result of Wait.
+	ended chan struct{}
+	err   error
+}
+
+// Start starts a child of this program with more environment variables. Its errors go to standard error.
 func Start(name string, env ...string) (*Process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("finding this program: %w", err)
+	return Program{Name: name, Env: env}.Start()
+}
+
+// Start starts the child.
+func (program Program) Start() (_ *Process, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("starting the child %s: %w", program.Name, err)
+		}
+	}()
+	if program.Path == "" {
+		if program.Path, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
-	cmd := exec.Command(self)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GORACE=" + os.Getenv("GORACE"), childVariable + "=" + name}, env...)
-	cmd.Stderr = os.Stderr
+	if program.Errors == nil {
+		program.Errors = os.Stderr
+	}
+	cmd := exec.Command(program.Path)
+	cmd.Env = append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "GORACE=" + os.Getenv("GORACE"), childVariable + "=" + program.Name,
+	}, program.Env...)
+	cmd.Stderr = program.Errors
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting the child %s: %w", name, err)
+		return nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting the child %s: %w", name, err)
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the child %s: %w", name, err)
+		return nil, err
 	}
-	return &Process{name: name, cmd: cmd, in: in, out: bufio.NewReader(out)}, nil
+	p := &Process{name: program.Name, cmd: cmd, in: in, lines: make(chan string, unreadLines), ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		defer close(p.lines)
+		for said := bufio.NewScanner(out); said.Scan(); {
+			select {
+			case p.lines <- said.Text():
+			default:
+			}
+		}
+		p.err = cmd.Wait()
+	}()
+	return p, nil
 }
 
 // WriteLine writes a line to the standard input of the child.
@@ -97,24 +143,55 @@ func (p *Process) WriteLine(line string) error {
 	return nil
 }
 
-// ReadLine blocks until the child has written a line, and returns it. The end of the child is an
-// error.
-func (p *Process) ReadLine() (string, error) {
-	line, err := p.out.ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("reading from the child %s: %w", p.name, err)
+// ReadLine blocks until the child has written a line, and returns it. The ends of the child and of ctx are errors.
+func (p *Process) ReadLine(ctx context.Context) (string, error) {
+	select {
+	case line, ok := <-p.lines:
+		if !ok {
+			return "", errors.Join(fmt.Errorf("the child %s ended", p.name), p.Err())
+		}
+		return strings.TrimSpace(line), nil
+	case <-ctx.Done():
+		return "", fmt.Errorf("reading from the child %s: %w", p.name, ctx.Err())
 	}
-	return strings.TrimSpace(line), nil
+}
+
+// Ended reports whether the child has ended, and whether it ended well.
+func (p *Process) Ended() (ended bool, err error) {
+	select {
+	case <-p.ended:
+		return true, p.err
+	default:
+		return false, nil
+	}
+}
+
+// Err blocks until the child has ended. It returns how, nil being the exit code 0.
+func (p *Process) Err() error {
+	<-p.ended
+	return p.err
 }
 
 // Stop ends the standard input of the child and blocks until it has ended. After a minute it
 // kills the child and returns an error.
 func (p *Process) Stop() error {
 	_ = p.in.Close() // the child may have ended
-	timer := time.AfterFunc(stopPatience, func() { _ = p.cmd.Process.Kill() })
-	err := p.cmd.Wait()
+	return p.stopped(stopPatience)
+}
+
+// Terminate asks the child to end by SIGTERM, and blocks until it has ended. After patience it kills the child and returns an error.
+func (p *Process) Terminate(patience time.Duration) error {
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping the child %s: %w", p.name, err)
+	}
+	return p.stopped(patience)
+}
+
+func (p *Process) stopped(patience time.Duration) error {
+	timer := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	err := p.Err()
 	if !timer.Stop() {
-		err = errors.Join(err, fmt.Errorf("it did not end within %s", stopPatience))
+		err = errors.Join(err, fmt.Errorf("it did not end within %s", patience))
 	}
 	if err != nil {
 		return fmt.Errorf("stopping the child %s: %w", p.name, err)
@@ -180,11 +257,11 @@ func sum(fields []string, positions ...int) (total int64, err error) {
 	return total, nil
 }
 
-// Kill ends the child at once, as a crash does.
+// Kill ends the child at once, as a crash does. It returns when the child has ended.
 func (p *Process) Kill() error {
-	if err := p.cmd.Process.Kill(); err != nil {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("killing %s: %w", p.name, err)
 	}
-	_ = p.cmd.Wait() // it was killed
+	<-p.ended
 	return nil
 }

@@ -54,14 +54,16 @@ type Server struct {
 	*load.Client
 }
 
-// StartListening starts a child that writes its address.
-func StartListening(name string, env ...string) (*Server, error) {
+// StartListening starts a child that writes its address, in a minute at most.
+func StartListening(ctx context.Context, name string, env ...string) (*Server, error) {
 	p, err := Start(name, env...)
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Process: p}
-	address, err := p.ReadLine()
+	starting, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	address, err := p.ReadLine(starting)
 	if err == nil {
 		s.Client, err = load.NewClient("http://"+address, nil)
 	}
@@ -74,7 +76,7 @@ func StartListening(name string, env ...string) (*Server, error) {
 // StartServer starts a server on a database. It blocks until the server answers and receives
 // notifications.
 func StartServer(ctx context.Context, dsn string, env ...string) (*Server, error) {
-	s, err := StartListening(serverChild, append(env, "BELFRY_DATABASE_URL="+dsn, "BELFRY_HTTP_ADDR=127.0.0.1:0", "BELFRY_HTTP_DRAIN_DELAY=0s")...)
+	s, err := StartListening(ctx, serverChild, append(env, "BELFRY_DATABASE_URL="+dsn, "BELFRY_HTTP_ADDR=127.0.0.1:0", "BELFRY_HTTP_DRAIN_DELAY=0s")...)
 	if err != nil {
 		return nil, err
 	}

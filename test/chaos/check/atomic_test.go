@@ -47,23 +47,17 @@ func TestTransactionsAreAtomic(t *testing.T) {
 			func(r *run) { r.next("x", "y") },
 		},
 		{
-			"applied without its pushes", "atomic", `transaction T: it was applied, but "x" is not in the log`, 9,
-			func(r *run) {
-				handOn(r)
-				r.next()
-			},
+			"applied without its pushes", "atomic stored", `transaction T: it was applied, but "x" is not in the log`, 9,
+			after(handOn, func(r *run) { r.next() }),
 			func(r *run) { r.next("x", "y") },
 		},
 		{
-			"refused but stored", "atomic", `transaction T: it was refused, but "x" is in the log at 1`, 9,
-			func(r *run) {
-				handOn(r)
-				unanswered(r, history.Refused)
-			},
+			"refused but stored", "atomic stored skipped", `transaction T: it was refused, but "x" is in the log at 1`, 9,
+			after(handOn, func(r *run) { unanswered(r, history.Refused) }),
 			func(r *run) { unanswered(r, history.Unknown) },
 		},
 		{
-			"not stored, but its acks count", "atomic",
+			"not stored, but its acks count", "atomic skipped",
 			`transaction T: nothing of it is in the log, but "a" at 1, which it acknowledged, was passed`, 5,
 			func(r *run) {
 				handOn(r)
@@ -73,7 +67,7 @@ func TestTransactionsAreAtomic(t *testing.T) {
 			func(r *run) { r.next("x", "y") },
 		},
 		{
-			"refused, but its acks count", "atomic", `nothing of it is in the log, but "a" at 1`, 5,
+			"refused, but its acks count", "atomic skipped", `nothing of it is in the log, but "a" at 1`, 5,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Refused)
@@ -86,7 +80,7 @@ func TestTransactionsAreAtomic(t *testing.T) {
 			},
 		},
 		{
-			"refused, but the final cursor passed its messages", "atomic", `nothing of it is in the log, but "a" at 1`, 0,
+			"refused, but the final cursor passed its messages", "atomic skipped", `nothing of it is in the log, but "a" at 1`, 0,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Refused)
@@ -109,7 +103,7 @@ func TestTransactionsAreAtomic(t *testing.T) {
 			},
 		},
 		{
-			"stored, but its acknowledged messages are delivered again", "atomic", `transaction T: it was applied, but "a" at 1`, 11,
+			"stored, but its acknowledged messages are delivered again", "atomic again", `transaction T: it was applied, but "a" at 1`, 11,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Unknown)
@@ -149,10 +143,7 @@ func TestRepeatedTransactionsGetTheSameAnswer(t *testing.T) {
 		},
 		{
 			"an ack outside the transaction is fenced", "lease", "accepted under lease L1", 10,
-			func(r *run) {
-				again(r)
-				r.op(10).Transaction = ""
-			},
+			after(again, func(r *run) { r.op(10).Transaction = "" }),
 			func(r *run) { r.op(10).Transaction = "T" },
 		},
 	})

@@ -47,8 +47,8 @@ func cursors(x *index) []Violation {
 				"the log ended with %d at %s, and with %d %s", before.LastSeq, before.At, s.LastSeq, at)))
 		}
 		// The moves show what happened to such a cursor. A crash of the database may also forget the commit of a sweep.
-		known := x.watched && (r.lane.generations[s.Group] != nil || r.lane.swept())
-		if s.Committed < before.Committed && !known && !r.sought(0, s.At) {
+		known := r.lane.generations[s.Group] != nil || r.lane.swept()
+		if s.Committed < before.Committed && !known {
 			found = append(found, r.at("cursor", nil, fmt.Sprintf(
 				"the cursor moved back from %d at %s to %d %s", before.Committed, before.At, s.Committed, at)))
 		}
@@ -102,9 +102,6 @@ func (r *reader) counts(x *index) []Violation {
 	}
 	if c.Committed < 0 || c.Committed > r.lane.part.LastSeq {
 		complain(nil, "the cursor is at %d, outside the log, which ends at %d", c.Committed, r.lane.part.LastSeq)
-	}
-	if r.sought(0, forever) {
-		return found
 	}
 	ended := r.ofGeneration()
 	for _, o := range r.settlements(x) {

@@ -21,10 +21,6 @@ func TestCursorsNeverDecrease(t *testing.T) {
 			func(r *run) { r.state.Samples[1].Committed = 2 },
 		},
 		{
-			"a seek moves it", "cursor", "the cursor moved back", 0, fall,
-			func(r *run) { r.add(history.Operation{Kind: history.Seek}).Begin = 7 * time.Second },
-		},
-		{
 			"below the last sample in the end", "cursor", "the cursor moved back from 5 at 9s to 4 in the end", 0,
 			func(r *run) { r.state.Samples = []check.Sample{sample(9, 5, 4)} },
 			func(r *run) { r.state.Samples[0].Committed = 4 },
@@ -45,7 +41,7 @@ func TestCountsAddUp(t *testing.T) {
 			func(r *run) { r.part().LastSeq = 5 }, func(r *run) { r.part().LastSeq = 4 },
 		},
 		{
-			"a hole in the log", "counts", "the log has 5 where 4 belongs", 0,
+			"a hole in the log", "counts leftover dead", "the log has 5 where 4 belongs", 0,
 			func(r *run) { r.part().Log[3].Seq = 5 }, func(r *run) { r.part().Log[3].Seq = 4 },
 		},
 		{
@@ -70,11 +66,11 @@ func TestCountsAddUp(t *testing.T) {
 			func(r *run) { r.cursor().Committed, r.cursor().Consumed = 3, 3 },
 		},
 		{
-			"a group without a cursor", "counts", "delivered to a group that has no cursor", 3,
+			"a group without a cursor", "counts delivered dead", "delivered to a group that has no cursor", 3,
 			func(r *run) { r.part().Cursors[0].Group = "h" }, func(r *run) { r.part().Cursors[0].Group = "g" },
 		},
 		{
-			"a partition that is not there", "counts", "from a partition that is not in the tables", 9,
+			"a partition that is not there", "counts dedup unpushed", "from a partition that is not in the tables", 9,
 			func(r *run) {
 				o := r.add(history.Operation{Kind: history.Pop, Items: delivered("a")})
 				o.Items[0].Partition = "other"

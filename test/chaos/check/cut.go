@@ -12,10 +12,12 @@ import (
 //   - An operation without items stays if it may concern the partition: pops of its queue that are of unknown outcome or
 //     empty, seeks, and extends of leases given there.
 //   - If the violation names a group, only pushes and the operations of that group stay.
-//   - If it names a transaction, all operations of the transaction stay.
+//   - If it names a transaction, all operations of the transaction and of its queue stay: one in another partition or of another
+//     group may show whether the transaction was applied.
 //   - Promotions stay.
 //   - If it names no partition, or no queue, the operations of all partitions, or queues, stay.
 func Cut(operations []history.Operation, v Violation) []history.Operation {
+	v = v.widened()
 	given := map[string]bool{}
 	for i := range operations {
 		o := &operations[i]
@@ -53,6 +55,7 @@ func Cut(operations []history.Operation, v Violation) []history.Operation {
 
 // CutState returns the part of a state that belongs to the operations which Cut returns.
 func CutState(state State, v Violation) State {
+	v = v.widened()
 	there := func(queue, partition, group string) bool {
 		return v.about(queue) && (v.Partition == "" || clientName(partition) == clientName(v.Partition)) && (v.Group == "" || group == v.Group)
 	}
@@ -100,6 +103,14 @@ func CutState(state State, v Violation) State {
 // shared reports whether an operation of this kind acts on all groups.
 func shared(kind history.Kind) bool {
 	return kind == history.Push || kind == history.DeleteMessage || kind == history.DeleteQueue
+}
+
+// widened returns the violation without its partition and group, if it names a transaction.
+func (v Violation) widened() Violation {
+	if v.Transaction != "" {
+		v.Partition, v.Group = "", ""
+	}
+	return v
 }
 
 // about reports whether the violation concerns a queue.

@@ -35,12 +35,12 @@ func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"it was not requested", "deleted", `"c" at 3 was deleted by its name, but no client requested it`, 1,
+			"it was not requested", "deleted skipped", `"c" at 3 was deleted by its name, but no client requested it`, 1,
 			func(r *run) { without(r, check.Asked) },
 			func(r *run) { askFor(r).Outcome = history.Unknown },
 		},
 		{
-			"it was not deleted", "stored", `the push of "c" was answered with success, but it is not in the log`, 1,
+			"it was not deleted", "stored counts", `the push of "c" was answered with success, but it is not in the log`, 1,
 			func(r *run) {
 				without(r, check.Asked)
 				r.part().Deleted = nil
@@ -52,7 +52,7 @@ func TestOnlyDeletedMessagesAreMissing(t *testing.T) {
 			},
 		},
 		{
-			"its neighbour is missing too", "counts", "last_seq is 4, but the log has 3 messages", 0,
+			"its neighbour is missing too", "counts stored unpushed", "last_seq is 4, but the log has 3 messages", 0,
 			func(r *run) {
 				without(r, check.Asked)
 				askFor(r)
@@ -123,11 +123,8 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			func(r *run) { r.part().Deleted[0].Age = 5 * time.Second },
 		},
 		{
-			"from a queue that keeps everything", "deleted", "but its queue keeps messages for 0s", 1,
-			func(r *run) {
-				early(r)
-				r.part().Retention = 0
-			},
+			"from a queue that keeps everything", "deleted delivered skipped", "but its queue keeps messages for 0s", 1,
+			after(early, func(r *run) { r.part().Retention = 0 }),
 			func(r *run) { r.part().Retention = 4 * time.Second },
 		},
 		{
@@ -140,7 +137,7 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 			func(r *run) { r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0 },
 		},
 		{
-			"as completed, although it was never delivered", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
+			"as completed, although it was never delivered", "delivered skipped", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
 			func(r *run) {
 				done(r)
 				r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0
@@ -215,26 +212,17 @@ func TestSweepsDeleteOnlyOldMessages(t *testing.T) {
 		},
 		{
 			"it expired too early", "expired", "what is at 4 expired at the age of 4s, but its queue has messages wait for 5s", 0,
-			func(r *run) {
-				expire(r)
-				r.cursor().Expired[0].Age = 4 * time.Second
-			},
+			after(expire, func(r *run) { r.cursor().Expired[0].Age = 4 * time.Second }),
 			func(r *run) { r.cursor().Expired[0].Age = 5 * time.Second },
 		},
 		{
-			"it did not expire", "dead", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
-			func(r *run) {
-				expire(r)
-				r.cursor().Expired, r.state.Sweeps = nil, nil
-			},
+			"it did not expire", "dead skipped", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
+			after(expire, func(r *run) { r.cursor().Expired, r.state.Sweeps = nil, nil }),
 			func(r *run) { expire(r) },
 		},
 		{
 			"it expired uncounted", "swept", "1 messages were expired unread, but 0 are counted", 0,
-			func(r *run) {
-				expire(r)
-				r.state.Sweeps = nil
-			},
+			after(expire, func(r *run) { r.state.Sweeps = nil }),
 			func(r *run) { r.state.Sweeps = []check.Sweep{{Queue: "q", Expired: 1}} },
 		},
 	})
@@ -259,38 +247,26 @@ func TestADeletedQueueTakesItsMessagesAlong(t *testing.T) {
 	runBreaches(t, []breach{
 		{
 			"an older message stays", "erased", `"a" is in the log at 1, but it was stored 1s before this deletion of its queue began`, 11,
-			func(r *run) {
-				before(r)
-				r.op(11).Begin, r.op(11).End = 2*time.Second, 3*time.Second
-			},
+			after(before, func(r *run) { r.op(11).Begin, r.op(11).End = 2*time.Second, 3*time.Second }),
 			func(r *run) { r.op(11).Outcome = history.Unknown },
 		},
 		{
 			"without a deletion", "erased", `"x" went with its queue, but nothing`, 9,
-			func(r *run) {
-				before(r)
-				r.drop(11)
-			},
+			after(before, func(r *run) { r.drop(11) }),
 			func(r *run) { r.add(history.Operation{Kind: history.DeleteQueue, Outcome: history.Unknown}).ID = 11 },
 		},
 		{
 			"the deletion ended before the push", "erased", `"x" went with its queue, but nothing`, 9,
-			func(r *run) {
-				before(r)
-				r.op(11).Begin, r.op(11).End = -20*time.Second, -19*time.Second
-			},
+			after(before, func(r *run) { r.op(11).Begin, r.op(11).End = -20*time.Second, -19*time.Second }),
 			func(r *run) { r.op(11).End = -9500 * time.Millisecond },
 		},
 		{
 			"a message is delivered after the deletion", "erased", `"x" was delivered, but operation 11 had deleted its queue 1s before`, 10,
-			func(r *run) {
-				before(r)
-				r.op(10).Begin, r.op(10).End = -4*time.Second, -3*time.Second
-			},
+			after(before, func(r *run) { r.op(10).Begin, r.op(10).End = -4*time.Second, -3*time.Second }),
 			func(r *run) { r.op(10).Begin = -5500 * time.Millisecond },
 		},
 		{
-			"its log becomes shorter without a deletion", "cursor", "the log ended with 5 at -7s, and with 4 in the end", 0,
+			"its log becomes shorter without a deletion", "cursor erased", "the log ended with 5 at -7s, and with 4 in the end", 0,
 			func(r *run) {
 				before(r)
 				r.drop(11)
@@ -299,11 +275,8 @@ func TestADeletedQueueTakesItsMessagesAlong(t *testing.T) {
 			func(r *run) { r.add(history.Operation{Kind: history.DeleteQueue, Outcome: history.Unknown}).ID = 11 },
 		},
 		{
-			"an acknowledged push is lost with another queue", "stored", `the push of "x" was answered with success`, 9,
-			func(r *run) {
-				before(r)
-				r.state.Erased = nil
-			},
+			"an acknowledged push is lost with another queue", "stored unpushed", `the push of "x" was answered with success`, 9,
+			after(before, func(r *run) { r.state.Erased = nil }),
 			func(r *run) { r.state.Erased = []check.Erased{{Queue: "q", Partition: "p", TransactionID: "x"}} },
 		},
 	})

@@ -185,7 +185,7 @@ func (r *reader) notDeliveredAgain(x *index) []Violation {
 			if o.upto {
 				from = 0 // the message may have been dead when the cursor passed it
 			}
-			if !ok || r.sought(o.at, d.op.End) || r.gen == nil && r.comesBack(e, from, d.op.End) {
+			if !ok || r.gen == nil && r.comesBack(e, from, d.op.End) {
 				continue
 			}
 			found = append(found, r.at("again", d.op, fmt.Sprintf(

@@ -5,6 +5,10 @@
 // all. An operation of known outcome may have taken effect at any time between its begin and its end. A breach is
 // reported only when no order of events explains the observations. Everything else goes unreported.
 //
+// Package model predicts the only right answer of each verb and runs one verb at a time on the store. This package predicts nothing:
+// it accepts every answer that some order of concurrent operations explains, lost answers and faults included. So the rules of an
+// ack are in both, but the model has them as a next state, and a checker of histories cannot compute one.
+//
 // # The rules
 //
 //	stored      a push answered with success is in the log, a refused one is not (I1)
@@ -49,8 +53,7 @@
 // 3. Each message that its cursor passed before the next move was delivered or dead-lettered.
 // 4. In the last generation, every later message is delivered.
 //
-// A lease that a crash of the database forgot belongs to no generation, and its deliveries are not judged. If the state
-// has no moves, a seek ends all knowledge of the cursor.
+// A lease that a crash of the database forgot belongs to no generation, and its deliveries are not judged.
 //
 // # Logs that lose messages
 //

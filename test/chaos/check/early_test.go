@@ -40,10 +40,7 @@ func TestDelayedMessagesAreNotReady(t *testing.T) {
 	runBreaches(t, []breach{
 		{
 			"it was ready for longer than the bound", "stuck", "ready and unleased for 2.1s of it", 10,
-			func(r *run) {
-				delayed(r)
-				r.op(9).Items[0].Delay = 5900 * time.Millisecond
-			},
+			after(delayed, func(r *run) { r.op(9).Items[0].Delay = 5900 * time.Millisecond }),
 			func(r *run) { r.op(9).Items[0].Delay = 6 * time.Second },
 		},
 		{

@@ -127,11 +127,7 @@ func (x *index) add(op *history.Operation) {
 		}
 	case history.Seek, history.DeleteGroup:
 		g := x.group(op.Queue, op.Group)
-		if x.watched {
-			g.resets = append(g.resets, op)
-		} else {
-			g.seeks = append(g.seeks, op)
-		}
+		g.resets = append(g.resets, op)
 	case history.DeleteMessage:
 		x.byLane(op, func(l *lane, items []*history.Item) {
 			for _, item := range items {
@@ -190,13 +186,6 @@ func (x *index) addPop(op *history.Operation) {
 // concerns reports whether an operation, which may name a partition, is about the lane.
 func (l *lane) concerns(op *history.Operation) bool {
 	return op.Partition == "" || op.Partition == clientName(l.partition)
-}
-
-// sought reports whether the cursor may have been sought between two instants.
-func (r *reader) sought(from, to time.Duration) bool {
-	return slices.ContainsFunc(r.group.seeks, func(op *history.Operation) bool {
-		return r.lane.concerns(op) && op.Begin < to && (op.Outcome == history.Unknown || op.End > from)
-	})
 }
 
 // redriven reports whether dead letters may have been redriven between two instants.

@@ -36,8 +36,6 @@ type index struct {
 	transacted   map[string]*transaction
 	// order has all operations in the order of their begin.
 	order []*history.Operation
-	// watched: the state has moves, so the effects of seeks are known.
-	watched bool
 	// erased are the messages that were deleted with their queues.
 	erased map[Erased]bool
 	// rewinds are the promotions.
@@ -122,8 +120,7 @@ type group struct {
 	repeatedAutoAcks []*history.Operation
 	// empty are the waiting pops that returned no message, and the waits of consumers in SQL.
 	empty []*history.Operation
-	seeks []*history.Operation
-	// resets are the seeks and deletions whose effect is known. They are not in seeks.
+	// resets are the seeks and deletions.
 	resets []*history.Operation
 	// redrives are the redrives of its dead letters.
 	redrives []*history.Operation
@@ -177,7 +174,7 @@ func newIndex(operations []history.Operation, state State, options Options) *ind
 		laneByName: map[laneName]*lane{}, groupByName: map[groupName]*group{},
 		owners: map[string][]*history.Operation{}, extends: map[string][]*history.Operation{},
 		possibleExtends: map[string][]*history.Operation{}, transacted: map[string]*transaction{},
-		watched: len(state.Moves) > 0, erased: make(map[Erased]bool, len(state.Erased)), former: map[Erased]string{},
+		erased: make(map[Erased]bool, len(state.Erased)), former: map[Erased]string{},
 	}
 	for i := range state.Partitions {
 		x.addPartition(&state.Partitions[i])

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 const sqlLeaseChanges = `
@@ -24,10 +22,6 @@ SELECT q.name, p.name, g.name, l.group_id, coalesce(l.old_lease::text, ''), coal
 // ReadLeasePeriods reads the lives of leases since Watch, and the moves of cursors. A lease replaced by another counts
 // until it would have expired. began is the start of the history.
 func ReadLeasePeriods(ctx context.Context, db Querier, queues []string, began time.Time) ([]LeasePeriod, []Move, error) {
-	rows, err := db.Query(ctx, sqlLeaseChanges, queues)
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading changes of leases: %w", err)
-	}
 	type key struct {
 		readerName
 		group int64
@@ -40,10 +34,7 @@ func ReadLeasePeriods(ctx context.Context, db Querier, queues []string, began ti
 	var oldLease, newLease string
 	var oldUntil, newUntil, at time.Time
 	var m Move
-	_, err = pgx.ForEachRow(rows, []any{
-		&name.queue, &name.partition, &name.readerName.group, &name.group, &oldLease, &oldUntil, &newLease, &newUntil, &at,
-		&m.How, &m.From, &m.To, &m.Skip,
-	}, func() error {
+	err := query{db, sqlLeaseChanges, queues}.forEach(ctx, func() error {
 		if m.How != "lease" {
 			m.Queue, m.Partition, m.Group, m.GroupID = name.queue, name.partition, name.readerName.group, name.group
 			m.At = at.Sub(began)
@@ -69,7 +60,8 @@ func ReadLeasePeriods(ctx context.Context, db Querier, queues []string, began ti
 			})
 		}
 		return nil
-	})
+	}, &name.queue, &name.partition, &name.readerName.group, &name.group, &oldLease, &oldUntil, &newLease, &newUntil, &at,
+		&m.How, &m.From, &m.To, &m.Skip)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading changes of leases: %w", err)
 	}

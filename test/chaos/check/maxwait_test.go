@@ -25,42 +25,27 @@ func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 	runBreaches(t, []breach{
 		{
 			"too early", "deleted", `"c" at 3 was deleted by a sweep at the age of 4s`, 1,
-			func(r *run) {
-				wait(r)
-				r.part().Deleted[0].Age = 4 * time.Second
-			},
+			after(wait, func(r *run) { r.part().Deleted[0].Age = 4 * time.Second }),
 			func(r *run) { r.part().Deleted[0].Age = 5 * time.Second },
 		},
 		{
 			"every group has read it", "deleted", `"c" at 3 was deleted by a sweep as waiting too long, but every group had passed it`, 1,
-			func(r *run) {
-				wait(r)
-				r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0
-			},
+			after(wait, func(r *run) { r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = false, 0 }),
 			func(r *run) { r.part().Deleted[0].Unread, r.state.Sweeps[0].Unread = true, 1 },
 		},
 		{
 			"while a lease holds it", "deleted", `"c" at 3 was deleted by a sweep while a lease held it`, 1,
-			func(r *run) {
-				wait(r)
-				r.part().Deleted[0].Held = true
-			},
+			after(wait, func(r *run) { r.part().Deleted[0].Held = true }),
 			func(r *run) { r.part().Deleted[0].Held = false },
 		},
 		{
 			"a group passes a message that has not waited so long", "skipped", `the delivery starts with "d" at 4, but "c" at 3`, 5,
-			func(r *run) {
-				wait(r)
-				r.part().MaxWait, r.part().Deleted[0].Age = 10*time.Second, 10*time.Second
-			},
+			after(wait, func(r *run) { r.part().MaxWait, r.part().Deleted[0].Age = 10*time.Second, 10*time.Second }),
 			func(r *run) { r.part().MaxWait = 8 * time.Second },
 		},
 		{
 			"a group passes a message that is kept", "delivered", `"c" at 3 is behind the cursor, at 4, but was never delivered`, 1,
-			func(r *run) {
-				wait(r)
-				r.part().Log, r.part().Deleted, r.state.Sweeps = logOf("a", "b", "c", "d"), nil, nil
-			},
+			after(wait, func(r *run) { r.part().Log, r.part().Deleted, r.state.Sweeps = logOf("a", "b", "c", "d"), nil, nil }),
 			func(r *run) { wait(r) },
 		},
 		{
@@ -79,10 +64,7 @@ func TestSweepsDeleteMessagesThatWaitedTooLong(t *testing.T) {
 		},
 		{
 			"counted under another option", "swept", "1 messages were deleted for waiting too long, but 0 are counted", 0,
-			func(r *run) {
-				wait(r)
-				r.state.Sweeps[0] = check.Sweep{Queue: "q", Retention: 1, Unread: 1}
-			},
+			after(wait, func(r *run) { r.state.Sweeps[0] = check.Sweep{Queue: "q", Retention: 1, Unread: 1} }),
 			func(r *run) { r.state.Sweeps[0] = check.Sweep{Queue: "q", Evicted: 1, Unread: 1} },
 		},
 		{

@@ -13,10 +13,22 @@ import (
 // choose returns a number from 0 to n-1.
 type choose func(n int) int
 
-// mutation breaks a correct run. It returns the rule that must report it, or "" if the run offers no opportunity.
+// mutation breaks a correct run, so that a rule must report it.
 type mutation struct {
-	name  string
-	spoil func(r *run, choose choose) string
+	name, rule string
+	// fits says which operations it may spoil. nil: it spoils the state.
+	fits func(r *run, o *history.Operation) bool
+	// spoil breaks the run. o is one of the operations that fit, with a copy of its items. It reports whether it could.
+	spoil func(r *run, o *history.Operation, choose choose) bool
+}
+
+// apply breaks a run. It returns false if the run offers no opportunity.
+func (m *mutation) apply(r *run, choose choose) bool {
+	if m.fits == nil {
+		return m.spoil(r, nil, choose)
+	}
+	o := r.pick(choose, func(o *history.Operation) bool { return m.fits(r, o) })
+	return o != nil && m.spoil(r, o, choose)
 }
 
 // clone copies what mutations change.
@@ -81,14 +93,28 @@ func (r *run) cursorOf(partition, group string) *check.Cursor {
 	return nil
 }
 
+func leased(_ *run, o *history.Operation) bool { return delivers(o) && o.LeaseID != "" }
+
+func anyDelivery(_ *run, o *history.Operation) bool { return delivers(o) }
+
+func newPush(_ *run, o *history.Operation) bool {
+	return answeredPush(o) && o.Transaction == "" && !o.Items[0].Duplicate
+}
+
+// deadLettered returns the index of the first dead-lettered item, or -1.
+func deadLettered(o *history.Operation) int {
+	return slices.IndexFunc(o.Items, func(item history.Item) bool { return item.DeadLettered })
+}
+
+func (r *run) partition(name string) *check.Partition {
+	return &r.state.Partitions[slices.IndexFunc(r.state.Partitions, func(p check.Partition) bool { return p.Name == name })]
+}
+
 var mutations = []mutation{
-	{"a message is never delivered", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool { return delivers(o) && !r.failed(o.Group, o.Items[0]) })
-		if o == nil {
-			return ""
-		}
-		lost := o.Items[0]
-		group := o.Group
+	{"a message is never delivered", "delivered", func(r *run, o *history.Operation) bool {
+		return delivers(o) && !r.failed(o.Group, o.Items[0])
+	}, func(r *run, o *history.Operation, _ choose) bool {
+		lost, group := o.Items[0], o.Group
 		for i := range r.operations {
 			if o := &r.operations[i]; delivers(o) && o.Group == group {
 				o.Items = slices.DeleteFunc(slices.Clone(o.Items), func(item history.Item) bool {
@@ -96,169 +122,112 @@ var mutations = []mutation{
 				})
 			}
 		}
-		return "delivered"
+		return true
 	}},
-	{"two of a delivery are swapped", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool {
-			return delivers(o) && len(o.Items) > 1 && o.Items[0].Partition == o.Items[1].Partition
-		})
-		if o == nil {
-			return ""
-		}
+	{"two of a delivery are swapped", "order", func(_ *run, o *history.Operation) bool {
+		return delivers(o) && len(o.Items) > 1 && o.Items[0].Partition == o.Items[1].Partition
+	}, func(_ *run, o *history.Operation, _ choose) bool {
 		o.Items[0], o.Items[1] = o.Items[1], o.Items[0]
-		return "order"
+		return true
 	}},
-	{"one in the middle is left out", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool {
-			return delivers(o) && len(o.Items) > 2 && o.Items[0].Partition == o.Items[2].Partition &&
-				!r.failed(o.Group, o.Items[1])
-		})
-		if o == nil {
-			return ""
-		}
+	{"one in the middle is left out", "order", func(r *run, o *history.Operation) bool {
+		return delivers(o) && len(o.Items) > 2 && o.Items[0].Partition == o.Items[2].Partition && !r.failed(o.Group, o.Items[1])
+	}, func(_ *run, o *history.Operation, _ choose) bool {
 		o.Items = slices.Delete(o.Items, 1, 2)
-		return "order"
+		return true
 	}},
-	{"a lease is given twice", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool { return delivers(o) && o.LeaseID != "" })
-		other := r.pick(choose, func(p *history.Operation) bool { return delivers(p) && p.LeaseID != "" && p != o })
-		if other == nil {
-			return ""
+	{"a lease is given twice", "lease", leased, func(r *run, o *history.Operation, choose choose) bool {
+		other := r.pick(choose, func(p *history.Operation) bool { return leased(r, p) && p != o })
+		if other != nil {
+			o.LeaseID = other.LeaseID
 		}
-		o.LeaseID = other.LeaseID
-		return "lease"
+		return other != nil
 	}},
-	{"a stale lease is honoured", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool {
-			return delivers(o) && o.LeaseID != "" && slices.ContainsFunc(r.operations, func(p history.Operation) bool {
-				return delivers(&p) && p.LeaseID != "" && p.Group == o.Group && p.Begin > o.End &&
-					slices.ContainsFunc(p.Items, func(item history.Item) bool { return item.Partition == o.Items[0].Partition })
-			})
+	{"a stale lease is honoured", "lease", func(r *run, o *history.Operation) bool {
+		return leased(r, o) && slices.ContainsFunc(r.operations, func(p history.Operation) bool {
+			return leased(r, &p) && p.Group == o.Group && p.Begin > o.End &&
+				slices.ContainsFunc(p.Items, func(item history.Item) bool { return item.Partition == o.Items[0].Partition })
 		})
-		if o == nil {
-			return ""
-		}
+	}, func(r *run, o *history.Operation, _ choose) bool {
 		item := o.Items[0]
 		item.Status, item.Accepted = "completed", true
 		r.last(history.Operation{Kind: history.Ack, Outcome: history.Done, Group: o.Group, LeaseID: o.LeaseID, Items: []history.Item{item}})
-		return "lease"
+		return true
 	}},
-	{"a completed message comes again", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool {
-			return o.Kind == history.Ack && o.Outcome == history.Done && o.Items[0].Status == "completed" && o.Items[0].Accepted
-		})
-		if o == nil {
-			return ""
-		}
+	{"a completed message comes again", "again", func(_ *run, o *history.Operation) bool {
+		return o.Kind == history.Ack && o.Outcome == history.Done && o.Items[0].Status == "completed" && o.Items[0].Accepted
+	}, func(r *run, o *history.Operation, _ choose) bool {
 		item := history.Item{Partition: o.Items[0].Partition, TransactionID: o.Items[0].TransactionID}
 		r.last(history.Operation{Kind: history.Pop, Outcome: history.Done, Group: o.Group, LeaseID: "more", Items: []history.Item{item}})
-		return "again"
+		return true
 	}},
-	{"a delivery has another message id", func(r *run, choose choose) string {
-		o := r.pick(choose, delivers)
-		if o == nil {
-			return ""
-		}
+	{"a delivery has another message id", "dedup", anyDelivery, func(_ *run, o *history.Operation, choose choose) bool {
 		o.Items[choose(len(o.Items))].MessageID = "another"
-		return "dedup"
+		return true
 	}},
-	{"a message is new twice", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool {
-			return answeredPush(o) && o.Transaction == "" && !o.Items[0].Duplicate
-		})
-		if o == nil {
-			return ""
-		}
+	{"a message is new twice", "dedup", newPush, func(r *run, o *history.Operation, _ choose) bool {
 		r.last(history.Operation{Kind: history.Push, Outcome: history.Done, Items: o.Items[:1]})
-		return "dedup"
+		return true
 	}},
-	{"a stored message disappears", func(r *run, choose choose) string {
-		o := r.pick(choose, answeredPush)
-		if o == nil {
-			return ""
-		}
+	{"a stored message disappears", "stored", newPush, func(r *run, o *history.Operation, choose choose) bool {
 		item := o.Items[choose(len(o.Items))]
-		for i := range r.state.Partitions {
-			if p := &r.state.Partitions[i]; p.Name == item.Partition {
-				p.Log = slices.DeleteFunc(p.Log, func(m check.Message) bool { return m.TransactionID == item.TransactionID })
-			}
-		}
-		return "stored"
+		p := r.partition(item.Partition)
+		p.Log = slices.DeleteFunc(p.Log, func(m check.Message) bool { return m.TransactionID == item.TransactionID })
+		return true
 	}},
-	{"a refused push is stored", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool {
-			return answeredPush(o) && !slices.ContainsFunc(r.operations, func(p history.Operation) bool {
-				return p.ID != o.ID && p.Kind == history.Push && slices.ContainsFunc(p.Items, func(item history.Item) bool {
-					return item.TransactionID == o.Items[0].TransactionID
-				})
+	{"a refused push is stored", "stored", func(r *run, o *history.Operation) bool {
+		return answeredPush(o) && !slices.ContainsFunc(r.operations, func(p history.Operation) bool {
+			return p.ID != o.ID && p.Kind == history.Push && slices.ContainsFunc(p.Items, func(item history.Item) bool {
+				return item.TransactionID == o.Items[0].TransactionID
 			})
 		})
-		if o == nil {
-			return ""
-		}
+	}, func(_ *run, o *history.Operation, _ choose) bool {
 		o.Outcome = history.Refused
-		return "stored"
+		return true
 	}},
-	{"an unknown message is delivered", func(r *run, choose choose) string {
-		o := r.pick(choose, delivers)
-		if o == nil {
-			return ""
-		}
+	{"an unknown message is delivered", "unpushed", anyDelivery, func(_ *run, o *history.Operation, choose choose) bool {
 		o.Items[choose(len(o.Items))].TransactionID = "unknown"
-		return "unpushed"
+		return true
 	}},
-	{"a late push is stored first", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool { return answeredPush(o) && !o.Items[0].Duplicate })
-		if o == nil {
-			return ""
-		}
+	{"a late push is stored first", "push-order", newPush, func(r *run, o *history.Operation, _ choose) bool {
 		item := o.Items[0]
 		item.TransactionID, item.MessageID = "late", "late"
 		r.last(history.Operation{Kind: history.Push, Outcome: history.Done, Items: []history.Item{item}})
-		for i := range r.state.Partitions {
-			if p := &r.state.Partitions[i]; p.Name == item.Partition {
-				at := slices.IndexFunc(p.Log, func(m check.Message) bool { return m.TransactionID == o.Items[0].TransactionID })
-				p.Log = slices.Insert(p.Log, at, check.Message{MessageID: "late", TransactionID: "late"})
-				for n := range p.Log {
-					p.Log[n].Seq = int64(n + 1)
-				}
-			}
+		p := r.partition(item.Partition)
+		at := slices.IndexFunc(p.Log, func(m check.Message) bool { return m.TransactionID == o.Items[0].TransactionID })
+		p.Log = slices.Insert(p.Log, at, check.Message{MessageID: "late", TransactionID: "late"})
+		for n := range p.Log {
+			p.Log[n].Seq = int64(n + 1)
 		}
-		return "push-order"
+		return true
 	}},
-	{"a cursor falls", func(r *run, choose choose) string {
+	{"a cursor falls", "cursor", nil, func(r *run, _ *history.Operation, choose choose) bool {
 		p := r.state.Partitions[choose(len(r.state.Partitions))]
 		c := p.Cursors[choose(len(p.Cursors))]
 		r.state.Samples = append(r.state.Samples, check.Sample{
 			At: time.Hour, Queue: "q", Partition: p.Name, ID: p.ID, Group: c.Group, Committed: c.Committed + 1, LastSeq: p.LastSeq,
 		})
-		return "cursor"
+		return true
 	}},
-	{"last_seq is wrong", func(r *run, choose choose) string {
+	{"last_seq is wrong", "counts", nil, func(r *run, _ *history.Operation, choose choose) bool {
 		r.state.Partitions[choose(len(r.state.Partitions))].LastSeq++
-		return "counts"
+		return true
 	}},
-	{"a dead letter is forgotten", func(r *run, choose choose) string {
-		o := r.pick(choose, func(o *history.Operation) bool {
-			return slices.ContainsFunc(o.Items, func(item history.Item) bool { return item.DeadLettered })
-		})
-		if o == nil {
-			return ""
-		}
-		at := slices.IndexFunc(o.Items, func(item history.Item) bool { return item.DeadLettered })
-		r.cursorOf(o.Items[at].Partition, o.Group).Dead = nil
-		return "dead"
-	}},
-	{"a cursor stays before the end", func(r *run, choose choose) string {
+	{"a dead letter is forgotten", "dead", func(_ *run, o *history.Operation) bool { return deadLettered(o) >= 0 },
+		func(r *run, o *history.Operation, _ choose) bool {
+			r.cursorOf(o.Items[deadLettered(o)].Partition, o.Group).Dead = nil
+			return true
+		}},
+	{"a cursor stays before the end", "leftover", nil, func(r *run, _ *history.Operation, choose choose) bool {
 		p := r.state.Partitions[choose(len(r.state.Partitions))]
 		c := &p.Cursors[choose(len(p.Cursors))]
 		if p.LastSeq == 0 || slices.Contains(c.Dead, p.LastSeq) {
-			return ""
+			return false
 		}
 		c.Committed = p.LastSeq - 1
-		return "leftover"
+		return true
 	}},
-	{"a waiting consumer is not woken", func(r *run, choose choose) string {
+	{"a waiting consumer is not woken", "stuck", nil, func(r *run, _ *history.Operation, choose choose) bool {
 		p := &r.state.Partitions[choose(len(r.state.Partitions))]
 		c := &p.Cursors[choose(len(p.Cursors))]
 		item := history.Item{Partition: p.Name, TransactionID: "waits", MessageID: "waits"}
@@ -270,7 +239,7 @@ var mutations = []mutation{
 		r.last(history.Operation{Kind: history.Pop, Outcome: history.Done, Group: c.Group, Wait: time.Minute})
 		r.operations[len(r.operations)-1].End += time.Second
 		r.last(history.Operation{Kind: history.Pop, Outcome: history.Done, Group: c.Group, LeaseID: "more", Items: []history.Item{item}})
-		return "stuck"
+		return true
 	}},
 }
 

@@ -19,8 +19,6 @@ type progress struct {
 	events []event
 	// excuses counts lost autoAck deliveries that have not explained a gap yet.
 	excuses int
-	// sought: the cursor was sought, so nothing is known any more.
-	sought bool
 }
 
 // settleUpTo notes that everything up to an ordinal may be settled.
@@ -37,9 +35,6 @@ func (f *progress) advance() {
 func (f *progress) apply(now time.Duration) {
 	for len(f.events) > 0 && f.events[0].at < now {
 		switch e := f.events[0]; {
-		case e.sought:
-			f.sought = true
-			return
 		case e.lostAutoAck:
 			f.excuses++
 		case e.upto:
@@ -79,7 +74,6 @@ type event struct {
 	ordinals    []int
 	lostAutoAck bool
 	consumed    bool // by an answered autoAck pop
-	sought      bool
 }
 
 // progressEvents returns the events that may have moved the cursor, each at its earliest.
@@ -115,11 +109,6 @@ func (r *reader) progressEvents() []event {
 			events = append(events, event{at: at, ordinals: []int{e.ordinal}})
 		}
 	}
-	for _, op := range r.group.seeks {
-		if r.lane.concerns(op) {
-			events = append(events, event{at: op.Begin, sought: true})
-		}
-	}
 	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	return events
 }
@@ -145,10 +134,7 @@ func (r *reader) unskipped() []Violation {
 		if i == 0 && !known {
 			f.settleUpTo(first.ordinal - 1) // the group began there
 		}
-		if f.apply(d.op.End); f.sought {
-			return found
-		}
-		if !f.reaches(first.ordinal) {
+		if f.apply(d.op.End); !f.reaches(first.ordinal) {
 			found = append(found, r.at("skipped", d.op, r.skippedMessage(f.next, first)))
 			found = append(found, r.passedUnapplied(d.op, f, first.ordinal-1)...)
 			f.settleUpTo(first.ordinal - 1)
@@ -161,7 +147,7 @@ func (r *reader) unskipped() []Violation {
 	for last < len(r.lane.log) && r.lane.log[last].seq <= r.cursor.Committed {
 		last++
 	}
-	if f.apply(forever); !f.sought && !f.reaches(last+1) {
+	if f.apply(forever); !f.reaches(last + 1) {
 		found = append(found, r.at("skipped", nil, fmt.Sprintf(
 			"the cursor is at %d in the end%s, but %q at %d was neither completed, consumed nor dead-lettered",
 			r.cursor.Committed, r.ofGeneration(), r.lane.log[f.next-1].transaction, r.lane.log[f.next-1].seq)))

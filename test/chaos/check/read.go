@@ -54,18 +54,11 @@ SELECT q.name, p.name, p.id, g.name, c.committed, p.last_seq
 func ReadState(ctx context.Context, db Querier, queues []string) (State, error) {
 	var state State
 	positions := map[laneName]int{}
-	rows, err := db.Query(ctx, sqlCursors, queues)
-	if err != nil {
-		return State{}, fmt.Errorf("reading cursors: %w", err)
-	}
 	var name laneName
 	var id, last int64
 	var c Cursor
 	var keep [4]int64
-	_, err = pgx.ForEachRow(rows, []any{
-		&name.queue, &name.partition, &id, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead, &c.Redriven,
-		&keep[0], &keep[1], &keep[2], &keep[3],
-	}, func() error {
+	err := query{db, sqlCursors, queues}.forEach(ctx, func() error {
 		at, ok := positions[name]
 		if !ok {
 			at = len(state.Partitions)
@@ -80,22 +73,20 @@ func ReadState(ctx context.Context, db Querier, queues []string) (State, error) 
 		}
 		c.Dead, c.Redriven = nil, nil
 		return nil
-	})
+	}, &name.queue, &name.partition, &id, &last, &c.Group, &c.Missing, &c.FromStart, &c.Committed, &c.Consumed, &c.Dead, &c.Redriven,
+		&keep[0], &keep[1], &keep[2], &keep[3])
 	if err != nil {
 		return State{}, fmt.Errorf("reading cursors: %w", err)
 	}
-	if rows, err = db.Query(ctx, sqlLog, queues); err != nil {
-		return State{}, fmt.Errorf("reading logs: %w", err)
-	}
 	var m Message
-	_, err = pgx.ForEachRow(rows, []any{&name.queue, &name.partition, &m.Seq, &m.MessageID, &m.TransactionID, &m.CreatedAt}, func() error {
+	err = query{db, sqlLog, queues}.forEach(ctx, func() error {
 		at, ok := positions[name]
 		if !ok {
 			return fmt.Errorf("partition %q of queue %q appeared while the state was read", name.partition, name.queue)
 		}
 		state.Partitions[at].Log = append(state.Partitions[at].Log, m)
 		return nil
-	})
+	}, &name.queue, &name.partition, &m.Seq, &m.MessageID, &m.TransactionID, &m.CreatedAt)
 	if err != nil {
 		return State{}, fmt.Errorf("reading logs: %w", err)
 	}
@@ -106,15 +97,12 @@ func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // ReadSamples reads the positions of all cursors of queues. It calls now, the clock of the history, after reading.
 func ReadSamples(ctx context.Context, db Querier, queues []string, now func() time.Duration) ([]Sample, error) {
-	rows, err := db.Query(ctx, sqlSample, queues)
-	if err != nil {
-		return nil, fmt.Errorf("sampling cursors: %w", err)
-	}
-	samples, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Sample, error) {
-		var s Sample
-		err := row.Scan(&s.Queue, &s.Partition, &s.ID, &s.Group, &s.Committed, &s.LastSeq)
-		return s, err
-	})
+	var samples []Sample
+	var s Sample
+	err := query{db, sqlSample, queues}.forEach(ctx, func() error {
+		samples = append(samples, s)
+		return nil
+	}, &s.Queue, &s.Partition, &s.ID, &s.Group, &s.Committed, &s.LastSeq)
 	if err != nil {
 		return nil, fmt.Errorf("sampling cursors: %w", err)
 	}

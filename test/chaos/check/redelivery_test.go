@@ -80,22 +80,16 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 		},
 		{
 			"it was not redriven", "again", "it was not dead-lettered and redriven", 13,
-			func(r *run) {
-				resume(r)
-				r.at(12, 30*time.Second, 31*time.Second)
-			},
+			after(resume, func(r *run) { r.at(12, 30*time.Second, 31*time.Second) }),
 			func(r *run) { r.at(12, 22*time.Second, 23*time.Second) },
 		},
 		{
-			"it is delivered with a message of the log", "order", `the delivery has "d" at 4, which was dead-lettered and redriven, together with "c" at 3`, 13,
-			func(r *run) {
-				resume(r)
-				r.op(13).Items = delivered("c", "d")
-			},
+			"it is delivered with a message of the log", "order again dead", `the delivery has "d" at 4, which was dead-lettered and redriven, together with "c" at 3`, 13,
+			after(resume, func(r *run) { r.op(13).Items = delivered("c", "d") }),
 			func(r *run) { r.op(13).Items = delivered("d") },
 		},
 		{
-			"its ack moves the cursor", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
+			"its ack moves the cursor", "skipped delivered", `the delivery starts with "b" at 2, but "a" at 1`, 10,
 			func(r *run) {
 				resume(r)
 				for i := range 3 {
@@ -109,11 +103,8 @@ func TestSeeksDoNotAffectRedrivenMessages(t *testing.T) {
 			},
 		},
 		{
-			"a message completed in the log is delivered from the log again", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 13,
-			func(r *run) {
-				resume(r)
-				r.state.Redelivered = nil
-			},
+			"a message completed in the log is delivered from the log again", "again dead", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 13,
+			after(resume, func(r *run) { r.state.Redelivered = nil }),
 			func(r *run) { r.put("L5", 4) },
 		},
 		{

@@ -29,18 +29,12 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 		},
 		{
 			"it is not delivered at the end", "leftover", "after the drain 1 redriven messages are left", 0,
-			func(r *run) {
-				revive(r)
-				r.cursor().Redriven = []int64{4}
-			},
+			after(revive, func(r *run) { r.cursor().Redriven = []int64{4} }),
 			func(r *run) { r.cursor().Redriven = nil },
 		},
 		{
 			"it is still a dead letter", "dead", `"d" at 4 was dead-lettered by operation 8, answered before this redrive began, and still is`, 9,
-			func(r *run) {
-				revive(r)
-				r.cursor().Dead = []int64{4}
-			},
+			after(revive, func(r *run) { r.cursor().Dead = []int64{4} }),
 			func(r *run) {
 				r.op(11).Items = acked("failed", "d")
 				r.op(11).Items[0].DeadLettered = true
@@ -48,26 +42,17 @@ func TestRedrivenMessagesAreDeliveredOnce(t *testing.T) {
 		},
 		{
 			"it is delivered after it was completed", "again", `"d" at 4 was delivered, but what is at 4 was completed by operation 11`, 12,
-			func(r *run) {
-				revive(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("d")})
-			},
+			after(revive, func(r *run) { r.add(history.Operation{Kind: history.Pop, LeaseID: "L5", Items: delivered("d")}) }),
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
 		{
-			"a redrive of another group has no effect", "again", `"d" at 4 was delivered`, 10,
-			func(r *run) {
-				revive(r)
-				r.op(9).Group = "h"
-			},
+			"a redrive of another group has no effect", "again dead", `"d" at 4 was delivered`, 10,
+			after(revive, func(r *run) { r.op(9).Group = "h" }),
 			func(r *run) { r.op(9).Group = "g" },
 		},
 		{
-			"a completed message is not redriven", "again", `"a" at 1 was delivered`, 10,
-			func(r *run) {
-				revive(r)
-				r.op(10).Items = delivered("a", "d")
-			},
+			"a completed message is not redriven", "again order", `"a" at 1 was delivered`, 10,
+			after(revive, func(r *run) { r.op(10).Items = delivered("a", "d") }),
 			func(r *run) { r.op(10).Items = delivered("d") },
 		},
 	})
@@ -91,11 +76,8 @@ func TestRedeliveriesContainOnlyRedrivenMessages(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"together with messages of the log", "order", `"b" at 2, which was dead-lettered and redriven, together with "c" at 3`, 5,
-			func(r *run) {
-				reviveTheSecond(r)
-				r.op(5).Items = delivered("a", "b", "c", "d")
-			},
+			"together with messages of the log", "order again", `"b" at 2, which was dead-lettered and redriven, together with "c" at 3`, 5,
+			after(reviveTheSecond, func(r *run) { r.op(5).Items = delivered("a", "b", "c", "d") }),
 			func(r *run) { r.op(5).Items = delivered("a", "c", "d") },
 		},
 		{

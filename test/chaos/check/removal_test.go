@@ -43,34 +43,22 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 	runBreaches(t, []breach{
 		{
 			"with a message in it", "removed", "it was removed with 1 messages", 0,
-			func(r *run) {
-				anotherBefore(r)
-				r.former().Removed.Messages = 1
-			},
+			after(anotherBefore, func(r *run) { r.former().Removed.Messages = 1 }),
 			func(r *run) { r.former().Removed.Messages = 0 },
 		},
 		{
 			"while it is used", "removed", "it was removed 1h0m0s after the last push, but that takes 24h0m0s", 0,
-			func(r *run) {
-				anotherBefore(r)
-				r.former().Removed.Idle = time.Hour
-			},
+			after(anotherBefore, func(r *run) { r.former().Removed.Idle = time.Hour }),
 			func(r *run) { r.former().Removed.Idle = day },
 		},
 		{
-			"an answered push is lost", "stored", `the push of "x" was answered with success, but it is not in the log`, 9,
-			func(r *run) {
-				anotherBefore(r)
-				r.former().Deleted, r.former().LastSeq, r.state.Sweeps = nil, 0, nil
-			},
+			"an answered push is lost", "stored unpushed counts", `the push of "x" was answered with success, but it is not in the log`, 9,
+			after(anotherBefore, func(r *run) { r.former().Deleted, r.former().LastSeq, r.state.Sweeps = nil, 0, nil }),
 			func(r *run) { r.op(9).Outcome = history.Unknown; r.drop(10); r.drop(11); r.former().Cursors = nil },
 		},
 		{
-			"before its message is delivered", "delivered", `"x" at 1 is behind the cursor, at 1, but was never delivered`, 9,
-			func(r *run) {
-				anotherBefore(r)
-				r.op(10).Group, r.op(11).Group = "h", "h"
-			},
+			"before its message is delivered", "delivered counts", `"x" at 1 is behind the cursor, at 1, but was never delivered`, 9,
+			after(anotherBefore, func(r *run) { r.op(10).Group, r.op(11).Group = "h", "h" }),
 			func(r *run) { r.op(10).Group, r.op(11).Group = "g", "g" },
 		},
 		{

@@ -1,7 +1,11 @@
 package check_test
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,12 +104,21 @@ func logOf(ids ...string) []check.Message {
 // breach is a change of the story that breaks a rule.
 type breach struct {
 	name string
-	// rule must be reported with a message that contains about, for this operation. Other rules may report it as well.
-	rule, about string
-	operation   int64
-	change      func(*run)
+	// rules are the rules that are broken, and no others. The first must be reported with a message that contains about, for
+	// this operation.
+	rules, about string
+	operation    int64
+	change       func(*run)
 	// mend changes the broken run into the nearest correct run.
 	mend func(*run)
+}
+
+// after returns a change that follows another one.
+func after(first, then func(*run)) func(*run) {
+	return func(r *run) {
+		first(r)
+		then(r)
+	}
 }
 
 func runBreaches(t *testing.T, breaches []breach) {
@@ -115,13 +128,48 @@ func runBreaches(t *testing.T, breaches []breach) {
 			t.Parallel()
 			r := story()
 			b.change(r)
-			found := slices.DeleteFunc(r.judge(), func(v check.Violation) bool { return v.Rule != b.rule })
-			require.NotEmpty(t, found, "the rule reported nothing: %v", r.judge())
-			require.Contains(t, found[0].Message, b.about)
-			require.Equal(t, b.operation, found[0].Operation, found[0].String())
+			found := r.judge()
+			require.ElementsMatch(t, strings.Fields(b.rules), rulesOf(found), "%v", found)
+			rule := strings.Fields(b.rules)[0]
+			first := found[slices.IndexFunc(found, func(v check.Violation) bool { return v.Rule == rule })]
+			require.Contains(t, first.Message, b.about)
+			require.Equal(t, b.operation, first.Operation, first.String())
+			require.Contains(t, rulesOf(check.Run(check.Cut(r.operations, first), check.CutState(r.state, first), r.options)), rule, "the cut breaks it too")
 			b.mend(r)
 			require.Empty(t, r.judge())
 		})
+	}
+}
+
+// rulesOf returns the name of each broken rule once.
+func rulesOf(found []check.Violation) []string {
+	var rules []string
+	for _, v := range found {
+		if !slices.Contains(rules, v.Rule) {
+			rules = append(rules, v.Rule)
+		}
+	}
+	return rules
+}
+
+// The package doc names each rule, and a breach table has a history that breaks it.
+func TestEachRuleHasABreach(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	var tables strings.Builder
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		tables.Write(text)
+	}
+	rules := regexp.MustCompile(`(?m)^//\t([a-z-]+) {2,}\S`).FindAllStringSubmatch(string(doc), -1)
+	require.Greater(t, len(rules), 20)
+	for _, rule := range rules {
+		row := regexp.MustCompile(`(?m)^\t+\{?"[^"]+", "` + rule[1] + `[ "]`)
+		require.True(t, row.MatchString(tables.String()), rule[1])
 	}
 }
 

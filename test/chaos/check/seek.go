@@ -22,9 +22,6 @@ func (x *index) fell() []Violation {
 
 // seeks: a cursor is sought only to where a client asked. A seek answered with success moved the existing cursors.
 func seeks(x *index) []Violation {
-	if !x.watched {
-		return nil
-	}
 	var found []Violation
 	joined, sought := map[readerName]time.Duration{}, map[readerName][]Move{}
 	for _, m := range x.state.Moves {

@@ -54,11 +54,8 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 			func(r *run) { r.state.Moves[1].To, r.op(9).Target = 4, history.ToEnd },
 		},
 		{
-			"the delivery begins after the target", "skipped", `the delivery starts with "b" at 2, but "a" at 1`, 10,
-			func(r *run) {
-				replay(r)
-				r.op(10).Items = delivered("b", "c", "d")
-			},
+			"the delivery begins after the target", "skipped delivered", `the delivery starts with "b" at 2, but "a" at 1`, 10,
+			after(replay, func(r *run) { r.op(10).Items = delivered("b", "c", "d") }),
 			func(r *run) { r.op(10).Items = delivered("a", "b", "c", "d") },
 		},
 		{
@@ -66,11 +63,8 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 			func(r *run) { r.op(12).Begin = 20500 * time.Millisecond },
 		},
 		{
-			"a message completed before the seek was delivered again before it", "again", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
-			func(r *run) {
-				replay(r)
-				r.op(7).Items = delivered("a", "d")
-			},
+			"a message completed before the seek was delivered again before it", "again order", `"a" at 1 was delivered, but what is at 3 was completed by operation 6`, 7,
+			after(replay, func(r *run) { r.op(7).Items = delivered("a", "d") }),
 			func(r *run) { r.op(7).Items = delivered("d") },
 		},
 		{
@@ -83,21 +77,17 @@ func TestASeekBeginsANewGeneration(t *testing.T) {
 			func(r *run) { r.state.Moves[1].From = 2 },
 		},
 		{
-			"a dead letter is not delivered again", "skipped", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
-			func(r *run) {
-				replay(r)
+			"a dead letter is not delivered again", "skipped delivered", `"d" at 4 was neither completed, consumed nor dead-lettered`, 0,
+			after(replay, func(r *run) {
 				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c"), acked("completed", "a", "b", "c")
-			},
+			}),
 			func(r *run) {
 				r.op(10).Items, r.op(11).Items = delivered("a", "b", "c", "d"), acked("completed", "a", "b", "c", "d")
 			},
 		},
 		{
 			"a dead letter stays skipped", "seek", "sought back from 4 to 0, but 1 dead letters are still passed over", 0,
-			func(r *run) {
-				replay(r)
-				r.state.Moves[1].Skip = []int64{4}
-			},
+			after(replay, func(r *run) { r.state.Moves[1].Skip = []int64{4} }),
 			func(r *run) { r.state.Moves[1].Skip = nil },
 		},
 	})
@@ -154,18 +144,12 @@ func TestASeekMovesTheCursorToItsTarget(t *testing.T) {
 		},
 		{
 			"in another partition", "seek", "the cursor was sought from 4 to 0, which no seek requested", 0,
-			func(r *run) {
-				replay(r)
-				r.op(9).Partition = "other"
-			},
+			after(replay, func(r *run) { r.op(9).Partition = "other" }),
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
-			"without a seek", "cursor", "the cursor moved back from 4 to 0, and no seek did that", 0,
-			func(r *run) {
-				replay(r)
-				r.state.Moves[1].How = check.Fell
-			},
+			"without a seek", "cursor again counts seek", "the cursor moved back from 4 to 0, and no seek did that", 0,
+			after(replay, func(r *run) { r.state.Moves[1].How = check.Fell }),
 			func(r *run) { r.state.Moves[1].How = check.Sought },
 		},
 		{
@@ -207,15 +191,12 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"the old group continues", "rejoined", "the delivery is to the group that operation 9 had deleted 1s before", 10,
-			func(r *run) {
-				rejoin(r)
-				r.state.LeasePeriods[3].GroupID = 1
-			},
+			"the old group continues", "rejoined delivered again", "the delivery is to the group that operation 9 had deleted 1s before", 10,
+			after(rejoin, func(r *run) { r.state.LeasePeriods[3].GroupID = 1 }),
 			func(r *run) { r.state.LeasePeriods[3].GroupID = 2 },
 		},
 		{
-			"two leases overlap", "lease", "by the database's clock lease L4 was given 1m0s before lease L3 ended", 10,
+			"two leases overlap", "lease delivered again rejoined", "by the database's clock lease L4 was given 1m0s before lease L3 ended", 10,
 			func(r *run) {
 				rejoin(r)
 				r.state.LeasePeriods[2].Until = r.state.LeasePeriods[3].From.Add(time.Minute)
@@ -236,27 +217,20 @@ func TestADeletedGroupJoinsAsANewGroup(t *testing.T) {
 			},
 		},
 		{
-			"it does not receive all messages", "skipped", `the delivery starts with "c" at 3, but "a" at 1`, 10,
-			func(r *run) {
-				rejoin(r)
-				r.op(10).Items = delivered("c", "d")
-			},
+			"it does not receive all messages", "skipped delivered", `the delivery starts with "c" at 3, but "a" at 1`, 10,
+			after(rejoin, func(r *run) { r.op(10).Items = delivered("c", "d") }),
 			func(r *run) { r.op(10).Items = delivered("a", "b", "c", "d") },
 		},
 		{
 			"it inherits a dead letter", "dead", `"d" at 4 is dead-lettered, but no ack can have done that`, 0,
-			func(r *run) {
-				rejoin(r)
-				r.cursor().Dead = []int64{4}
-			},
+			after(rejoin, func(r *run) { r.cursor().Dead = []int64{4} }),
 			func(r *run) { r.cursor().Dead = nil },
 		},
 		{
 			"its old lease still counts", "fenced", "under lease L3, which the delete-group of operation 9 had ended", 12,
-			func(r *run) {
-				rejoin(r)
+			after(rejoin, func(r *run) {
 				r.add(history.Operation{Kind: history.Ack, LeaseID: "L3", Items: acked("completed", "d")})
-			},
+			}),
 			func(r *run) { r.op(12).Items[0].Accepted = false },
 		},
 	})

@@ -14,7 +14,7 @@ type State struct {
 	// LeasePeriods are the lives of leases by the database's clock. They are optional.
 	LeasePeriods []LeasePeriod
 	// Moves are the positions where cursors began and the moves by seeks or backwards, in the order of each cursor.
-	// Without them, the effects of seeks are not judged.
+	// Histories with seeks need them.
 	Moves []Move
 	// Erased are the messages of deleted queues, by the name of the queue.
 	Erased []Erased

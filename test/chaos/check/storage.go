@@ -203,12 +203,11 @@ func (r *reader) delivered(options *Options) []Violation {
 	left := 0
 	// An autoAck pop with a lost answer took at most one run of messages. It left out the dead letters between them.
 	excuses, excused := len(r.lostAutoAcks())+len(r.repeatedAutoAcks()), false
-	sought := r.sought(0, forever)
 	for _, e := range r.lane.log[first:] {
 		if e.seq > r.cursor.Committed && !dead[e.seq] && e.deleted == nil {
 			left++
 		}
-		if got[e.ordinal] || dead[e.seq] || sought || r.mayMiss(e, options) {
+		if got[e.ordinal] || dead[e.seq] || r.mayMiss(e, options) {
 			excused = excused && !got[e.ordinal]
 			continue
 		}

@@ -18,10 +18,7 @@ func TestMessagesAreStoredOnceOrNotAtAll(t *testing.T) {
 		},
 		{
 			"committed by SQL but not in the log", "stored", `"e" was answered with success`, 9,
-			func(r *run) {
-				lost(r)
-				r.op(9).Inbox = true
-			},
+			after(lost, func(r *run) { r.op(9).Inbox = true }),
 			func(r *run) { r.op(9).Outcome = history.Refused },
 		},
 		{
@@ -63,10 +60,7 @@ func TestOneTransactionIDIsOneMessage(t *testing.T) {
 		},
 		{
 			"a duplicate gets another id", "dedup", `"a" was answered to be message m-z here, elsewhere it is m-a`, 9,
-			func(r *run) {
-				repeat(r)
-				r.op(9).Items[0].Duplicate, r.op(9).Items[0].MessageID = true, "m-z"
-			},
+			after(repeat, func(r *run) { r.op(9).Items[0].Duplicate, r.op(9).Items[0].MessageID = true, "m-z" }),
 			func(r *run) { r.op(9).Items[0].MessageID = "m-a" },
 		},
 		{
@@ -154,10 +148,7 @@ func TestPushesKeepTheirOrder(t *testing.T) {
 		},
 		{
 			"one push by SQL after the other", "push-order", `"d" was stored at 3, before "c" at 4, which was committed by SQL 1s before`, 2,
-			func(r *run) {
-				last(r)
-				r.op(1).Inbox, r.op(2).Inbox = true, true
-			},
+			after(last, func(r *run) { r.op(1).Inbox, r.op(2).Inbox = true, true }),
 			func(r *run) { r.op(2).Inbox = false },
 		},
 	})
@@ -183,7 +174,7 @@ func TestEveryGroupReceivesEveryMessage(t *testing.T) {
 			func(r *run) { another(r) }, func(r *run) { follow(r, true) },
 		},
 		{
-			"a lost autoAck delivery excuses one run only", "delivered", `"d" at 4`, 2,
+			"a lost autoAck delivery excuses one run only", "delivered skipped", `"d" at 4`, 2,
 			func(r *run) {
 				another(r)
 				r.add(history.Operation{Kind: history.Pop, Outcome: history.Unknown, AutoAck: true}).Group = "h"
@@ -215,15 +206,12 @@ func TestEveryGroupReceivesEveryMessage(t *testing.T) {
 			func(r *run) { r.op(9).Partition = "p" },
 		},
 		{
-			"still waiting after the drain", "delivered", `"e" at 5 was never delivered: it still waits beyond the cursor, at 4`, 9, extra,
+			"still waiting after the drain", "delivered leftover", `"e" at 5 was never delivered: it still waits beyond the cursor, at 4`, 9, extra,
 			func(r *run) { r.options.Undrained = true },
 		},
 		{
 			"left by the drain", "leftover", "1 messages are left: the cursor is at 4, the log ends at 5", 0,
-			func(r *run) {
-				extra(r)
-				r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("e")})
-			},
+			after(extra, func(r *run) { r.add(history.Operation{Kind: history.Pop, LeaseID: "L4", Items: delivered("e")}) }),
 			func(r *run) { r.options.Undrained = true },
 		},
 		{
@@ -231,7 +219,7 @@ func TestEveryGroupReceivesEveryMessage(t *testing.T) {
 			func(r *run) { another(r).Missing = true }, func(r *run) { r.part().Cursors = r.part().Cursors[:1] },
 		},
 		{
-			"a group misses a message before its first delivery", "delivered", `"a" at 1`, 1,
+			"a group misses a message before its first delivery", "delivered skipped", `"a" at 1`, 1,
 			func(r *run) {
 				another(r)
 				r.add(history.Operation{Kind: history.Pop, AutoAck: true, Items: delivered("c", "d")}).Group = "h"

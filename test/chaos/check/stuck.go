@@ -79,7 +79,7 @@ func (r *reader) waiting(ready []time.Duration) []span {
 			}
 		}
 	}
-	if r.cursor == nil || len(r.group.seeks) > 0 {
+	if r.cursor == nil {
 		return nil
 	}
 	dead, begun, ended := r.dead(), r.begun(), forever
@@ -190,7 +190,7 @@ func (r *reader) late(o *Options, leased []span, ready []time.Duration) []Violat
 			leased = leased[1:]
 		}
 		first := d.first()
-		if d.op.Wait == 0 || d.redelivery || first == nil || first.push == nil || len(r.group.seeks) > 0 {
+		if d.op.Wait == 0 || d.redelivery || first == nil || first.push == nil {
 			continue
 		}
 		other := longest

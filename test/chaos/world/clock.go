@@ -45,26 +45,23 @@ func (s *server) setClock(offset time.Duration) error {
 	defer s.busy.Unlock()
 	s.offset = offset
 	earliest := time.Now().Add(offset)
-	if _, err := fmt.Fprintln(s.stdin, offset); err != nil {
+	if err := s.process.WriteLine(offset.String()); err != nil {
 		return fmt.Errorf("stepping the clock of %s: %w", s.name, err)
 	}
-	timer := time.NewTimer(clockPatience)
-	defer timer.Stop()
-	select {
-	case line := <-s.lines:
-		reported, err := time.Parse(time.RFC3339Nano, line)
-		if err != nil {
-			return fmt.Errorf("reading the clock of %s: %w", s.name, err)
-		}
-		if latest := time.Now().Add(offset); reported.Before(earliest.Round(0)) || reported.After(latest) {
-			return fmt.Errorf("the clock of %s was stepped by %s and is at %s, not between %s and %s", s.name, offset, reported, earliest, latest)
-		}
-		return nil
-	case <-s.done:
-		return fmt.Errorf("%s ended when its clock was stepped, see its log: %w", s.name, s.err)
-	case <-timer.C:
-		return fmt.Errorf("%s did not report its time within %s", s.name, clockPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), clockPatience)
+	defer cancel()
+	line, err := s.process.ReadLine(ctx)
+	if err != nil {
+		return fmt.Errorf("the clock of %s was stepped, and it did not report its time, see its log: %w", s.name, err)
 	}
+	reported, err := time.Parse(time.RFC3339Nano, line)
+	if err != nil {
+		return fmt.Errorf("reading the clock of %s: %w", s.name, err)
+	}
+	if latest := time.Now().Add(offset); reported.Before(earliest.Round(0)) || reported.After(latest) {
+		return fmt.Errorf("the clock of %s was stepped by %s and is at %s, not between %s and %s", s.name, offset, reported, earliest, latest)
+	}
+	return nil
 }
 
 // serveClock applies the offsets that setClock writes, and answers with the time. It returns nil at the end of orders.

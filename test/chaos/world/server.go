@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"sync"
@@ -21,12 +20,14 @@ import (
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/test/bench/rig"
 	"github.com/belfry-mq/belfry/test/chaos/principals"
 	"github.com/belfry-mq/belfry/test/pgproxy"
 )
 
 const (
-	// childURL and childListenURL make this program a server.
+	serverChild = "chaos server"
+	// childURL and childListenURL are its connections to the database.
 	childURL       = "BELFRY_CHAOS_CHILD_URL"
 	childListenURL = "BELFRY_CHAOS_CHILD_LISTEN_URL"
 	// startPatience is the timeout of the start of a server. The database may be unavailable for a while.
@@ -57,23 +58,11 @@ const IdleAfter = cleanupDays * 24 * time.Hour
 
 // Child runs a server and returns true if this process was started as one. The server ends at SIGTERM, and when its
 // parent process ends. code is the exit code.
-func Child() (code int, child bool) {
-	dsn := os.Getenv(childURL)
-	if dsn == "" {
-		return 0, false
-	}
-	if err := serve(dsn, os.Getenv(childListenURL)); err != nil {
-		_, _ = fmt.Fprintf(os.Stderr, "server: %v\n", err)
-		return 1, true
-	}
-	return 0, true
-}
+func Child() (code int, child bool) { return rig.RunChild(map[string]rig.Child{serverChild: serve}) }
 
-func serve(dsn, listenDSN string) error {
+func serve(in *bufio.Reader, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	// An interrupt at the terminal is for the parent, which then stops the servers in order.
-	signal.Ignore(os.Interrupt)
 	if offset := os.Getenv(childClock); offset != "" {
 		if err := step(offset); err != nil {
 			return err
@@ -81,13 +70,13 @@ func serve(dsn, listenDSN string) error {
 	}
 	// Standard input sets the clock. It ends with the parent, and then the server needs no orderly stop.
 	go func() {
-		if err := serveClock(os.Stdin, os.Stdout); err != nil {
+		if err := serveClock(in, out); err != nil {
 			_, _ = fmt.Fprintf(os.Stderr, "server: %v\n", err)
 		}
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}()
 	cfg := config.Default()
-	cfg.Database.URL, cfg.Database.ListenURL = setting.Secret(dsn), setting.Secret(listenDSN)
+	cfg.Database.URL, cfg.Database.ListenURL = setting.Secret(os.Getenv(childURL)), setting.Secret(os.Getenv(childListenURL))
 	cfg.HTTP.DrainDelay = 0
 	cfg.Database.PoolSize, cfg.Database.RequestTimeout = poolSize, requestTimeout
 	cfg.Listen.CanaryInterval, cfg.Listen.CanaryTimeout, cfg.Listen.PeerTimeout = canaryInterval, canaryTimeout, peerTimeout
@@ -105,7 +94,7 @@ func serve(dsn, listenDSN string) error {
 		return fmt.Errorf("making the log: %w", err)
 	}
 	// Standard output reports the address, and then the time after each step of the clock. It has no other content.
-	return app.Run(ctx, cfg, log, func(addr net.Addr) { _, _ = fmt.Fprintln(os.Stdout, addr) })
+	return app.Run(ctx, cfg, log, func(addr net.Addr) { _, _ = fmt.Fprintln(out, addr) })
 }
 
 // server is one instance. Its network stays, its process is restarted.
@@ -123,16 +112,10 @@ type server struct {
 
 	// busy is held by the fault that stops the process, until it runs again.
 	busy sync.Mutex
-	// The latest process. Written under busy.
-	process *os.Process
-	stdin   io.Writer
-	// lines are the output of the process: its address, and its time on request.
-	lines chan string
+	// process is the latest one, or nil. Written under busy. Its output is its address, and its time on request.
+	process *rig.Process
 	// offset is the offset of its wall clock.
 	offset time.Duration
-	// done closes when the process has ended. Then err is the result of Wait.
-	done chan struct{}
-	err  error
 }
 
 // newServer opens the network of a server that is not started. Its database has an address for each Postgres, or the
@@ -162,59 +145,28 @@ func newServer(ctx context.Context, name, dir string, database, addresses []stri
 
 // start runs the process and returns when it accepts requests.
 func (s *server) start(ctx context.Context) error {
-	program := s.program
-	if program == "" {
-		var err error
-		if program, err = os.Executable(); err != nil {
-			return fmt.Errorf("finding our own program: %w", err)
-		}
-	}
 	log, err := os.OpenFile(s.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("opening the log of %s: %w", s.name, err)
 	}
-	cmd := exec.Command(program)
-	cmd.Env = append(os.Environ(), childURL+"="+s.dsn, childListenURL+"="+s.listenDSN)
+	env := []string{childURL + "=" + s.dsn, childListenURL + "=" + s.listenDSN}
 	if s.offset != 0 {
-		cmd.Env = append(cmd.Env, childClock+"="+s.offset.String())
+		env = append(env, childClock+"="+s.offset.String())
 	}
-	cmd.Stderr = log
-	out, err := cmd.StdoutPipe()
+	process, err := rig.Program{Name: serverChild, Path: s.program, Env: env, Errors: log}.Start()
+	if err = errors.Join(err, log.Close()); err != nil { // the process has its own handle
+		return err
+	}
+	s.process = process
+	starting, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	where, err := process.ReadLine(starting)
 	if err != nil {
-		return errors.Join(fmt.Errorf("starting %s: %w", s.name, err), log.Close())
+		return errors.Join(fmt.Errorf("starting %s, see its log: %w", s.name, err), s.kill())
 	}
-	if s.stdin, err = cmd.StdinPipe(); err != nil {
-		return errors.Join(fmt.Errorf("starting %s: %w", s.name, err), log.Close())
-	}
-	if err := cmd.Start(); err != nil {
-		return errors.Join(fmt.Errorf("starting %s: %w", s.name, err), log.Close())
-	}
-	done, lines := make(chan struct{}), make(chan string, 1)
-	s.process, s.done, s.lines, s.err = cmd.Process, done, lines, nil
-	go func() {
-		defer close(done)
-		for said := bufio.NewScanner(out); said.Scan(); {
-			select {
-			case lines <- said.Text():
-			default: // unexpected output must not block the process
-			}
-		}
-		s.err = errors.Join(cmd.Wait(), log.Close())
-	}()
-	timer := time.NewTimer(startPatience)
-	defer timer.Stop()
-	select {
-	case where := <-lines:
-		s.clients[0].Retarget(where)
-		s.address.Store(&where)
-		return nil
-	case <-done:
-		return fmt.Errorf("%s did not start, see its log: %w", s.name, s.err)
-	case <-timer.C:
-		return errors.Join(fmt.Errorf("%s did not start within %s", s.name, startPatience), s.kill())
-	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("starting %s: %w", s.name, ctx.Err()), s.kill())
-	}
+	s.clients[0].Retarget(where)
+	s.address.Store(&where)
+	return nil
 }
 
 // kill kills the process and returns when it has ended.
@@ -222,11 +174,7 @@ func (s *server) kill() error {
 	if s.process == nil {
 		return nil
 	}
-	if err := s.process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("killing %s: %w", s.name, err)
-	}
-	<-s.done
-	return nil
+	return s.process.Kill()
 }
 
 // stop asks the process to end. It fails if that takes too long or the exit code is not 0.
@@ -234,30 +182,18 @@ func (s *server) stop() error {
 	if s.process == nil {
 		return nil
 	}
-	if err := s.process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := s.process.Terminate(stopPatience); err != nil {
 		return fmt.Errorf("stopping %s: %w", s.name, err)
-	}
-	timer := time.NewTimer(stopPatience)
-	defer timer.Stop()
-	select {
-	case <-s.done:
-	case <-timer.C:
-		return errors.Join(fmt.Errorf("%s did not stop within %s", s.name, stopPatience), s.kill())
-	}
-	if s.err != nil {
-		return fmt.Errorf("%s stopped badly: %w", s.name, s.err)
 	}
 	return nil
 }
 
 // died returns an error if the process ended by itself. The caller holds busy.
 func (s *server) died() error {
-	select {
-	case <-s.done:
-		return fmt.Errorf("%s died, see its log: %w", s.name, s.err)
-	default:
-		return nil
+	if ended, err := s.process.Ended(); ended {
+		return fmt.Errorf("%s died, see its log: %w", s.name, err)
 	}
+	return nil
 }
 
 func (s *server) closeNetwork() {
