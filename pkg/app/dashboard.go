@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
@@ -57,9 +58,9 @@ func (e *eventWatch) run(ctx context.Context, changed func()) error {
 // changesFigures reports whether a page may show something else after an event.
 func changesFigures(e *live.Event) bool {
 	switch data := e.Data.(type) {
-	case live.Snapshot: // what other instances did before they knew of the watch is in no event
+	case api.Snapshot: // what other instances did before they knew of the watch is in no event
 		return len(data.Instances) > 1
-	case live.Rates: // an idle second
+	case api.Rates: // an idle second
 		return len(data.Queues) > 0
 	}
 	return true

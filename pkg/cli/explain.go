@@ -11,6 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli/request"
 	"github.com/belfry-mq/belfry/pkg/cli/session"
 	"github.com/belfry-mq/belfry/pkg/cli/verb"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // watchInterval is how often explain --watch asks.
@@ -53,7 +54,7 @@ func explain(s *session.Session, query url.Values, watch bool) error {
 	last := ""
 	for {
 		var raw []byte
-		var e answer.Explanation
+		var e api.Explanation
 		err := s.Client.Do(ctx, request.Get("/api/v1/explain", query), &raw)
 		if err == nil {
 			err = json.Unmarshal(raw, &e)
@@ -65,7 +66,7 @@ func explain(s *session.Session, query url.Values, watch bool) error {
 			return err
 		case e.Code+e.Sentence == last:
 		case s.IsTable():
-			err = s.Text(e.Text(time.Now()))
+			err = s.Text(answer.Explanation(&e, time.Now()))
 		default:
 			err = s.Answer(raw, "", "")
 		}

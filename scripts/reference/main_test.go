@@ -121,3 +121,53 @@ const sample = `{
     }
   }
 }`
+
+// A schema that names a Go type has what the type and its comments say, and what the schema adds.
+func TestASchemaIsThatOfAGoType(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "a.go"), []byte(goSample), 0o600))
+	got, err := expand([]byte(`{"components": {"schemas": {
+		"Name": {"type": "string"},
+		"A": {"x-go-type": "A", "properties": {"kind": {"enum": ["x"]}, "b": {"properties": {"n": {"const": 0}}}, "own": {"$ref": "#/components/schemas/Name"}}}
+	}}}`), folder)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"components": {"schemas": {
+		"Name": {"type": "string"},
+		"A": {"type": "object", "required": ["at", "name", "kind", "b", "list", "raw", "own"], "properties": {
+			"at": {"oneOf": [{"$ref": "#/components/schemas/Millis"}, {"type": "null"}], "description": "When."},
+			"name": {"$ref": "#/components/schemas/Name"},
+			"kind": {"type": "string", "enum": ["x"]},
+			"b": {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "minimum": 0, "const": 0}}},
+			"list": {"type": "array", "items": {"type": ["boolean", "null"]}},
+			"raw": {},
+			"maybe": {"type": "number", "minimum": 0},
+			"own": {"$ref": "#/components/schemas/Name", "description": "Its own."}
+		}}
+	}}}`, string(got))
+	_, err = expand([]byte(`{"x-go-type": "Missing"}`), folder)
+	require.ErrorContains(t, err, "has no type Missing")
+}
+
+const goSample = `package api
+
+type Name = string
+
+type Base struct {
+	// When.
+	At *time.Time ` + "`json:\"at\"`" + `
+	Name Name ` + "`json:\"name\"`" + `
+}
+
+type B struct { N int64 ` + "`json:\"n\"`" + ` }
+
+type A struct {
+	Base
+	Kind string ` + "`json:\"kind\"`" + `
+	B B ` + "`json:\"b\"`" + `
+	List []*bool ` + "`json:\"list\"`" + `
+	Raw json.RawMessage ` + "`json:\"raw\"`" + `
+	Maybe *float64 ` + "`json:\"maybe,omitzero\"`" + `
+	Own string ` + "`json:\"own\"`" + ` // Its own.
+}
+`

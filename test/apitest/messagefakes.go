@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -146,7 +147,7 @@ func (f tracesFake) ByName(_ context.Context, name string, after trace.Position,
 	return []trace.NamedTrace{{Trace: trace.Trace{ID: IDOne, Data: []byte("1"), CreatedAt: time.UnixMicro(1_500_000)}}}, 9, false, nil
 }
 
-func (f tracesFake) Names(context.Context, trace.Page) ([]trace.NameCount, int64, error) {
+func (f tracesFake) Names(context.Context, trace.Page) ([]api.TraceName, int64, error) {
 	f.Calls++
 	return nil, 0, nil
 }

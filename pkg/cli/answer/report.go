@@ -6,26 +6,11 @@ import (
 	"strings"
 
 	"github.com/belfry-mq/belfry/pkg/cli/output"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Report is the part of an answer of GET /api/v1/doctor that the text shows.
-type Report struct {
-	Version  string    `json:"version"`
-	Healthy  bool      `json:"healthy"`
-	Wrong    int       `json:"wrong"`
-	Warnings int       `json:"warnings"`
-	Unknown  int       `json:"unknown"`
-	Checks   []finding `json:"checks"`
-}
-
-type finding struct {
-	Code    string   `json:"code"`
-	Result  string   `json:"result"`
-	Found   string   `json:"found"`
-	Why     string   `json:"why"`
-	Do      []string `json:"do"`
-	Runbook string   `json:"runbook"`
-}
+// Report is an answer of GET /api/v1/doctor.
+type Report struct{ api.Examination }
 
 // ReadReport reads an answer of GET /api/v1/doctor.
 func ReadReport(raw []byte) (*Report, error) {

@@ -8,32 +8,16 @@ import (
 	"time"
 
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // rateAge is how long the rates of an instance are shown. An instance sends no rates while it is idle.
 const rateAge = 2500 * time.Millisecond
 
-// instance is a running server.
-type instance struct {
-	ID            string `json:"id"`
-	Host          string `json:"host"`
-	Listener      string `json:"listener"`
-	Sequencer     bool   `json:"sequencer"`
-	Waiting       int    `json:"waiting"`
-	UptimeSeconds int64  `json:"uptimeSeconds"`
-}
-
 // rates are messages a second of one queue.
-type rates struct {
-	Queue     string  `json:"queue"`
-	Pushed    float64 `json:"pushed"`
-	Delivered float64 `json:"delivered"`
-	Acked     float64 `json:"acked"`
-	Failed    float64 `json:"failed"`
-	Waiting   int     `json:"waiting"`
-}
+type rates struct{ api.QueueRates }
 
-func (r *rates) add(other rates) {
+func (r *rates) add(other api.QueueRates) {
 	r.Pushed += other.Pushed
 	r.Delivered += other.Delivered
 	r.Acked += other.Acked
@@ -42,9 +26,9 @@ func (r *rates) add(other rates) {
 
 // member is what is known of one instance.
 type member struct {
-	instance
-	rates   map[string]rates // of the last second
-	at      time.Time        // when rates came
+	api.Instance
+	rates   map[string]api.QueueRates // of the last second
+	at      time.Time                 // when rates came
 	waiting map[string]int
 }
 
@@ -75,7 +59,7 @@ type figures struct {
 	order       []string // ids of members, that of the stream first
 	late        map[groupKey]time.Time
 	dead        map[groupKey]bool
-	maintenance struct{ Push, Pop bool }
+	maintenance api.Switches
 	stored      map[string]stored
 }
 
@@ -91,19 +75,19 @@ func (f *figures) take(e *client.Event, now time.Time) string {
 	case "rates":
 		f.takeRates(e, now)
 	case "lag", "dead_letters":
-		var data thresholdData
+		var data api.LateGroup // of dead letters, its Seconds is 0
 		if json.Unmarshal(e.Data, &data) == nil {
 			f.threshold(e.Type, &data, e.At)
 		}
 	case "maintenance":
 		_ = json.Unmarshal(e.Data, &f.maintenance) // a server that is newer may send another form
 	case "listener":
-		var data struct{ State string }
+		var data api.ListenerChange
 		if m := f.members[e.Instance]; m != nil && json.Unmarshal(e.Data, &data) == nil {
 			m.Listener = data.State
 		}
 	case "sequencer":
-		var data struct{ Leading bool }
+		var data api.SequencerChange
 		if m := f.members[e.Instance]; m != nil && json.Unmarshal(e.Data, &data) == nil {
 			m.Sequencer = data.Leading
 		}
@@ -137,14 +121,7 @@ func (f *figures) line(e *client.Event) string {
 	return ""
 }
 
-type thresholdData struct {
-	Queue   string  `json:"queue"`
-	Group   string  `json:"group"`
-	Beyond  bool    `json:"beyond"`
-	Seconds float64 `json:"seconds"`
-}
-
-func (f *figures) threshold(kind string, data *thresholdData, at time.Time) {
+func (f *figures) threshold(kind string, data *api.LateGroup, at time.Time) {
 	key := groupKey{data.Queue, data.Group}
 	switch {
 	case kind == "lag" && data.Beyond:
@@ -159,16 +136,7 @@ func (f *figures) threshold(kind string, data *thresholdData, at time.Time) {
 }
 
 func (f *figures) snapshot(e *client.Event, now time.Time) {
-	var data struct {
-		Instances []instance `json:"instances"`
-		Queues    []struct {
-			Queue   string `json:"queue"`
-			Waiting int    `json:"waiting"`
-		} `json:"queues"`
-		Lag         []thresholdData           `json:"lag"`
-		DeadLetters []thresholdData           `json:"deadLetters"`
-		Maintenance *struct{ Push, Pop bool } `json:"maintenance"`
-	}
+	var data api.Snapshot
 	if json.Unmarshal(e.Data, &data) != nil {
 		return
 	}
@@ -177,7 +145,7 @@ func (f *figures) snapshot(e *client.Event, now time.Time) {
 	clear(f.dead)
 	f.order = nil
 	for _, one := range data.Instances {
-		f.member(one.ID, now).instance = one
+		f.member(one.ID, now).Instance = one
 	}
 	if len(data.Instances) == 0 { // the token may not see instances
 		f.member("", now)
@@ -189,7 +157,8 @@ func (f *figures) snapshot(e *client.Event, now time.Time) {
 		f.threshold("lag", &data.Lag[i], e.At)
 	}
 	for i := range data.DeadLetters {
-		f.threshold("dead_letters", &data.DeadLetters[i], e.At)
+		one := &data.DeadLetters[i]
+		f.threshold("dead_letters", &api.LateGroup{Queue: one.Queue, Group: one.Group, Beyond: one.Beyond}, e.At)
 	}
 	if data.Maintenance != nil {
 		f.maintenance = *data.Maintenance
@@ -200,7 +169,7 @@ func (f *figures) snapshot(e *client.Event, now time.Time) {
 func (f *figures) member(id string, now time.Time) *member {
 	m := f.members[id]
 	if m == nil {
-		m = &member{instance: instance{ID: id}, at: now, waiting: map[string]int{}}
+		m = &member{Instance: api.Instance{ID: id}, at: now, waiting: map[string]int{}}
 		f.members[id] = m
 		f.order = append(f.order, id)
 	}
@@ -208,25 +177,22 @@ func (f *figures) member(id string, now time.Time) *member {
 }
 
 func (f *figures) takeRates(e *client.Event, now time.Time) {
-	var data struct {
-		Instance *instance `json:"instance"`
-		Queues   []rates   `json:"queues"`
-	}
+	var data api.Rates
 	if json.Unmarshal(e.Data, &data) != nil {
 		return
 	}
 	m := f.member(e.Instance, now)
 	if data.Instance != nil {
-		m.instance = *data.Instance
+		m.Instance = *data.Instance
 	}
-	m.rates, m.at = map[string]rates{}, now
+	m.rates, m.at = map[string]api.QueueRates{}, now
 	for _, r := range data.Queues {
 		m.rates[r.Queue], m.waiting[r.Queue] = r, r.Waiting
 	}
 }
 
 func (f *figures) instanceChanged(e *client.Event) {
-	var data struct{ State, Host string }
+	var data api.InstanceChange
 	if json.Unmarshal(e.Data, &data) != nil {
 		return
 	}
@@ -263,7 +229,7 @@ func (f *figures) rows(filter string, order func(a, b *row) int, now time.Time) 
 	of := func(name string) *row {
 		r := all[name]
 		if r == nil {
-			r = &row{rates: rates{Queue: name}}
+			r = &row{rates: rates{api.QueueRates{Queue: name}}}
 			r.stored, r.known = f.stored[name], false
 			_, r.known = f.stored[name]
 			all[name] = r

@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"github.com/belfry-mq/belfry/pkg/client"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // maxQueues is how many queues the counts are read of, the newest first.
@@ -20,16 +21,7 @@ type server struct{ client *client.Client }
 
 // counts reads the counts of queues.
 func (s *server) counts(ctx context.Context) (map[string]stored, error) {
-	var answer struct {
-		Queues []struct {
-			Name     string `json:"name"`
-			Paused   bool   `json:"paused"`
-			Messages struct {
-				Pending    int64 `json:"pending"`
-				DeadLetter int64 `json:"deadLetter"`
-			} `json:"messages"`
-		} `json:"queues"`
-	}
+	var answer api.QueueStatuses
 	err := s.client.Do(ctx, client.Request{Path: "/api/v1/status/queues", Query: url.Values{"limit": {maxQueues}}}, &answer)
 	counts := map[string]stored{}
 	for _, q := range answer.Queues {
@@ -46,16 +38,12 @@ func (s *server) pause(ctx context.Context, queue, verb string) error {
 
 // explain says for each group of a queue why its most delayed partition is not delivered.
 func (s *server) explain(ctx context.Context, queue string) (lines []string, err error) {
-	var groups []struct {
-		Name  string `json:"name"`
-		Queue string `json:"queueName"`
-		Lag   int64  `json:"totalLag"`
-	}
+	var groups []api.Group
 	if err := s.client.Do(ctx, client.Request{Path: "/api/v1/consumer-groups"}, &groups); err != nil {
 		return nil, err
 	}
 	for _, g := range groups {
-		if g.Queue != queue {
+		if g.QueueName != queue {
 			continue
 		}
 		if len(lines) == maxExplained {
@@ -65,7 +53,7 @@ func (s *server) explain(ctx context.Context, queue string) (lines []string, err
 		if err != nil {
 			return nil, err
 		}
-		lines = append(lines, fmt.Sprintf("%s (%d messages to come): %s", g.Name, g.Lag, line))
+		lines = append(lines, fmt.Sprintf("%s (%d messages to come): %s", g.Name, g.TotalLag, line))
 	}
 	if lines == nil {
 		lines = []string{"No group reads the queue " + queue + "."}
@@ -74,28 +62,20 @@ func (s *server) explain(ctx context.Context, queue string) (lines []string, err
 }
 
 func (s *server) explainGroup(ctx context.Context, queue, group string) (string, error) {
-	var places map[string]struct {
-		Partitions []struct {
-			Partition string  `json:"partition"`
-			Lag       int64   `json:"offsetLag"`
-			Seconds   float64 `json:"timeLagSeconds"`
-		} `json:"partitions"`
-	}
+	var places api.GroupDetail
 	if err := s.client.Do(ctx, client.Request{Path: "/api/v1/consumer-groups/" + url.PathEscape(group)}, &places); err != nil {
 		return "", err
 	}
-	worst, most := "", -1.0
+	worst, most := "", int64(-1)
 	for _, p := range places[queue].Partitions {
-		if p.Lag > 0 && p.Seconds > most {
-			worst, most = p.Partition, p.Seconds
+		if p.OffsetLag > 0 && p.TimeLagSeconds > most {
+			worst, most = p.Partition, p.TimeLagSeconds
 		}
 	}
 	if most < 0 {
 		return "it has received all messages.", nil
 	}
-	var answer struct {
-		Sentence string `json:"sentence"`
-	}
+	var answer api.Explanation
 	query := url.Values{"queue": {queue}, "partition": {worst}, "consumerGroup": {group}}
 	err := s.client.Do(ctx, client.Request{Path: "/api/v1/explain", Query: query}, &answer)
 	return "partition " + worst + ": " + answer.Sentence, err

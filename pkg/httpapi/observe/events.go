@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 )
@@ -70,7 +71,7 @@ func send(ctx context.Context, stream *wire.EventStream, watcher *live.Watcher) 
 
 // sendClosing sends the last event of a stream that ends before the server stops.
 func sendClosing(stream *wire.EventStream, reason string) error {
-	e := live.Event{Type: live.TypeClosing, At: time.Now(), Data: live.Closing{Reason: reason}}
+	e := live.Event{Type: live.TypeClosing, At: time.Now(), Data: api.Closing{Reason: reason}}
 	if err := stream.AppendJSON(string(e.Type), "", fields(&e)); err != nil {
 		return err
 	}

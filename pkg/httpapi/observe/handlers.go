@@ -91,7 +91,7 @@ type Live interface {
 type Traces interface {
 	OfMessage(ctx context.Context, partition queue.ID, transactionID string, after trace.Position, limit int64) (found []trace.Trace, cut bool, err error)
 	ByName(ctx context.Context, name string, after trace.Position, page trace.Page) (found []trace.NamedTrace, total int64, cut bool, err error)
-	Names(ctx context.Context, page trace.Page) ([]trace.NameCount, int64, error)
+	Names(ctx context.Context, page trace.Page) ([]api.TraceName, int64, error)
 }
 
 // Audit lists the audit.

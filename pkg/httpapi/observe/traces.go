@@ -62,10 +62,7 @@ func (h *Handlers) TraceNames(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	names, total, err := h.Traces.Names(p.Ctx(), trace.Page{Limit: page.Limit, Offset: page.Offset, Allowed: readable(p), Bound: traceBound(p)})
-	list := wire.Each(names, func(n *trace.NameCount) api.TraceName {
-		return api.TraceName{Name: n.Name, Traces: n.Traces, Messages: n.Messages, LastSeen: n.LastSeen}
-	})
-	return api.TraceNames{Names: list, Total: total, Pagination: page}, err
+	return api.TraceNames{Names: names, Total: total, Pagination: page}, err
 }
 
 // traceBound reads bound: 0 without it, and at most 10000.

@@ -4,6 +4,10 @@
 // add to objects of another part: objects are merged at any depth. Two different
 // values in one place are an error.
 //
+// A schema with x-go-type is that of a type of pkg/client/api. The type has the members, which are required unless they can be
+// left out, and the comments of its fields are their descriptions. Other members of the schema, such as an enum, change or
+// complete what the type says.
+//
 // go generate merges the parts, in the order of the tags, into openapi.json, which
 // the server sends, and makes docs/http-reference.md and docs/http from them. A test fails when
 // one of these files is out of date.

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -45,7 +46,7 @@ func (c *counts) begun() time.Time {
 // tally counts messages of one queue.
 type tally struct {
 	pushed, delivered, acked, failed int64
-	sweep                            Sweep
+	sweep                            api.SweepCounts
 }
 
 func (t *tally) busy() int64 { return t.pushed + t.delivered + t.acked + t.failed }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 // Filter says what a watcher may see.
@@ -23,28 +24,28 @@ func (f *Filter) apply(e Event) (seen Event, ok bool) {
 		return e, true
 	}
 	switch data := e.Data.(type) {
-	case Rates:
+	case api.Rates:
 		e.Data = f.rates(data)
 		return e, true
-	case Snapshot:
+	case api.Snapshot:
 		e.Data = f.snapshot(data)
 		return e, true
-	case Dropped:
+	case api.Dropped:
 		return e, true
 	}
 	return e, e.Type == TypeClosing || e.Queue != "" && f.Grants.MayRead(e.Queue)
 }
 
 // rates hides the figures of the instance, and counts no omitted queues: they may be other ones.
-func (f *Filter) rates(r Rates) Rates {
-	return Rates{Seconds: r.Seconds, Queues: only(r.Queues, func(q QueueRates) bool { return f.Grants.MayRead(q.Queue) })}
+func (f *Filter) rates(r api.Rates) api.Rates {
+	return api.Rates{Seconds: r.Seconds, Queues: only(r.Queues, func(q api.QueueRates) bool { return f.Grants.MayRead(q.Queue) })}
 }
 
-func (f *Filter) snapshot(s Snapshot) Snapshot {
-	return Snapshot{
-		Queues:      only(s.Queues, func(q QueueWaiting) bool { return f.Grants.MayRead(q.Queue) }),
-		Lag:         only(s.Lag, func(l Lag) bool { return f.Grants.MayRead(l.Queue) }),
-		DeadLetters: only(s.DeadLetters, func(d DeadLetters) bool { return f.Grants.MayRead(d.Queue) }),
+func (f *Filter) snapshot(s api.Snapshot) api.Snapshot {
+	return api.Snapshot{
+		Queues:      only(s.Queues, func(q api.QueueWaiting) bool { return f.Grants.MayRead(q.Queue) }),
+		Lag:         only(s.Lag, func(l api.LateGroup) bool { return f.Grants.MayRead(l.Queue) }),
+		DeadLetters: only(s.DeadLetters, func(d api.DeadLetterGroup) bool { return f.Grants.MayRead(d.Queue) }),
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -78,7 +79,7 @@ type Hub struct {
 	lastAnnounced time.Time
 	heardPace     int // messages of other instances since the last tick
 	leading       bool
-	maintenance   *Maintenance
+	maintenance   *api.Switches
 	reads         readState
 	// known: the first read was made, or has failed, since somebody watches.
 	known bool
@@ -116,7 +117,7 @@ func (h *Hub) Stop() {
 	h.stopped = true
 	for w := range h.watchers {
 		w.fresh = false
-		w.deliver(Event{Type: TypeClosing, At: time.Now(), Instance: h.Instance, Data: Closing{Reason: "shutdown"}})
+		w.deliver(Event{Type: TypeClosing, At: time.Now(), Instance: h.Instance, Data: api.Closing{Reason: "shutdown"}})
 		w.closed = true
 		w.ready.Set()
 	}
@@ -210,33 +211,35 @@ func (h *Hub) addLocked(e Event) {
 	}
 }
 
-func (h *Hub) instanceLocked(now time.Time) *Instance {
-	return &Instance{
-		ID: h.Instance, Host: h.Host, Listener: h.Listener(), Sequencer: h.leading, Waiting: h.Waiting(),
+func (h *Hub) instanceLocked(now time.Time) *api.Instance {
+	return &api.Instance{
+		ID: h.Instance.String(), Host: h.Host, Listener: h.Listener(), Sequencer: h.leading, Waiting: h.Waiting(),
 		UptimeSeconds: int64(now.Sub(h.started) / time.Second),
 	}
 }
 
-func (h *Hub) snapshotLocked() Snapshot {
-	s := Snapshot{Instances: []Instance{*h.instanceLocked(time.Now())}, Queues: []QueueWaiting{}, Lag: []Lag{}, DeadLetters: []DeadLetters{}, Maintenance: h.maintenance}
+func (h *Hub) snapshotLocked() api.Snapshot {
+	s := api.Snapshot{Instances: []api.Instance{*h.instanceLocked(time.Now())}, Queues: []api.QueueWaiting{}, Lag: []api.LateGroup{}, DeadLetters: []api.DeadLetterGroup{}, Maintenance: h.maintenance}
 	for _, p := range h.peers {
 		s.Instances = append(s.Instances, p.Instance)
 	}
-	slices.SortFunc(s.Instances[1:], func(a, b Instance) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+	slices.SortFunc(s.Instances[1:], func(a, b api.Instance) int { return strings.Compare(a.ID, b.ID) })
 	for name, n := range h.WaitingByQueue() {
-		s.Queues = append(s.Queues, QueueWaiting{name, n})
+		s.Queues = append(s.Queues, api.QueueWaiting{Queue: name, Waiting: n})
 	}
-	slices.SortFunc(s.Queues, func(a, b QueueWaiting) int { return strings.Compare(a.Queue, b.Queue) })
+	slices.SortFunc(s.Queues, func(a, b api.QueueWaiting) int { return strings.Compare(a.Queue, b.Queue) })
 	for _, one := range h.reads.beyond {
 		if one.lag {
 			s.Lag = append(s.Lag, one.lagEvent(true, h.cfg.LagThreshold))
 		}
 		if one.dead {
-			s.DeadLetters = append(s.DeadLetters, DeadLetters{Queue: one.Queue, Group: one.Group, Beyond: true, Threshold: h.cfg.DeadLettersThreshold})
+			s.DeadLetters = append(s.DeadLetters, api.DeadLetterGroup{Queue: one.Queue, Group: one.Group, Beyond: true, Threshold: h.cfg.DeadLettersThreshold})
 		}
 	}
-	slices.SortFunc(s.Lag, func(a, b Lag) int { return strings.Compare(a.Queue+"\x00"+a.Group, b.Queue+"\x00"+b.Group) })
-	slices.SortFunc(s.DeadLetters, func(a, b DeadLetters) int { return strings.Compare(a.Queue+"\x00"+a.Group, b.Queue+"\x00"+b.Group) })
+	slices.SortFunc(s.Lag, func(a, b api.LateGroup) int { return strings.Compare(a.Queue+"\x00"+a.Group, b.Queue+"\x00"+b.Group) })
+	slices.SortFunc(s.DeadLetters, func(a, b api.DeadLetterGroup) int {
+		return strings.Compare(a.Queue+"\x00"+a.Group, b.Queue+"\x00"+b.Group)
+	})
 	return s
 }
 

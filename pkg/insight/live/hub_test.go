@@ -10,6 +10,7 @@ import (
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -28,18 +29,18 @@ func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
 		i.Acknowledged(nil, []queue.AckResult{{Queue: "q", Resolved: true, Success: true}, {Queue: "q", Resolved: true}, {Queue: "q"}})
 		got := after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		rates := dataOf[live.Rates](t, got[0])
-		require.Equal(t, []live.QueueRates{{Queue: "q", Pushed: 10, Delivered: 1, Acked: 1, Failed: 1, Waiting: 2}}, rates.Queues)
-		require.Equal(t, live.Instance{ID: i.Instance, Host: "a", Listener: "proven", Waiting: 2, UptimeSeconds: 1}, *rates.Instance)
+		rates := dataOf[api.Rates](t, got[0])
+		require.Equal(t, []api.QueueRates{{Queue: "q", Pushed: 10, Delivered: 1, Acked: 1, Failed: 1, Waiting: 2}}, rates.Queues)
+		require.Equal(t, api.Instance{ID: i.Instance.String(), Host: "a", Listener: "proven", Waiting: 2, UptimeSeconds: 1}, *rates.Instance)
 		got = after(t, w, time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		require.Empty(t, dataOf[live.Rates](t, got[0]).Queues)
+		require.Empty(t, dataOf[api.Rates](t, got[0]).Queues)
 		require.Empty(t, after(t, w, time.Hour))
 
 		i.setWaiting(nil) // all consumers left
 		got = after(t, w, 5*time.Second)
 		require.Equal(t, []live.Type{live.TypeRates}, types(got))
-		require.Equal(t, []live.QueueRates{{Queue: "q"}}, dataOf[live.Rates](t, got[0]).Queues)
+		require.Equal(t, []api.QueueRates{{Queue: "q"}}, dataOf[api.Rates](t, got[0]).Queues)
 	})
 }
 
@@ -57,7 +58,7 @@ func TestASlowWatcherLosesTheOldestEvents(t *testing.T) {
 		got, open := slow.Take()
 		require.True(t, open)
 		require.Len(t, got, 1025)
-		require.Equal(t, live.Dropped{Count: 44}, got[0].Data)
+		require.Equal(t, api.Dropped{Count: 44}, got[0].Data)
 		require.Equal(t, "q44", got[1].Queue)
 		require.Equal(t, "q1067", got[1024].Queue)
 	})
@@ -128,9 +129,9 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 		require.NoError(t, err)
 		plain := i.watch(t, func(f *live.Filter) { f.Audit = false })
 		got, _ := w.Take()
-		require.Equal(t, live.Snapshot{
-			Queues: []live.QueueWaiting{{Queue: "a.1", Waiting: 1}}, Lag: []live.Lag{{Queue: "a.1", Group: "g", Beyond: true, ThresholdSeconds: 60}},
-			DeadLetters: []live.DeadLetters{},
+		require.Equal(t, api.Snapshot{
+			Queues: []api.QueueWaiting{{Queue: "a.1", Waiting: 1}}, Lag: []api.LateGroup{{Queue: "a.1", Group: "g", Beyond: true, ThresholdSeconds: 60}},
+			DeadLetters: []api.DeadLetterGroup{},
 		}, got[len(got)-1].Data)
 
 		i.push("a.1", 1)
@@ -156,7 +157,7 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 				names[e.Type] = map[string]bool{}
 			}
 			names[e.Type][e.Queue] = true
-			if r, ok := e.Data.(live.Rates); ok {
+			if r, ok := e.Data.(api.Rates); ok {
 				require.Nil(t, r.Instance)
 				for _, q := range r.Queues {
 					names[e.Type][q.Queue] = true
@@ -233,7 +234,7 @@ func TestThresholdsAreReadOnlyWhenSomethingMoved(t *testing.T) {
 		require.Empty(t, after(t, w, 44*time.Second))
 		got := after(t, w, 2*time.Second)
 		require.Equal(t, []live.Type{live.TypeLag, live.TypeDeadLetters}, types(got))
-		require.Equal(t, live.Lag{Queue: "q", Group: "g", Beyond: true, Seconds: 60, ThresholdSeconds: 60}, got[0].Data)
+		require.Equal(t, api.LateGroup{Queue: "q", Group: "g", Beyond: true, Seconds: 60, ThresholdSeconds: 60}, got[0].Data)
 		require.Equal(t, 3, reads())
 		require.Empty(t, after(t, w, time.Hour))
 		require.Equal(t, 3, reads())
@@ -242,7 +243,7 @@ func TestThresholdsAreReadOnlyWhenSomethingMoved(t *testing.T) {
 		i.Acknowledged(nil, []queue.AckResult{{Queue: "q", Resolved: true, Success: true}})
 		got = after(t, w, 10*time.Second)
 		require.Equal(t, []live.Type{live.TypeRates, live.TypeLag, live.TypeDeadLetters, live.TypeRates}, types(got))
-		require.Equal(t, live.Lag{Queue: "q", Group: "g", ThresholdSeconds: 60}, got[1].Data)
+		require.Equal(t, api.LateGroup{Queue: "q", Group: "g", ThresholdSeconds: 60}, got[1].Data)
 		require.Equal(t, 4, reads())
 
 		for range 100 { // a busy system

@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -27,11 +28,11 @@ const (
 )
 
 // peer is another instance, as it was heard last.
-type peer struct{ Instance }
+type peer struct{ api.Instance }
 
 // outbox is what the next notification says.
 type outbox struct {
-	rates  *Rates
+	rates  *api.Rates
 	events []Event
 	lost   int
 	audit  bool
@@ -88,7 +89,7 @@ type sentRates struct {
 }
 
 // sentQueue is QueueRates as an array, which is half as long.
-type sentQueue struct{ QueueRates }
+type sentQueue struct{ api.QueueRates }
 
 // MarshalJSON writes the array.
 func (q sentQueue) MarshalJSON() ([]byte, error) {
@@ -103,24 +104,24 @@ func (q *sentQueue) UnmarshalJSON(text []byte) error {
 
 // sentEvent is an event in a message. At most one of the pointers is set.
 type sentEvent struct {
-	Type      Type       `json:"t"`
-	At        time.Time  `json:"at"`
-	Queue     string     `json:"q,omitempty"`
-	Partition string     `json:"p,omitempty"`
-	Group     string     `json:"g,omitempty"`
-	Listener  *Listener  `json:"l,omitempty"`
-	Sweep     *Sweep     `json:"s,omitempty"`
-	Sequencer *Sequencer `json:"n,omitempty"`
+	Type      Type                 `json:"t"`
+	At        time.Time            `json:"at"`
+	Queue     string               `json:"q,omitempty"`
+	Partition string               `json:"p,omitempty"`
+	Group     string               `json:"g,omitempty"`
+	Listener  *api.ListenerChange  `json:"l,omitempty"`
+	Sweep     *api.SweepCounts     `json:"s,omitempty"`
+	Sequencer *api.SequencerChange `json:"n,omitempty"`
 }
 
 func sent(e Event) sentEvent {
 	s := sentEvent{Type: e.Type, At: e.At, Queue: e.Queue, Partition: e.Partition, Group: e.Group}
 	switch data := e.Data.(type) {
-	case Listener:
+	case api.ListenerChange:
 		s.Listener = &data
-	case Sweep:
+	case api.SweepCounts:
 		s.Sweep = &data
-	case Sequencer:
+	case api.SequencerChange:
 		s.Sequencer = &data
 	}
 	return s
@@ -303,10 +304,10 @@ func (h *Hub) heardFiguresLocked(from queue.ID, m *message) {
 		}
 	}
 	if m.Lost > 0 {
-		h.publishLocked(Event{Type: TypeDropped, Instance: from, Data: Dropped{Count: m.Lost}})
+		h.publishLocked(Event{Type: TypeDropped, Instance: from, Data: api.Dropped{Count: m.Lost}})
 	}
 	if m.Rates != nil {
-		r := Rates{Seconds: m.Rates.Seconds, Queues: make([]QueueRates, len(m.Rates.Queues)), Omitted: m.Rates.Omitted}
+		r := api.Rates{Seconds: m.Rates.Seconds, Queues: make([]api.QueueRates, len(m.Rates.Queues)), Omitted: m.Rates.Omitted}
 		for i := range r.Queues {
 			r.Queues[i] = m.Rates.Queues[i].QueueRates
 		}
@@ -330,10 +331,10 @@ func (h *Hub) heardInfoLocked(from queue.ID, info *sentInfo) {
 		return
 	}
 	if p == nil {
-		h.publishLocked(Event{Type: TypeInstance, Instance: from, Data: InstanceChange{State: "joined", Host: info.Host}})
+		h.publishLocked(Event{Type: TypeInstance, Instance: from, Data: api.InstanceChange{State: "joined", Host: info.Host}})
 	}
-	h.peers[from] = &peer{Instance{
-		ID: from, Host: info.Host, Listener: info.Listener, Sequencer: info.Sequencer, Waiting: info.Waiting, UptimeSeconds: info.Uptime,
+	h.peers[from] = &peer{api.Instance{
+		ID: from.String(), Host: info.Host, Listener: info.Listener, Sequencer: info.Sequencer, Waiting: info.Waiting, UptimeSeconds: info.Uptime,
 	}}
 }
 
@@ -345,6 +346,6 @@ func (h *Hub) PeerLeft(id queue.ID) {
 	delete(h.interests, id)
 	if p := h.peers[id]; p != nil {
 		delete(h.peers, id)
-		h.publishLocked(Event{Type: TypeInstance, Instance: id, Data: InstanceChange{State: "left", Host: p.Host}})
+		h.publishLocked(Event{Type: TypeInstance, Instance: id, Data: api.InstanceChange{State: "left", Host: p.Host}})
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -32,7 +33,7 @@ func TestWhatHappensAfterAQuietTimeArrivesAtOnce(t *testing.T) {
 			_, auditsNow := a.db.reads()
 			require.True(t, len(got) == 1 || auditsNow == audits+1, what)
 			if len(got) == 1 && got[0].Type == live.TypeRates {
-				require.Equal(t, []live.QueueRates{{Queue: "q", Pushed: 4}}, dataOf[live.Rates](t, got[0]).Queues)
+				require.Equal(t, []api.QueueRates{{Queue: "q", Pushed: 4}}, dataOf[api.Rates](t, got[0]).Queues)
 			}
 			after(t, w, 5*time.Second)
 		}
@@ -60,7 +61,7 @@ func TestEventsOfOtherInstancesArrive(t *testing.T) {
 		second, err := a.Watch(live.Filter{}, "")
 		require.NoError(t, err)
 		snapshot, _ := second.Take()
-		instances := dataOf[live.Snapshot](t, snapshot[0]).Instances
+		instances := dataOf[api.Snapshot](t, snapshot[0]).Instances
 		require.Equal(t, []string{"a", "b"}, []string{instances[0].Host, instances[1].Host})
 		second.Close()
 		before := n.count("b")
@@ -78,13 +79,13 @@ func TestEventsOfOtherInstancesArrive(t *testing.T) {
 		for _, e := range got {
 			require.Equal(t, b.Instance, e.Instance)
 			switch data := e.Data.(type) {
-			case live.Rates:
-				require.Equal(t, live.Instance{ID: b.Instance, Host: "b", Listener: "proven", Sequencer: true, UptimeSeconds: data.Instance.UptimeSeconds}, *data.Instance)
+			case api.Rates:
+				require.Equal(t, api.Instance{ID: b.Instance.String(), Host: "b", Listener: "proven", Sequencer: true, UptimeSeconds: data.Instance.UptimeSeconds}, *data.Instance)
 				if len(data.Queues) > 0 {
-					require.Equal(t, []live.QueueRates{{Queue: "q", Pushed: 10}}, data.Queues)
+					require.Equal(t, []api.QueueRates{{Queue: "q", Pushed: 10}}, data.Queues)
 				}
-			case live.Sweep:
-				require.Equal(t, live.Sweep{Retention: 1, Completed: 2, Evicted: 3}, data)
+			case api.SweepCounts:
+				require.Equal(t, api.SweepCounts{Retention: 1, Completed: 2, Evicted: 3}, data)
 				require.Equal(t, "old", e.Queue)
 			}
 		}
@@ -178,7 +179,7 @@ func TestANewInstanceLearnsWhoWatches(t *testing.T) {
 
 		a.PeerLeft(b.Instance)
 		got := after(t, w, 0)
-		require.Equal(t, live.InstanceChange{State: "left", Host: "b"}, got[len(got)-1].Data)
+		require.Equal(t, api.InstanceChange{State: "left", Host: "b"}, got[len(got)-1].Data)
 	})
 }
 
@@ -202,11 +203,11 @@ func TestANotificationIsBounded(t *testing.T) {
 		lost, created := 0, 0
 		for _, e := range got {
 			switch data := e.Data.(type) {
-			case live.Rates:
+			case api.Rates:
 				if len(data.Queues) > 0 || data.Omitted > 0 {
 					require.Equal(t, queues, len(data.Queues)+data.Omitted)
 				}
-			case live.Dropped:
+			case api.Dropped:
 				lost += data.Count
 			}
 			if e.Type == live.TypeQueueCreated {

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -54,8 +55,8 @@ type beyond struct {
 	lag, dead bool
 }
 
-func (b *beyond) lagEvent(is bool, threshold time.Duration) Lag {
-	return Lag{Queue: b.Queue, Group: b.Group, Beyond: is, Seconds: b.Age.Round(time.Millisecond).Seconds(), ThresholdSeconds: threshold.Seconds()}
+func (b *beyond) lagEvent(is bool, threshold time.Duration) api.LateGroup {
+	return api.LateGroup{Queue: b.Queue, Group: b.Group, Beyond: is, Seconds: b.Age.Round(time.Millisecond).Seconds(), ThresholdSeconds: threshold.Seconds()}
 }
 
 // readState is what the reads found, and which ones are due.
@@ -202,7 +203,7 @@ func (h *Hub) changedLocked(was, is, shown beyond) {
 		h.publishLocked(e)
 	}
 	if was.dead != is.dead {
-		e.Type, e.Data = TypeDeadLetters, DeadLetters{Queue: e.Queue, Group: e.Group, Beyond: is.dead, Threshold: h.cfg.DeadLettersThreshold}
+		e.Type, e.Data = TypeDeadLetters, api.DeadLetterGroup{Queue: e.Queue, Group: e.Group, Beyond: is.dead, Threshold: h.cfg.DeadLettersThreshold}
 		h.publishLocked(e)
 	}
 }
@@ -274,8 +275,8 @@ func (h *Hub) changeLocked(r *audit.Row) {
 }
 
 func (h *Hub) auditLocked(r *audit.Row) {
-	h.publishLocked(Event{Type: TypeAudit, At: r.At, Queue: r.Queue, Partition: r.Partition, Group: r.Group, Data: Audit{
-		ID: r.ID, Subject: r.Subject, TokenID: r.TokenID, Address: r.Address, RequestID: r.RequestID, Action: r.Action,
+	h.publishLocked(Event{Type: TypeAudit, At: r.At, Queue: r.Queue, Partition: r.Partition, Group: r.Group, Data: api.AuditEvent{
+		ID: r.ID.String(), Subject: r.Subject, TokenID: r.TokenID, Address: r.Address, RequestID: r.RequestID, Action: r.Action,
 		TransactionID: r.TransactionID, Parameters: r.Parameters, Counts: r.Counts, Result: r.Result,
 	}})
 }

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -55,7 +56,7 @@ func (h *Hub) Audited() {
 
 // ListenerChanged publishes the state of the listener of this instance.
 func (h *Hub) ListenerChanged(state string) {
-	h.happened(Event{Type: TypeListener, Data: Listener{State: state}})
+	h.happened(Event{Type: TypeListener, Data: api.ListenerChange{State: state}})
 }
 
 // SequencerChanged publishes whether this instance is the sequencer.
@@ -63,7 +64,7 @@ func (h *Hub) SequencerChanged(leading bool) {
 	h.mu.Lock()
 	h.leading = leading
 	h.mu.Unlock()
-	h.happened(Event{Type: TypeSequencer, Data: Sequencer{Leading: leading}})
+	h.happened(Event{Type: TypeSequencer, Data: api.SequencerChange{Leading: leading}})
 }
 
 // MaintenanceChanged publishes the switches. Each instance calls its own hub, so it is not sent to the
@@ -71,6 +72,6 @@ func (h *Hub) SequencerChanged(leading bool) {
 func (h *Hub) MaintenanceChanged(push, pop bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.maintenance = &Maintenance{Push: push, Pop: pop}
+	h.maintenance = &api.Switches{Push: push, Pop: pop}
 	h.publishLocked(Event{Type: TypeMaintenance, Data: *h.maintenance})
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
 const (
@@ -81,7 +83,7 @@ func (h *Hub) tick(now time.Time) {
 		h.out.rates = &rates
 	}
 	for name, t := range counted {
-		if t.sweep != (Sweep{}) {
+		if t.sweep != (api.SweepCounts{}) {
 			e := Event{Type: TypeSweep, Instance: h.Instance, At: now, Queue: name, Data: t.sweep}
 			h.publishLocked(e)
 			if len(h.interests) > 0 {
@@ -101,14 +103,14 @@ func (h *Hub) tick(now time.Time) {
 
 // ratesLocked returns the rates of the queues that were busy, or whose waiting requests changed. ok is
 // false if there is nothing to say. After a busy second, the first idle one is said too.
-func (h *Hub) ratesLocked(counted map[string]*tally, over time.Duration, waiting map[string]int) (r Rates, ok bool) {
+func (h *Hub) ratesLocked(counted map[string]*tally, over time.Duration, waiting map[string]int) (r api.Rates, ok bool) {
 	seconds := max(over.Seconds(), 0.001)
 	perSecond := func(n int64) float64 { return math.Round(100*float64(n)/seconds) / 100 }
-	r = Rates{Seconds: math.Round(1000*seconds) / 1000, Queues: []QueueRates{}}
+	r = api.Rates{Seconds: math.Round(1000*seconds) / 1000, Queues: []api.QueueRates{}}
 	said := map[string]int{}
 	for name, t := range counted {
 		if t.busy() > 0 {
-			r.Queues = append(r.Queues, QueueRates{
+			r.Queues = append(r.Queues, api.QueueRates{
 				Queue: name, Pushed: perSecond(t.pushed), Delivered: perSecond(t.delivered), Acked: perSecond(t.acked),
 				Failed: perSecond(t.failed), Waiting: waiting[name],
 			})
@@ -120,13 +122,13 @@ func (h *Hub) ratesLocked(counted map[string]*tally, over time.Duration, waiting
 	for _, names := range []map[string]int{waiting, s.said} {
 		for name := range names {
 			if _, done := said[name]; !done && differs(s.said[name], waiting[name]) && differs(s.said[name], s.sampled[name]) {
-				r.Queues = append(r.Queues, QueueRates{Queue: name, Waiting: waiting[name]})
+				r.Queues = append(r.Queues, api.QueueRates{Queue: name, Waiting: waiting[name]})
 				said[name] = waiting[name]
 			}
 		}
 	}
 	ok = len(r.Queues) > 0 || s.busy
-	slices.SortFunc(r.Queues, func(a, b QueueRates) int {
+	slices.SortFunc(r.Queues, func(a, b api.QueueRates) int {
 		return cmp.Or(cmp.Compare(b.Pushed+b.Delivered+b.Acked+b.Failed, a.Pushed+a.Delivered+a.Acked+a.Failed), cmp.Compare(a.Queue, b.Queue))
 	})
 	if s.said == nil {

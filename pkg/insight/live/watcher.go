@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -70,7 +71,7 @@ func (h *Hub) replayLocked(w *Watcher, after string) {
 	oldest := h.number - uint64(len(h.recent)) // the number before the first recent event
 	if err != nil || epoch != h.epoch || number < oldest || number > h.number {
 		w.fresh = false
-		w.deliver(Event{Type: TypeDropped, At: time.Now(), Instance: h.Instance, Data: Dropped{}})
+		w.deliver(Event{Type: TypeDropped, At: time.Now(), Instance: h.Instance, Data: api.Dropped{}})
 		w.fresh = true
 		return
 	}
@@ -114,7 +115,7 @@ func (w *Watcher) Take() (events []Event, open bool) {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	if w.dropped > 0 {
-		events = append(events, Event{Type: TypeDropped, At: time.Now(), Instance: w.hub.Instance, Data: Dropped{Count: w.dropped}})
+		events = append(events, Event{Type: TypeDropped, At: time.Now(), Instance: w.hub.Instance, Data: api.Dropped{Count: w.dropped}})
 		w.dropped = 0
 	}
 	events = append(events, w.buffer...)

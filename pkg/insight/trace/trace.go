@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/queue"
@@ -78,13 +79,6 @@ type NamedTrace struct {
 	Queue, Partition string
 	// Payload is decrypted; nil when that failed.
 	Payload []byte
-}
-
-// NameCount is one name with the number of its traces and messages.
-type NameCount struct {
-	Name             string
-	Traces, Messages int64
-	LastSeen         time.Time
 }
 
 // Position is the trace after which a list continues. The zero Position is the beginning.
@@ -193,12 +187,12 @@ func (t *Traces) readNamed(row pgx.CollectableRow) (one NamedTrace, err error) {
 // Names returns a page of the names, the most recently used first.
 // total counts all names. The cost is O(names) plus counting the traces of the returned
 // names, unless page has a Bound. Errors: CodeUnavailable.
-func (t *Traces) Names(ctx context.Context, page Page) (names []NameCount, total int64, err error) {
+func (t *Traces) Names(ctx context.Context, page Page) (names []api.TraceName, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
 	var name pgtype.Text
 	var seen pgtype.Timestamptz
-	var one NameCount
+	var one api.TraceName
 	query, args := sqlNames, []any{page.Limit, page.Offset, postgres.LikePatterns(page.Allowed)}
 	if page.Bound > 0 {
 		query, args = sqlNewestNames, append(args, page.Bound)
