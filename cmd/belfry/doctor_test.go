@@ -33,7 +33,7 @@ func TestDoctorExaminesTheDatabase(t *testing.T) {
 	var report api.Examination
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Len(t, report.Checks, len(doctor.Codes()))
-	require.Equal(t, 1, report.Wrong, out)
+	require.EqualValues(t, 1, report.Wrong, out)
 
 	// Without an answer, the configured database is examined. A server that was named should have answered.
 	t.Setenv("BELFRY_DATABASE_URL", dsn)
@@ -45,7 +45,7 @@ func TestDoctorExaminesTheDatabase(t *testing.T) {
 		code, out, _ = belfry(t, "doctor", "-o", "json")
 		require.Equal(t, 1, code)
 		require.NoError(t, json.Unmarshal([]byte(out), &report))
-		require.Equal(t, want, report.Wrong, out)
+		require.EqualValues(t, want, report.Wrong, out)
 	}
 }
 
