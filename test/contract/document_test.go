@@ -12,8 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const folder = "../../pkg/httpapi/openapi"
-
 // documents returns the served document by a name for it.
 func documents(t *testing.T) map[string]*Document {
 	t.Helper()
