@@ -33,11 +33,11 @@ func TestDoctorExaminesTheDatabase(t *testing.T) {
 	var report api.Examination
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Len(t, report.Checks, len(doctor.Codes()))
-	require.Equal(t, 1, report.Wrong, out)
+	require.EqualValues(t, 1, report.Wrong, out)
 
 	// Without an answer, the configured database is examined. A server that was named should have answered.
 	t.Setenv("BELFRY_DATABASE_URL", dsn)
-	for server, want := range map[string]int{"http://localhost:1": 2, "": 1} {
+	for server, want := range map[string]int64{"http://localhost:1": 2, "": 1} {
 		t.Setenv("BELFRY_SERVER", server)
 		if server == "" {
 			t.Setenv("HOME", t.TempDir()) // without contexts
