@@ -37,7 +37,7 @@ func TestDoctorExaminesTheDatabase(t *testing.T) {
 
 	// Without an answer, the configured database is examined. A server that was named should have answered.
 	t.Setenv("BELFRY_DATABASE_URL", dsn)
-	for server, want := range map[string]int{"http://localhost:1": 2, "": 1} {
+	for server, want := range map[string]int64{"http://localhost:1": 2, "": 1} {
 		t.Setenv("BELFRY_SERVER", server)
 		if server == "" {
 			t.Setenv("HOME", t.TempDir()) // without contexts

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -63,7 +64,7 @@ func (w *worker) claim(ctx context.Context, intents []*roundIntent, targets []ro
 	granted := grantedPartitions(grants)
 	deliveries, errs := w.claimGrants(ctx, grants, assignments)
 	w.updateReadiness(targets, granted, leftovers(grants, deliveries, errs))
-	w.announceLeft(targets, granted)
+	w.announceLeft(intents, targets, granted)
 	for i, g := range grants {
 		switch {
 		case errs[i] != nil:
@@ -171,14 +172,17 @@ func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target
 	}
 }
 
-// announceLeft wakes an intent for each due partition that the round saw and did not give away. If the round did
-// not see all due partitions, another intent wakes and looks for the rest. So the wakes of the intents of the
-// round are used.
-func (w *worker) announceLeft(targets []roundTarget, granted map[queue.Target]bool) {
+// announceLeft wakes an intent for each due partition that the round saw and did not give away, and one for
+// those that it did not see. So the round used the wakes of its intents. What woke one of them is the cause of the new wakes.
+func (w *worker) announceLeft(intents []*roundIntent, targets []roundTarget, granted map[queue.Target]bool) {
 	for _, t := range targets {
+		cause := wakeLocal
+		if i := slices.IndexFunc(intents, func(r *roundIntent) bool { return r.target == t.target && len(r.wake.Keys) > 0 }); i >= 0 {
+			cause = intents[i].wake.Cause
+		}
 		for _, partition := range t.due() {
 			if !granted[queue.Target{Group: t.target.Group, Partition: partition}] {
-				w.d.Readiness.Ready([]queue.Ready{{Group: t.target.Group, Partition: partition}}, wakeLocal)
+				w.d.Readiness.Ready([]queue.Ready{{Group: t.target.Group, Partition: partition}}, cause)
 			}
 		}
 		if !t.sawAll() {

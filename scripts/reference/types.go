@@ -172,7 +172,11 @@ func (g *goTypes) object(of *ast.StructType) (*yaml.Node, error) {
 	required, properties := &yaml.Node{Kind: yaml.SequenceNode}, mapping()
 	for _, field := range of.Fields.List {
 		if len(field.Names) == 0 {
-			embedded, err := g.object(g.types[field.Type.(*ast.Ident).Name].Type.(*ast.StructType))
+			spec := g.types[fmt.Sprint(field.Type)]
+			if spec == nil {
+				return nil, fmt.Errorf("%s has no type %v", typesFolder, field.Type)
+			}
+			embedded, err := g.schema(spec.Type)
 			if err != nil {
 				return nil, err
 			}
@@ -223,10 +227,11 @@ func ref(name string) *yaml.Node { return mapping("$ref", text("#/components/sch
 func mapping(pairs ...any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.MappingNode}
 	for _, one := range pairs {
-		if name, ok := one.(string); ok {
-			n.Content = append(n.Content, text(name))
-		} else {
-			n.Content = append(n.Content, one.(*yaml.Node))
+		switch one := one.(type) {
+		case string:
+			n.Content = append(n.Content, text(one))
+		case *yaml.Node:
+			n.Content = append(n.Content, one)
 		}
 	}
 	return n
