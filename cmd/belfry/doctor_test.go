@@ -45,7 +45,7 @@ func TestDoctorExaminesTheDatabase(t *testing.T) {
 		code, out, _ = belfry(t, "doctor", "-o", "json")
 		require.Equal(t, 1, code)
 		require.NoError(t, json.Unmarshal([]byte(out), &report))
-		require.EqualValues(t, want, report.Wrong, out)
+		require.Equal(t, want, report.Wrong, out)
 	}
 }
 
