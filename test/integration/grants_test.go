@@ -216,7 +216,11 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	found, missing := probesOf(there), probesOf(nowhere)
 	for route, calls := range found {
 		for i, what := range calls {
+			minute := time.Now().Truncate(time.Minute)
 			a, b := as(tenant, what), as(tenant, missing[route][i])
+			if time.Now().Truncate(time.Minute) != minute { // some answers list minutes
+				a, b = as(tenant, what), as(tenant, missing[route][i])
+			}
 			require.Equal(t, shown(b), shown(a), "%s %s %s", what.Method, what.Target, what.Body)
 			if a.Status != http.StatusForbidden { // it repeats the name
 				for _, hidden := range []string{there.queue, there.namespace, there.trace} {
