@@ -1,11 +1,14 @@
 package migrate_test
 
 import (
+	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
+	"github.com/belfry-mq/belfry/sql"
 	"github.com/belfry-mq/belfry/test/schema"
 )
 
@@ -101,4 +104,25 @@ func TestAnEmptySchemaNeedsNoMarker(t *testing.T) {
 	require.ErrorAs(t, m.Up(t.Context()), &dirty, "the baseline itself failed")
 	require.NoError(t, m.Force(t.Context(), 0))
 	require.NoError(t, m.Up(t.Context()))
+}
+
+// An instance looks at the schema at the moment when another one commits the baseline.
+func TestABaselineOfAnotherInstanceIsOfARelease(t *testing.T) {
+	dsn := database(t)
+	m := migrate.New(migrate.Config{URL: dsn}, nil)
+	conn, watch := connect(t, dsn), connect(t, dsn)
+	require.NoError(t, m.Up(t.Context()))
+	require.NoError(t, m.Down(t.Context(), 1))
+	exec(t, conn, "BEGIN; LOCK TABLE belfry.schema_migrations IN ACCESS EXCLUSIVE MODE")
+	checked := inBackground(func() error { return m.Up(t.Context()) })
+	require.Eventually(t, func() bool {
+		var waits bool
+		err := watch.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'belfry.schema_migrations'::regclass AND NOT granted)`).Scan(&waits)
+		return err == nil && waits
+	}, patience, 5*time.Millisecond)
+	text, err := fs.ReadFile(sql.Migrations, "migrations/000001_baseline.up.sql")
+	require.NoError(t, err)
+	exec(t, conn, string(text))
+	exec(t, conn, "INSERT INTO belfry.schema_migrations (version, dirty) VALUES (1, false); COMMIT")
+	require.NoError(t, result(t, checked))
 }

@@ -18,9 +18,10 @@ import (
 // exists and cannot be checked against it.
 const (
 	hasRecord = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
-	// hasBaseline compares the marker of the schema with that of the binary.
-	hasBaseline = `SELECT coalesce(obj_description(to_regprocedure('belfry.baseline()'), 'pg_proc') = $1, false)`
-	readRecord  = `SELECT version, dirty, previous FROM belfry.schema_migrations`
+	// readRecord also compares the marker of the schema with that of the binary. One statement does both, because another
+	// instance may commit the baseline at any time.
+	readRecord = `SELECT version, dirty, previous, coalesce(obj_description(to_regprocedure('belfry.baseline()'), 'pg_proc') = $1, false)
+  FROM belfry.schema_migrations`
 	clearRecord = `DELETE FROM belfry.schema_migrations`
 	writeRecord = `INSERT INTO belfry.schema_migrations (version, dirty, previous) VALUES ($1, $2, $3)`
 	// cleanRecord runs as the last statement of every migration.
@@ -95,10 +96,7 @@ func (s *session) record(ctx context.Context) (record, error) {
 	var version int64
 	var previous *int64
 	var r record
-	if err := s.conn.QueryRow(ctx, hasBaseline, baselineMarker()).Scan(&r.baseline); err != nil {
-		return record{}, postgres.Explain(ctx, s.conn, fmt.Errorf("looking for the marker of the baseline: %w", err))
-	}
-	err := s.conn.QueryRow(ctx, readRecord).Scan(&version, &r.dirty, &previous)
+	err := s.conn.QueryRow(ctx, readRecord, baselineMarker()).Scan(&version, &r.dirty, &previous, &r.baseline)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return record{}, nil
 	}
