@@ -43,7 +43,7 @@
 // # The invariants
 //
 // I3, nothing is stranded: belfry.needs_wake says which cursors need a wake after the commit. A settle
-// is a sleeper too. Heal repairs what a lost wake left: it compares last_seq with committed. If only the
+// is also a sleeper (docs/design.md). Heal repairs what a lost wake left: it compares last_seq with committed. If only the
 // answer of a wake was lost, the cursor is ready without an announcement. So a lost connection is a
 // reason for a resync. So is a push that finds itself stored, and the start of a sequencer in place of
 // another one.
