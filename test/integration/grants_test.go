@@ -231,9 +231,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	}
 	require.Equal(t, before, contents(), "nothing changed")
 
-	var document struct {
-		Paths map[string]map[string]any `json:"paths"`
-	}
+	var document struct{ Paths map[string]map[string]any }
 	require.NoError(t, json.Unmarshal(as("", get("/openapi.json")).Raw, &document))
 	for path, methods := range document.Paths {
 		for method := range methods {
