@@ -66,8 +66,8 @@ var aliases = []alias{
 	{key: "log.level", names: []string{"LOG_LEVEL"}},
 }
 
-// fromAliases reads the variables of Queen MQ. It skips every key that an upper layer sets,
-// also if its variables have mistakes: they may belong to another program.
+// fromAliases reads the variables of Queen MQ. It does not read the variables of a key that an
+// upper layer sets, so their mistakes are not reported: they may belong to another program.
 func (l *loader) fromAliases(upper map[string]entry) map[string]entry {
 	layer := map[string]entry{}
 	read := func(key string, compose func() (entry, bool)) {
@@ -107,8 +107,8 @@ func (l *loader) fromAlias(a alias) (entry, bool) {
 	return entry{}, false
 }
 
-// part returns the value of a variable, or fallback if it is not set. It appends the name
-// of a variable that is set to set.
+// part returns the value of a variable. If the variable has a value, part appends its name to
+// *set. If not, part returns fallback.
 func (l *loader) part(set *[]string, name, fallback string) string {
 	if text := l.env[name]; text != "" {
 		*set = append(*set, name)
@@ -117,8 +117,8 @@ func (l *loader) part(set *[]string, name, fallback string) string {
 	return fallback
 }
 
-// databaseURL composes a DSN if one of the PG_ variables is set. The other parts have the
-// defaults of Queen MQ.
+// databaseURL composes a DSN if one of the PG_ variables is set. A part whose variable is not
+// set has the default of Queen MQ.
 func (l *loader) databaseURL() (entry, bool) {
 	var set []string
 	host, port := l.part(&set, "PG_HOST", "localhost"), l.part(&set, "PG_PORT", "5432")
@@ -151,7 +151,7 @@ func (l *loader) databaseURL() (entry, bool) {
 	return entry{text: u.String(), source: "env " + strings.Join(set, ", ")}, ok
 }
 
-// httpAddr applies HOST and PORT to the address of the lower layers. Each replaces its half.
+// httpAddr replaces the host of the lower layers' address by HOST, and the port by PORT.
 func (l *loader) httpAddr() (entry, bool) {
 	host, port, err := net.SplitHostPort(l.v.GetString("http.addr"))
 	if err != nil {

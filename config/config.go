@@ -42,12 +42,12 @@ type Config struct {
 	Dashboard  dashboard.Config      `mapstructure:"dashboard"`
 	Log        Log                   `mapstructure:"log"`
 
-	// sources maps each key that is not a default to its source. Load writes it, Print reads
-	// it.
+	// sources maps each key whose value is not the default to the source of the value. Load
+	// writes the map, Print reads it.
 	sources map[string]string
 	// ignored are the variables of Queen MQ that are set and have no effect.
 	ignored []string
-	// unknown are the variables with the prefix BELFRY_ that are set and are no settings.
+	// unknown are the variables with the prefix BELFRY_ that are set but name no setting.
 	unknown []string
 }
 

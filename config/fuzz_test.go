@@ -123,7 +123,7 @@ func FuzzHideSecrets(f *testing.F) {
 	escape := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
 	f.Fuzz(func(t *testing.T, user, password string) {
 		if strings.Contains(user, mark) || strings.Contains(user, "=") {
-			return // name=... without a scheme is a DSN of the other form, with an unknown setting
+			return // with a =, the last DSN below is read as name=value pairs, and the name is unknown
 		}
 		password = mark + password + mark
 		for _, dsn := range []string{

@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 // Unwrap returns the problems.
 func (e *Error) Unwrap() []error { return e.Problems }
 
-// Refuse returns an *Error with the problems that err joins, or nil for nil.
+// Refuse returns an *Error that lists each error joined in err. It returns nil if err is nil.
 func Refuse(err error) error {
 	var l loader
 	l.fail(err)
@@ -190,11 +190,11 @@ func (l *loader) fromEnv() map[string]entry {
 	return layer
 }
 
-// resemblesKey reports whether a variable is probably meant to be one of the known ones: it names a section or
-// a variable of Queen MQ, or few letters differ.
+// resemblesKey reports whether a variable is probably a mistyped setting: it begins like the settings of a section,
+// it is BELFRY_ with a variable of Queen MQ, or it differs in few letters from a known variable.
 func resemblesKey(name string, known []string) bool {
 	const fewLetters = 3
-	theirs := []string{"HOST", "PORT"} // the parts of http.addr
+	theirs := []string{"HOST", "PORT"} // the variables of Queen MQ for http.addr
 	for _, a := range aliases {
 		theirs = append(theirs, a.names...)
 	}
@@ -212,7 +212,7 @@ func resemblesKey(name string, known []string) bool {
 	return levenshtein.ComputeDistance(name, nearest(name, known)) <= fewLetters
 }
 
-// variable returns the value of a variable that sets a key, and the name of the variable with the value.
+// variable returns the value for k from the variable called name. used is the variable read: name, or name_FILE for a secret.
 func (l *loader) variable(k key, name string) (text, used string, ok bool) {
 	if k.isSecret() {
 		return l.secretOf(name)

@@ -18,18 +18,18 @@ import (
 )
 
 var (
-	// quotedCommand matches a command in a sentence, and commandLine a line that is one, perhaps after variables or a pipe.
+	// quotedCommand matches a command in a sentence. commandLine matches a line that is a command, also after variables or a pipe.
 	quotedCommand = regexp.MustCompile("[`\"](belfry [^`\"]+)[`\"]|<code[^>]*>(belfry .+?)</code>")
 	commandLine   = regexp.MustCompile(`(?m)^\s*((?:\w+=\S+ |echo .* \| )*belfry (?:.*\\\n)*.+)$`)
 	// bareCommand matches a command that a sentence names without quotation marks.
 	bareCommand = regexp.MustCompile("[^\\s\"`>;|][^\"`>|\n]* belfry ([a-z]+)")
-	// fence matches a block of a page. Those without "sh" have no commands: the usage of a command in docs/cli.md, for example.
+	// fence matches a block of a page. Blocks that are not "sh" have no commands, such as the usage of a command in docs/cli.md.
 	fence = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 	// formatVerb matches a verb of fmt, or an expression of a template.
 	formatVerb = regexp.MustCompile(`%(\[\d+\])?[sqdv]|\{\{.+?\}\}`)
 )
 
-// printed is a command line that a text shows, and the place of the text. script has the lines of its block up to it.
+// printed is a command line, and the place of the text that shows it. script has the lines before it in the same block.
 type printed struct{ where, line, script string }
 
 // commandsOfPage returns the commands of a Markdown page, each on one line.
@@ -75,12 +75,12 @@ func pages(t *testing.T) []string {
 	return found
 }
 
-// commandsOfText returns the commands of a text that a program prints. A line is a command if it begins with one. In a sentence
-// commands stand between quotation marks; bare are the sentences without.
+// commandsOfText returns the commands of a text that a program prints. A line is a command if it begins with one. A command in a
+// sentence needs quotation marks. bare has the sentences whose command has none.
 func commandsOfText(text string, isCommand func(word string) bool) (found, bare []string) {
 	text = formatVerb.ReplaceAllString(text, "1")
 	for _, match := range commandLine.FindAllStringSubmatch(text, -1) {
-		line, _, _ := strings.Cut(strings.TrimSpace(match[1]), "  ") // of a table only the first column
+		line, _, _ := strings.Cut(strings.TrimSpace(match[1]), "  ") // in a table, the command is the first column
 		if _, rest, begins := strings.Cut(line, "belfry "); begins && isCommand(strings.Fields(rest)[0]) {
 			found = append(found, line)
 		}
@@ -96,7 +96,7 @@ func commandsOfText(text string, isCommand func(word string) bool) (found, bare 
 	return found, bare
 }
 
-// textsOfGo calls f with the texts in the Go files of a folder. What is added to a text is "1".
+// textsOfGo calls f with the texts in the Go files of a folder. In a sum, each operand that is no literal counts as "1".
 func textsOfGo(t *testing.T, dir string, f func(where, text string)) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
@@ -121,7 +121,7 @@ func textsOfGo(t *testing.T, dir string, f func(where, text string)) {
 	}))
 }
 
-// textOf returns the text of a literal, or of a sum with one.
+// textOf returns the text of a literal, or of a sum that contains a literal.
 func textOf(expr ast.Expr) (text string, ok bool) {
 	switch e := expr.(type) {
 	case *ast.BasicLit:
@@ -175,7 +175,7 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-// parses returns the error of the command line without running it. A command path alone names the command.
+// parses returns the error of the command line without running it. A line with only the names of a command needs no arguments.
 func parses(line string) error {
 	words := shellWords(line[strings.Index(line, "belfry ")+len("belfry "):])
 	for i := range words {
@@ -212,8 +212,8 @@ func onlyNames(line string) bool {
 	return err == nil && len(rest) == 0 && (cmd.HasSubCommands() || cmd.ValidateArgs(nil) != nil || cmd.ValidateRequiredFlags() != nil)
 }
 
-// allPrinted returns the commands of the documentation, and of the texts that the programs print. In these texts commands stand between
-// quotation marks, or alone, so that they can be found and copied.
+// allPrinted returns the commands of the documentation, and of the texts that the programs print. In these texts a command is in
+// quotation marks or on a line of its own, so that it can be found and copied.
 func allPrinted(t *testing.T) (found []printed) {
 	t.Helper()
 	for _, page := range pages(t) {
@@ -251,7 +251,7 @@ func allPrinted(t *testing.T) (found []printed) {
 	return found
 }
 
-// Every command that the documentation or a program prints exists, and has these flags and as many arguments.
+// Every printed command exists, and accepts the flags and the number of arguments that are printed with it.
 func TestPrintedCommandsExist(t *testing.T) {
 	t.Parallel()
 	for _, c := range allPrinted(t) {

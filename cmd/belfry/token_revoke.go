@@ -82,7 +82,7 @@ func newTokenRevokedCmd() *cobra.Command {
 	}
 }
 
-// number matches a number of JSON, and quotedNumber a text of digits.
+// number matches a JSON number. quotedNumber matches digits between double quotes.
 var (
 	number       = regexp.MustCompile(`^-?\d+(\.\d+)?([eE][+-]?\d+)?$`)
 	quotedNumber = regexp.MustCompile(`^"(\d+)"$`)
@@ -108,8 +108,8 @@ func revocable(text string) (id string, err error) {
 	return id, nil
 }
 
-// verifiedEnd returns when a token ends. It is zero for an id, and for a token that the configuration does not
-// accept: its claims may be forged, so its row is kept for ever.
+// verifiedEnd returns when a token expires. It returns the zero time, so that the revocation is kept for ever, for an id
+// and for a token that the configuration does not accept. The claims of such a token may be forged.
 func verifiedEnd(cmd *cobra.Command, text string) (time.Time, error) {
 	cfg, err := loadConfig(cmd)
 	if err != nil {
@@ -126,7 +126,7 @@ func verifiedEnd(cmd *cobra.Command, text string) (time.Time, error) {
 	}
 	p, err := verifier.Verify(cmd.Context(), text)
 	if err != nil {
-		return time.Time{}, nil //nolint:nilerr // a token that is not accepted is revoked too
+		return time.Time{}, nil //nolint:nilerr // a token that this configuration does not accept is revoked too
 	}
 	return p.ExpiresAt, nil
 }

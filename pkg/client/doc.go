@@ -1,5 +1,5 @@
-// Package client is the Go client of Belfry. It speaks the HTTP API and imports no package of the server. Package api, below this
-// one, has the requests and answers, of which this package has the most used ones under its own names:
+// Package client is the Go client of Belfry. It speaks the HTTP API and imports no package of the server. Package client/api has
+// all requests and answers. This package has aliases for those that are used most:
 //
 //	c, err := client.New(client.Config{URLs: []string{"http://localhost:6632"}})
 //	stored, err := c.Push(ctx, client.Item{Queue: "orders", Payload: order})
@@ -24,12 +24,12 @@
 // and 504, with growing pauses, but not before the Retry-After of the answer. [Config.RetryFor] bounds the repetition.
 //
 // Every call that may block takes a context. A call returns when its context ends. Its error then wraps the cause of the
-// context. The options of a call have time.Durations; the field says if the server counts in whole seconds or milliseconds. The
-// requests and answers have numbers whose unit is in their name, such as DelaySeconds of an [Item].
+// context. Times in the options of a call are time.Durations; each field says if the server counts in seconds or milliseconds.
+// Requests and answers have numbers whose unit is in their name, such as DelaySeconds of an [Item].
 //
 // # Errors
 //
-// An answer that is no success, and a server that cannot be reached, are an [*Error]. Compare with errors.Is and the
+// A call returns an [*Error] if the answer is not a success or the server cannot be reached. Compare it by errors.Is with the
 // variables of this package, such as [ErrForbidden].
 //
 // # Traces

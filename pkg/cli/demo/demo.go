@@ -19,7 +19,7 @@ const orders, invoices = "demo.orders", "demo.invoices"
 const (
 	// customers is the number of partitions of the orders.
 	customers = 40
-	// unpaid is how many dead letters there are at the start.
+	// unpaid is the number of invoices that become dead letters at the start.
 	unpaid = 12
 )
 
@@ -40,11 +40,11 @@ type shop struct {
 	mu    sync.Mutex
 	// last is the id of the newest order. Under mu.
 	last int64
-	// refused are the invoices that the printer still refuses, with the reasons. Under mu.
+	// refused has the id of each invoice that the printer will refuse, and the reason. Under mu.
 	refused map[int64]string
 }
 
-// Run runs the shop until ctx ends, and returns nil then. It stores about 1/every orders a second. It returns an error if
+// Run runs the shop until ctx ends, and returns nil then. It pushes an order after each interval every. It returns an error if
 // the server refuses a request.
 func Run(ctx context.Context, c *client.Client, every time.Duration, out io.Writer) error {
 	s := &shop{client: c, every: every, last: time.Now().Unix() * 1000, refused: map[int64]string{}}
@@ -138,7 +138,7 @@ func (s *shop) billing(ctx context.Context) error {
 	})
 }
 
-// warehouse takes three times as long for an order as the next order takes to come.
+// warehouse needs three intervals for each order. An order comes in each interval, so its lag grows.
 func (s *shop) warehouse(ctx context.Context) error {
 	return s.consume(ctx, orders, "warehouse", 1, func(ctx context.Context, _ order) error {
 		pause := time.NewTimer(3 * s.every)
@@ -152,7 +152,7 @@ func (s *shop) warehouse(ctx context.Context) error {
 	})
 }
 
-// loyalty fails for some orders. A few fail each time and become dead letters.
+// loyalty fails at random. For each 50th order it fails at every attempt, so the order becomes a dead letter.
 func (s *shop) loyalty(ctx context.Context) error {
 	return s.consume(ctx, orders, "loyalty", 4, func(_ context.Context, o order) error {
 		if o.ID%50 == 0 || rand.IntN(20) == 0 {
@@ -162,7 +162,7 @@ func (s *shop) loyalty(ctx context.Context) error {
 	})
 }
 
-// printer refuses some invoices once, so they are dead letters until a redrive.
+// printer refuses some invoices once. They are dead letters until a redrive, which succeeds.
 func (s *shop) printer(ctx context.Context) error {
 	return s.consume(ctx, invoices, "printer", 2, func(_ context.Context, o order) error {
 		s.mu.Lock()

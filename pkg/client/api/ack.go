@@ -21,11 +21,11 @@ type Ack struct {
 	PartitionID   string `json:"partitionId"`
 	// The lease of the delivery. If it has ended, the acknowledgment is refused. An absent or empty lease is not checked.
 	LeaseID string `json:"leaseId,omitzero"`
-	// An absent or empty status is `completed`, and so is `success`. An item with any other text is refused.
+	// An absent or empty status means `completed`. `success` means `completed` too. An item with any other text is refused.
 	Status AckStatus `json:"status,omitzero"`
 	Error  string    `json:"error,omitzero"` // The reason of the failure. A dead letter keeps it.
 	// With the status `failed` or `retry`: the seconds until the next delivery. Without it `failed` waits for the
-	// `retryDelay` of the queue, and `retry` for nothing. Of several in one call the longest holds for a partition.
+	// `retryDelay` of the queue, and `retry` does not wait. If a call has several for a partition, the longest one counts.
 	RetryAfterSeconds float64 `json:"retryAfter,omitzero"`
 	// The consumer group. An absent or empty one is the reader without a group. A batch names the group of all its items.
 	Group string `json:"consumerGroup,omitzero"`

@@ -45,7 +45,7 @@ type SetOptions struct {
 	// Accepted and ignored: a message without remaining retries always becomes a dead letter.
 	DeadLetterQueue    *bool `json:"deadLetterQueue,omitzero"`
 	DLQAfterMaxRetries *bool `json:"dlqAfterMaxRetries,omitzero"` // Accepted and ignored.
-	// Each further failure makes the pause so many times as long. 1 means that it does not grow.
+	// Each further failure multiplies the pause by this number. 1 means that it does not grow.
 	RetryBackoff *int64 `json:"retryBackoff,omitzero"`
 	// The longest pause in milliseconds. A `retryDelay` above it stays as it is.
 	RetryDelayMax *int64 `json:"retryDelayMax,omitzero"`

@@ -7,9 +7,9 @@ type Examination struct {
 	At       time.Time `json:"at"`
 	Version  string    `json:"version"`  // The version of this instance.
 	Healthy  bool      `json:"healthy"`  // No check is `wrong`.
-	Wrong    int64     `json:"wrong"`    // The number of such checks.
-	Warnings int64     `json:"warnings"` // The number of such checks.
-	Unknown  int64     `json:"unknown"`  // The number of such checks.
+	Wrong    int64     `json:"wrong"`    // The number of checks with the result `wrong`.
+	Warnings int64     `json:"warnings"` // The number of checks with the result `warning`.
+	Unknown  int64     `json:"unknown"`  // The number of checks with the result `unknown`.
 	Checks   []Finding `json:"checks"`
 }
 

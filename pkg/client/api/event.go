@@ -101,7 +101,7 @@ type SequencerChange struct {
 	Leading bool `json:"leading"`
 }
 
-// Switches are the switches.
+// Switches are the maintenance switches.
 type Switches struct {
 	Push bool `json:"push"`
 	Pop  bool `json:"pop"`

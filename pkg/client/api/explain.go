@@ -13,10 +13,10 @@ type Explanation struct {
 	ConsumerGroup     Name       `json:"consumerGroup"`
 	TransactionID     *string    `json:"transactionId"`
 	NextTransactionID *string    `json:"nextTransactionId"` // The message that is delivered next.
-	Failures          int64      `json:"failures"`          // Failed acknowledgments of the first message that is left.
-	Deliveries        int64      `json:"deliveries"`        // Deliveries of the first message that is left.
+	Failures          int64      `json:"failures"`          // Failed acknowledgments of the first unfinished message.
+	Deliveries        int64      `json:"deliveries"`        // Deliveries of the first unfinished message.
 	Lag               int64      `json:"lag"`               // Messages that the group is not done with.
-	Ahead             int64      `json:"ahead"`             // Messages before the named one, at most.
+	Ahead             int64      `json:"ahead"`             // At most so many messages come before the named one.
 	Waiting           int64      `json:"waiting"`           // Requests that wait for the partition and the group on this instance.
 	Sweeps            []string   `json:"sweeps"`            // The rules that delete messages of the queue, or pass them.
 	// The instant at which the group last consumed a message of the partition. `null`: never.
@@ -29,7 +29,7 @@ type Explanation struct {
 
 // Attempts are the attempts to deliver one message to a group that is not done with it.
 type Attempts struct {
-	// Deliveries. Of a leased message behind the first one that is left, 1 stands for at least 1.
+	// Deliveries. For a leased message behind the first unfinished one, 1 means 1 or more.
 	Deliveries  int64      `json:"deliveries"`
 	Failures    int64      `json:"failures"`    // Failed acknowledgments.
 	LeasedUntil *time.Time `json:"leasedUntil"` // The end of the lease that covers the message.

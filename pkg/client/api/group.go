@@ -68,11 +68,11 @@ type GroupFigures struct {
 	PartitionsWithLag     int64      `json:"partitionsWithLag"`
 	Due                   int64      `json:"due"`             // Partitions with a message for the next pop.
 	Leased                int64      `json:"leased"`          // Partitions with a live lease.
-	Resting               int64      `json:"resting"`         // Partitions whose messages wait for an instant.
+	Resting               int64      `json:"resting"`         // Partitions whose messages wait for the end of a delay, a window or a retry.
 	Failing               int64      `json:"failing"`         // Partitions whose first unfinished message has failed.
 	LeasedMessages        int64      `json:"leasedMessages"`  // Messages under live leases.
 	DeadLetters           int64      `json:"deadLetters"`     // Dead letters of the group, 1,000 at most.
-	MoreDeadLetters       bool       `json:"moreDeadLetters"` // It has others.
+	MoreDeadLetters       bool       `json:"moreDeadLetters"` // The group has more than `deadLetters`.
 }
 
 // QueueGroups is the answer to GET /api/v1/resources/queues/{queue}/groups.
@@ -171,10 +171,10 @@ type PartitionHeat struct {
 	OldestSeconds   int64      `json:"oldestSeconds"`   // The age of the oldest unfinished message.
 	Failures        int64      `json:"failures"`        // How often the first unfinished message of a group has failed.
 	Leased          bool       `json:"leased"`          // A group has a live lease.
-	Resting         bool       `json:"resting"`         // The messages of a group wait for an instant.
+	Resting         bool       `json:"resting"`         // The messages of a group wait for the end of a delay, a window or a retry.
 	ConsumerGroup   *string    `json:"consumerGroup"`   // The group with the oldest unfinished message. null without a group.
 	DeadLetters     int64      `json:"deadLetters"`     // Dead letters, 20 at most.
-	MoreDeadLetters bool       `json:"moreDeadLetters"` // There are others.
+	MoreDeadLetters bool       `json:"moreDeadLetters"` // There are more than `deadLetters`.
 	LastPushAt      *time.Time `json:"lastPushAt"`
 }
 

@@ -143,7 +143,7 @@ type Partition struct {
 type QueueStatus struct {
 	Queue      QueueSettings     `json:"queue"`
 	Partitions []PartitionStatus `json:"partitions"`
-	Totals     QueueTotals       `json:"totals"` // The same counts in two places.
+	Totals     QueueTotals       `json:"totals"` // The counts stand here twice: as members, and in `messages`.
 	Swept      Swept             `json:"swept"`  // Messages that sweeps removed from the queue since its creation.
 	Pagination PartitionPage     `json:"pagination"`
 }

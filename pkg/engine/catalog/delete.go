@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// purgePageSize is how many rows one statement deletes.
+	// purgePageSize is the maximum number of rows that one statement deletes.
 	purgePageSize = 5000
 	// purgeRetry is the pause after a purge that failed.
 	purgeRetry = 5 * time.Second
@@ -51,7 +51,7 @@ var (
 
 // Delete marks a queue as deleted and reports whether it existed. When Delete returns, the name is
 // free and no verb reaches the messages of the queue. Run closes its partitions and purges its
-// rows. Errors: CodeUnavailable; the next start continues a deletion that was begun.
+// rows. Errors: CodeUnavailable; if the mark was committed, Run deletes the queue nevertheless.
 func (c *Catalog) Delete(ctx context.Context, name string) (existed bool, err error) {
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		deleted, err := tx.Exec(ctx, sqlQueueDelete, name)

@@ -1,5 +1,5 @@
 // Package store runs the hot verbs: push, pop, ack, transaction, extend and release of a lease, and
-// the wake after a commit. It keeps the invariants below in SQL: a caller needs no lock and no order.
+// the wake after a commit. SQL keeps the invariants below, so a caller takes no lock and may call in any order.
 // This package is the interface. The packages below internal hold the verbs:
 //
 //	push, claim, ack, transaction   the verbs
@@ -8,12 +8,12 @@
 //	scanfloor                       where scans of the index by ready_at begin
 //	quota                           admission to queues with a maxSize
 //	delivered                       positions of recently delivered messages
-//	groupcommit                     what becomes of a failed flush; metrics of flushes
+//	groupcommit                     how a failed flush is handled; metrics of flushes
 //	pipeline                        several statements in one round trip
-//	warm                            the first use of the statements on a connection
+//	warm                            runs each statement once on a new connection, because the first run is slow
 //
 // docs/design.md describes the design: what a row means, the invariants I1 to I11 with their proofs, the
-// locks, and what happens when the answer of a COMMIT is lost. This page holds what it leaves out.
+// locks, and what happens when the answer of a COMMIT is lost. This page adds details.
 //
 // # What a row means
 //
@@ -34,19 +34,19 @@
 //	                     cursor rows, in (partition, group) order
 //	settle many cursors  cursor rows, with SKIP LOCKED
 //
-// A session that locks several dead letters holds their cursors, or (a purge) skips locked ones, or
-// works in id order where no cursor is left.
+// A session that locks several dead letters does one of three things. It holds their cursors, or it
+// skips locked dead letters (a purge), or it locks in id order dead letters that have no cursor.
 //
 // A wake must wait for locks. With SKIP LOCKED it would strand messages: a claim may hold the lock of
-// a row that changed and that it does not return, and a wake would skip that row.
+// a cursor that changed, and deliver nothing from it. A wake would skip that cursor.
 //
 // # The invariants
 //
 // I3, nothing is stranded: belfry.needs_wake says which cursors need a wake after the commit. A settle
 // is also a sleeper (docs/design.md). Heal repairs what a lost wake left: it compares last_seq with committed. If only the
 // answer of a wake was lost, the cursor is ready without an announcement. So a lost connection is a
-// reason for a resync. So is a push that finds itself stored, and the start of a sequencer in place of
-// another one.
+// reason for a resync. Two more reasons are a repeated push whose messages are stored already, and a
+// sequencer that replaces another one.
 //
 // I5, order, and I6, cursors only move forward: belfry.apply_acks holds the rules for the HTTP API and
 // for SQL consumers. Redriven messages come in seq order among themselves.
@@ -74,37 +74,37 @@
 // # A held snapshot
 //
 // Frequent statements find a row by its newest version (sql/functions/push/append.sql shows the shape),
-// also when the row is locked or unwanted. Scans for due cursors begin at a floor (internal/scanfloor).
-// So I8 has one limit: a cursor that another instance makes ready by a statement that commits more than
-// scanfloor.Margin after it began. It is found when the announcement arrives; if the instance dies
-// before, after the resync that its silence causes, or by the next scan without floors. Pops by tags and
-// rare statements use no floors.
+// also when they then skip the row. Scans for due cursors begin at a floor (internal/scanfloor). So I8
+// has one limit. A scan can miss a cursor that another instance made ready by a statement that committed
+// more than scanfloor.Margin after it began. The cursor is found when the announcement arrives. If that
+// instance dies before it announces, the cursor is found after the resync that its silence causes, or
+// by the next scan without floors. Pops by tags and rare statements use no floors.
 //
 // # SQL consumers
 //
 // belfry.pop and belfry.ack are the claim and the rules of acks in the transaction of a SQL consumer
-// (sql/functions/consume). docs/sql.md has the two ways in which a consumer works. Where one transaction
-// pops and acks, the row lock of the cursor keeps other consumers away. Nobody sees the lease, but its
-// length bounds the time from pop to ack.
+// (sql/functions/consume). docs/sql.md describes the two ways in which a consumer works. Where one
+// transaction pops and acks, the row lock of the cursor keeps other consumers away. No other session sees
+// the lease, but its length bounds the time from pop to ack.
 //
-// docs/sql.md says what a long transaction means for others. It leaves out:
+// docs/sql.md says what a long transaction means for others. These are the details for other verbs:
 //
 //	push, wake       do not wait: a cursor that is due needs no wake
-//	pop over HTTP    waits up to 1 s for a rival. Then it counts the cursor as leased, so empty is right
-//	                 (I8), and looks again after 1 s: a commit is announced, a rollback is not.
+//	pop over HTTP    waits up to 1 s for the session. Then it treats the cursor as leased, so it may answer
+//	                 empty (I8). It looks again after 1 s: a commit is announced, a rollback is not.
 //	sweep            skips the partition this time
-//	ack, transaction wait up to ack.Patience and are refused. Their own lease was over before the
-//	                 other session took the cursor.
+//	ack, transaction wait up to ack.Patience and are refused. Their own lease had ended before the
+//	                 other session locked the cursor.
 //
 // Acks of contended cursors must not delay strangers (I10), so they wait by themselves (internal/ack).
 // Waiting for all cursors of a call in order would be free of deadlocks too, but it would block
 // strangers in the other partitions.
 //
 // I3 with SQL consumers: the store cannot run a wake after the commit of a consumer's transaction. So these
-// transactions are never sleepers. Where nothing is left they set ready_at to now. That costs one probe
-// too many: a claim over HTTP, or the settling that each instance runs when it hears the commit, every
-// wake.SettleInterval at most. Both are sleepers with a wake after them. belfry.pop skips such cursors
-// at the price of an index entry each. A belfry.pop that takes nothing rolls its claim back to a
+// transactions are never sleepers. Where nothing is left they set ready_at to now. That costs one extra
+// probe: a claim over HTTP, or the settle that each instance runs when it hears the commit, at most once
+// per wake.SettleInterval. Both are sleepers with a wake after them. belfry.pop skips such cursors, and
+// reads one index entry for each. A belfry.pop that takes nothing rolls its claim back to a
 // savepoint, which also releases the lock.
 //
 // A lease that is committed long after it was taken, or after its end, is unknown to the scan floors of
@@ -112,19 +112,19 @@
 // belfry.pop keeps a scan floor of its own in a setting of its session (load_scan_floor).
 //
 // belfry.await writes nothing. LISTEN and its notification of the instances take effect with the same
-// commit, so the session hears everything that an instance sends. A push between its pop and that commit
-// is seen by the probe that each instance makes then, or is announced (package dispatch). Anybody who may
-// connect may notify, so an instance registers no group for a SQL waiter.
+// commit, so the session hears everything that an instance sends. Each instance then probes. The probe
+// sees a push between belfry.pop and that commit, or the push is announced (package dispatch). Every role
+// that can connect can notify, so a notification for a SQL waiter makes no instance register a group.
 //
 // A claim uses the clock at its beginning, not statement_timestamp(), which stands still in a procedure
 // or a DO block that pops in a loop. belfry.pop never waits, and belfry.ack waits for one cursor. A
-// transaction that pops and then acknowledges an older lease may be in a cycle with an ack of several
-// cursors; Postgres ends one of the two, and nothing is lost.
+// transaction that pops and then acknowledges an older lease can deadlock with an ack of several
+// cursors. Postgres ends one of the two, and nothing is lost.
 //
 // # Clock and plans
 //
 // The clock of the database decides. Conditions use statement_timestamp(), which is stable;
-// clock_timestamp() is volatile and would keep the index from being used. Each statement has one
-// sensible plan, and the session settings of the pool leave the planner no other (pkg/postgres). A test
-// reads the plans back on an empty schema and with 100,000 partitions.
+// clock_timestamp() is volatile, so Postgres would not use the index. Each statement has one good plan,
+// and the session settings of the pool rule out the others (pkg/postgres). A test checks the plans on an
+// empty schema and with 100,000 partitions.
 package store

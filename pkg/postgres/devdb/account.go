@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// fallbackID is the user id for root when there is neither a user postgres nor nobody. It
-// is high enough to be unused. Postgres needs no entry in the user database.
+// fallbackID is the user id of Postgres if this process is root and the system has no user
+// postgres and no user nobody. It is high enough to be unused, and needs no entry in /etc/passwd.
 const fallbackID = 54321
 
 // account is the user that Postgres runs as. The zero value is the user of this process.
@@ -30,8 +30,8 @@ func (a account) String() string {
 	return "user " + a.name
 }
 
-// accountFor returns the account for a cluster with this data folder. The owner of an
-// existing data folder stays the same.
+// accountFor returns the account for a cluster with this data folder. For root, it is the
+// owner of the folder, if the folder exists and its owner is not root.
 func accountFor(data string) (account, error) {
 	if os.Geteuid() != 0 {
 		return account{}, nil
@@ -64,8 +64,8 @@ func userName(uid uint32) string {
 	return id
 }
 
-// processAttributes returns the attributes of a child: its own process group, so that the
-// Ctrl-C of a terminal reaches only this process, and the account without root's groups.
+// processAttributes gives a child its own process group and the account without root's groups.
+// Because of its own group, a child does not receive the Ctrl-C of the terminal.
 func (a account) processAttributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a.switched {
@@ -77,7 +77,7 @@ func (a account) processAttributes() *syscall.SysProcAttr {
 // mkdir creates a private folder of the account.
 func (a account) mkdir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err // os names the folder
+		return err // the error of os names the folder
 	}
 	if !a.switched {
 		return nil
@@ -85,8 +85,8 @@ func (a account) mkdir(dir string) error {
 	return os.Chown(dir, int(a.uid), int(a.gid))
 }
 
-// explain adds to "permission denied" the name of the folder that the account may not
-// enter, with advice. It returns other errors unchanged.
+// explain wraps a "permission denied": it names the folder that the account may not enter, and
+// says what to do. It returns other errors unchanged.
 func (a account) explain(err error, dir, binDir string) error {
 	if !a.switched || !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -102,8 +102,8 @@ func (a account) explain(err error, dir, binDir string) error {
 	return err
 }
 
-// closedParent returns the topmost parent of dir, or dir, that the account may not enter
-// by its mode bits. It is empty when the account may enter all of them.
+// closedParent looks at dir and its parents. It returns the topmost one whose mode bits forbid
+// the account to enter, or "" if the account may enter all of them.
 func (a account) closedParent(dir string) (closed string) {
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err == nil && !a.canTraverse(info) {

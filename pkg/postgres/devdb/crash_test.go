@@ -85,7 +85,7 @@ func TestAnImmediateStopReturnsAnErrorAndRecovers(t *testing.T) {
 	}
 	require.Equal(t, 1, stopped)
 	require.ErrorIs(t, c.Stop(ended), context.Canceled)
-	require.True(t, c.proc.Load().cmd.ProcessState.Exited(), "the postmaster ended its processes itself")
+	require.True(t, c.proc.Load().cmd.ProcessState.Exited(), "the postmaster exited by itself: no signal killed it")
 	require.NoError(t, c.Restart(testContext(t)))
 	require.Equal(t, "kept", query(t, c, readNote))
 
@@ -97,7 +97,7 @@ func TestAnImmediateStopReturnsAnErrorAndRecovers(t *testing.T) {
 	require.Equal(t, "kept", query(t, c, readNote))
 }
 
-// owner runs the cluster in another process and returns that process and the postmaster.
+// owner starts the cluster from another process. It returns that process and the pid of the postmaster.
 func owner(t *testing.T, dir string) (process *os.Process, postmaster int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -146,7 +146,7 @@ func orphan(t *testing.T, c *Cluster) (postmaster int) {
 	waited := make(chan struct{})
 	go func() {
 		defer close(waited)
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // returns an error, because the process is killed
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // has exited unless the test failed
@@ -188,7 +188,7 @@ func TestStalePIDFileDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	ctx := testContext(t)
 	c := start(t, testConfig(madeDir(t)))
-	// After a power cut, another process of the same user may have the process id.
+	// After a power cut, the PID file may have the id of another process of the same user.
 	sleeper := exec.Command("sleep", "600")
 	sleeper.SysProcAttr = c.account.processAttributes()
 	require.NoError(t, sleeper.Start())

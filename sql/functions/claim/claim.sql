@@ -2,25 +2,25 @@
 -- p_batch messages. The partition that has been due the longest comes first. The query store/claim
 -- is the only caller besides belfry.pop.
 --
---   p_partition   Claim from this partition alone. NULL: from any partition.
+--   p_partition   Claim only from this partition. NULL: from any partition.
 --   p_lease       The id of the leases. NULL: consume the messages on delivery (autoAck).
---   p_floor       The caller knows that no cursor is due before this instant. NULL: unknown.
+--   p_floor       No cursor of the group has a ready_at before this instant. NULL: unknown.
 --   p_next_floor  No cursor becomes ready between now and this instant. NULL: unknown.
 --   p_look        Verify p_floor, and return due_floor and next_floor.
---   p_bytes       The messages take at most so many bytes in an answer; see delivery_bytes. The first
+--   p_bytes       The limit for the bytes of the messages in the answer; see delivery_bytes. The first
 --                 message is delivered at any size. NULL: no limit.
---   p_alone       The transaction makes no other claim; see hold_drained.
+--   p_alone       This is the only claim of the transaction; see hold_drained.
 --
--- A delivery ends before a message that the cursor skips, so its messages are neighbours in the log,
--- and a million skipped messages cost as much as one.
+-- A delivery ends before the next message that the cursor skips, so it is one range of the log. The
+-- cost does not grow with the number of skipped messages.
 --
--- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set without
--- p_partition, if p_look is set or the call locked no cursor.
+-- sql/schema/claim_row.sql describes the result. due_floor and next_floor are set only if p_partition
+-- is NULL, and p_look is true or the call locked no cursor.
 --
 -- Locks the cursor of each partition it delivers from, with SKIP LOCKED. A commit with a lease does
 -- not wait for the disk: a lost lease only makes the messages due earlier. Each statement has a new
 -- snapshot, so after the lock of a cursor it sees the newest version of the partition. It is a
--- function because starting such a plan costs more than the claim of one message.
+-- function because to start one statement of this size costs more than to claim one message.
 CREATE FUNCTION belfry.claim(
     p_group bigint, p_partition bigint, p_partitions bigint, p_batch bigint, p_lease uuid,
     p_floor timestamptz DEFAULT NULL, p_next_floor timestamptz DEFAULT NULL, p_look boolean DEFAULT false,
@@ -60,7 +60,7 @@ DECLARE
                          WHERE n.partition_id = p_partition AND n.group_id >= p_group AND n.group_id <= p_group
                          ORDER BY n.group_id DESC LIMIT 1) AS newest
                   JOIN belfry.cursor c ON c.ctid = newest.at
-                 WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- coalesce: not by the index cursor_ready
+                 WHERE newest.ready_at <= v_now AND coalesce(c.ready_at <= v_now, false) -- coalesce: avoids the index cursor_ready
                    FOR NO KEY UPDATE OF c SKIP LOCKED) AS o;
     k record;
     sizes CURSOR (upto bigint) FOR
@@ -73,7 +73,7 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    -- A wake earlier in this transaction does not wait for the disk. A consumption must: a lost one would be delivered again.
+    -- A wake earlier in this transaction turns it off. A consumption needs it on: a lost one would be delivered again.
     PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;
@@ -127,7 +127,7 @@ BEGIN
                 v_bytes := v_bytes + coalesce(belfry.delivery_bytes(r.payload, r.transaction_id, r.producer_sub, true), 0);
             END LOOP;
             IF v_taken > 0 THEN
-                v_room := v_room - (v_taken - 1); -- the first row stands for the partition
+                v_room := v_room - (v_taken - 1); -- the first row describes the partition, not a message
                 v_bytes_left := v_bytes_left - v_bytes;
                 CONTINUE;
             END IF;
@@ -135,7 +135,7 @@ BEGIN
             SELECT CASE WHEN c.redrives > 0 THEN belfry.redrives_ready_at(c.partition_id, c.group_id) END INTO v_redrives_ready
               FROM belfry.cursor c
              WHERE c.partition_id = k.partition_id AND c.group_id = p_group;
-            EXIT WHEN v_redrives_ready <= v_now; -- its bytes do not fit
+            EXIT WHEN v_redrives_ready <= v_now; -- the redriven messages exceed v_bytes_left
         END IF;
         IF k.start_at IS NOT NULL THEN
             f.ready_at := NULL;
@@ -310,7 +310,7 @@ BEGIN
     IF p_partition IS NULL AND (p_look OR NOT v_any_locked) THEN
         r.due_floor := coalesce(v_due, v_now);
         IF NOT v_any_locked AND v_due IS NULL THEN
-            -- Not after the end of a lease that starts now: other servers do not announce leases.
+            -- At most the end of a lease that begins now: other servers do not announce their leases.
             r.next_floor := least(r.next_ready_at, v_lease);
         END IF;
     END IF;

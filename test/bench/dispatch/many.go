@@ -15,7 +15,7 @@ const (
 	manyQueues  = 2000
 	manyWaiting = 5000
 	manyRate    = 200 // pushes a second
-	// manySettle is the time between the arrival of all requests and the look at the memory.
+	// manySettle is the pause after all requests have arrived, before the memory is read.
 	manySettle = 3 * time.Second
 )
 
@@ -47,7 +47,7 @@ func measureMany(ctx context.Context, r *suite, out *rig.Report) (err error) {
 		waiting.Go(t.NewConsumer(load.PopOptions{Queue: t.queues[i%manyQueues], Batch: 1, AutoAck: true, Wait: longWait}).Loop)
 	}
 	err = t.manyPushes(waiting.Context, before, out)
-	// Several consumers share a queue without a lease, and pushes overlap: the order is unknown.
+	// Several consumers share a queue without a lease, and pushes overlap, so the order is not checked.
 	counts, err := t.finish(ctx, err, waiting)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (t *trial) manyPushes(ctx context.Context, before memory, out *rig.Report) 
 	return nil
 }
 
-// bareMemory reports the memory of a server that only holds as many requests.
+// bareMemory reports the memory of a server that does nothing but hold manyWaiting requests.
 func bareMemory(ctx context.Context, out *rig.Report) (err error) {
 	bare, err := startBare(ctx)
 	if err != nil {

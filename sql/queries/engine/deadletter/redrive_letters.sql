@@ -1,4 +1,4 @@
--- Puts the dead letters with the ids $1 back; see belfry.redrive_dead_letters. $2: the epoch in
+-- Redrives the dead letters with the ids $1; see belfry.redrive_dead_letters. $2: the epoch in
 -- which the ids are valid. If the epoch differs, nothing happens. The subselect locks the table
 -- before the epoch is read.
 SELECT r.group_id, r.partition_id, r.redriven, r.ready_in
