@@ -17,13 +17,14 @@ const (
 	shards = 16
 	// maxKeys is how many keys have counts of their own at a time. 1 key needs about 700 bytes.
 	maxKeys = 4096
+	// maxShardKeys is how many keys have counts of their own in a shard.
+	maxShardKeys = maxKeys / shards
 )
 
 // Recorder counts what this instance does. It is safe for concurrent use, and its methods do not block.
 type Recorder struct {
 	events.Nop
 	seed   maphash.Seed
-	keys   atomic.Int64
 	shards [shards]shard
 	// dbErrors counts requests that failed because of the database.
 	dbErrors atomic.Int64
@@ -72,15 +73,13 @@ func (r *Recorder) change(key Key, change func(t *tally)) {
 	s.mu.Lock()
 	t := s.keys[key]
 	if t == nil {
-		if key.Queue != Other && r.keys.Load() >= maxKeys {
-			s.mu.Unlock()
-			r.change(Key{Queue: Other}, change)
-			return
-		}
 		if s.keys == nil {
 			s.keys = map[Key]*tally{}
 		}
-		r.keys.Add(1)
+		// Half of the places become free at a time, so that the sorting costs little for each new key.
+		if len(s.keys) >= maxShardKeys {
+			limit(s.keys, maxShardKeys/2, nil)
+		}
 		t = &tally{}
 		s.keys[key] = t
 	}
@@ -124,7 +123,7 @@ func (r *Recorder) Transacted(tx *queue.Transaction, result *queue.TransactionRe
 			}
 			switch {
 			case op.Push == nil:
-				t.acknowledged(done.Ack)
+				t.acknowledged(op.Ack, done.Ack)
 			case !done.Push.Duplicate:
 				t.PushMessages++
 			}
@@ -144,7 +143,7 @@ func (r *Recorder) Acknowledged(items []queue.AckItem, results []queue.AckResult
 				t.AckRequests++
 			}
 			for i := from; i < to; i++ {
-				t.acknowledged(&results[i])
+				t.acknowledged(&items[i], &results[i])
 			}
 		})
 	}
@@ -235,10 +234,15 @@ type Counts struct {
 	PopRequests int64 `json:"pop_requests" db:"pop_requests"`
 	PopMessages int64 `json:"pop_messages" db:"pop_messages"`
 	PopEmpty    int64 `json:"pop_empty" db:"pop_empty"`
-	// AckSuccess counts the acknowledgments that were applied, DeadLetters those among them that made a dead letter.
+	// The next four count messages by what their acknowledgment says. AckSuccess: the consumer completed it, or the pop
+	// had autoAck. AckFailed: the consumer could not process it (failed or dlq). AckRetried: the consumer gave it back
+	// (retry). AckRefused: the acknowledgment was not applied. AckRequests counts requests.
 	AckRequests int64 `json:"ack_requests" db:"ack_requests"`
 	AckSuccess  int64 `json:"ack_success" db:"ack_success"`
 	AckFailed   int64 `json:"ack_failed" db:"ack_failed"`
+	AckRetried  int64 `json:"ack_retried" db:"ack_retried"`
+	AckRefused  int64 `json:"ack_refused" db:"ack_refused"`
+	// DeadLetters counts the messages that an acknowledgment made a dead letter.
 	DeadLetters int64 `json:"dead_letters" db:"dead_letters"`
 	// Transactions counts the applied ones with an operation of the queue.
 	Transactions int64 `json:"transactions" db:"transactions"`
@@ -255,6 +259,12 @@ type Counts struct {
 	LagCount int64 `json:"lag_count" db:"lag_count"`
 }
 
+// Messages counts the messages that were pushed, delivered and acknowledged. A queue is busier with more of them.
+func (c *Counts) Messages() int64 { return c.PushMessages + c.PopMessages + c.Acked() }
+
+// Acked counts the acknowledgments that were applied.
+func (c *Counts) Acked() int64 { return c.AckSuccess + c.AckFailed + c.AckRetried }
+
 // Add adds the counts of o.
 func (c *Counts) Add(o *Counts) {
 	c.PushRequests += o.PushRequests
@@ -265,6 +275,8 @@ func (c *Counts) Add(o *Counts) {
 	c.AckRequests += o.AckRequests
 	c.AckSuccess += o.AckSuccess
 	c.AckFailed += o.AckFailed
+	c.AckRetried += o.AckRetried
+	c.AckRefused += o.AckRefused
 	c.DeadLetters += o.DeadLetters
 	c.Transactions += o.Transactions
 	c.PartitionsCreated += o.PartitionsCreated
@@ -291,14 +303,19 @@ func (t *tally) add(o *tally) {
 	t.busy = t.busy || o.busy
 }
 
-func (t *tally) acknowledged(result *queue.AckResult) {
+func (t *tally) acknowledged(item *queue.AckItem, result *queue.AckResult) {
 	if result.DeadLettered {
 		t.DeadLetters++
 	}
-	if result.Success {
-		t.AckSuccess++
-	} else {
+	switch {
+	case !result.Success:
+		t.AckRefused++
+	case item.Status == queue.AckFailed || item.Status == queue.AckDead:
 		t.AckFailed++
+	case item.Status == queue.AckRetry:
+		t.AckRetried++
+	default:
+		t.AckSuccess++
 	}
 }
 
@@ -310,9 +327,6 @@ func (t *tally) delivered(age time.Duration) {
 	t.LagMax = max(t.LagMax, micros)
 	t.LagCount++
 }
-
-// messages is by what the busiest keys are chosen.
-func (t *tally) messages() int64 { return t.PushMessages + t.PopMessages + t.AckSuccess }
 
 const (
 	// Each doubling of a duration has stepsPerDoubling buckets, so a bucket is 19 % wide.
