@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// fixture is an Explainer on its own database, with the store that fills it. Its queue is q, its partition
-// p and its group g.
+// fixture is an Explainer with an own database, and the store that fills the database. The queue is q, the partition
+// is p and the group is g.
 type fixture struct {
 	*explain.Explainer
 	t     *testing.T
@@ -85,14 +85,14 @@ func (f *fixture) why(transactionID string, in explain.Instance) explain.Answer 
 	return a
 }
 
-// cases has a row for each code. The group exists, and then the messages m1 and m2 are pushed.
+// cases covers the codes. Before each case, the group exists and the messages m1 and m2 are pushed.
 var cases = map[string]struct {
 	happens func(f *fixture)
-	asks    string // a transaction id, or nothing
+	asks    string // a transaction id, or empty
 	in      explain.Instance
 	code    explain.Code
 	next    string
-	// in is how long until the answer changes; 0: nothing changes it by itself.
+	// changesIn is how long until NextChangeAt. 0 means that NextChangeAt is zero.
 	changesIn time.Duration
 	says      string
 }{
@@ -170,7 +170,7 @@ func (f *fixture) age(id string) {
 	f.exec(`UPDATE belfry.message SET created_at = now() - interval '120 s' WHERE transaction_id = $1`, id)
 }
 
-// recompute makes the cursor wait for the options of the queue.
+// recompute sets ready_at of the cursor as a change of delayed_processing or window_buffer to 60 s does.
 func (f *fixture) recompute() { f.exec(`UPDATE belfry.cursor SET ready_at = now() + interval '60 s'`) }
 
 func (f *fixture) redrive() {
@@ -203,9 +203,9 @@ func TestEachCaseHasItsCode(t *testing.T) {
 	}
 }
 
-// A question without a partition finds the message in any partition of the queue. It states that a message is not stored
-// only if it has looked in all of them.
-func TestASearchSaysWhatItLookedIn(t *testing.T) {
+// A question without a partition finds the message in any partition of the queue. The answer is NotStored only if the
+// search covered all partitions.
+func TestASearchSaysHowManyPartitionsItCovered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.push("m0")
@@ -235,7 +235,7 @@ func TestASearchSaysWhatItLookedIn(t *testing.T) {
 	require.Contains(t, beyond.Sentence, "The first 10000 partitions")
 }
 
-// A question touches as many buffers with 100,000 partitions as with 10.
+// With 100,000 partitions, a question reads at most 25 buffers more than with 10.
 func TestTheCostDoesNotGrowWithThePartitions(t *testing.T) {
 	t.Parallel()
 	buffers := func(partitions int) int {
@@ -252,7 +252,7 @@ func TestTheCostDoesNotGrowWithThePartitions(t *testing.T) {
 	}
 	small := buffers(10)
 	require.Less(t, small, 100)
-	require.LessOrEqual(t, buffers(100_000), small+25, "the indexes are a few pages deeper")
+	require.LessOrEqual(t, buffers(100_000), small+25, "a question may read 25 buffers more, because the indexes are deeper")
 }
 
 func touched(t *testing.T, conn *pgx.Conn) int {
