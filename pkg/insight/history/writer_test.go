@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // testWriter is a Writer whose statements are recorded. It runs in a synctest bubble.
-type desk struct {
+type testWriter struct {
 	*Writer
 	*Recorder
 	// stop ends Run and waits for it.
