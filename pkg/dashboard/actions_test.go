@@ -75,7 +75,7 @@ func TestAnEditMakesOnlyTheChangesOfItsPreview(t *testing.T) {
 	require.Equal(t, "m", sent["namespace"])
 
 	options["leaseTime"] = 70
-	require.Equal(t, `-Nothing was changed: leaseTime was changed to "70" meanwhile: look at the changes again.`, do(changes))
+	require.Equal(t, `-Nothing was changed: leaseTime was changed to "70" meanwhile: check the changes again.`, do(changes))
 	require.Equal(t, "-Nothing was changed: the queue a exists now: edit its options.", do(changes, "new"))
 	require.Nil(t, sent)
 	page := s.send(t, http.MethodGet, "/ui/options?q=a&preview=1&new=1&whole=1", "").Body.String()

@@ -98,7 +98,7 @@ func TestTheTimelineOfAMessage(t *testing.T) {
 	for _, part := range []string{
 		"Stored", "Dead letter in billing", "Retried by an operator in audit", "by ann", "Redriven in billing", "Redriven in audit",
 		"Delivered 3 times in billing the instant is not stored 2 of them failed.", "Delivered 3 times in audit",
-		"The lease ends, unless it is acknowledged before in billing",
+		"The lease ends, unless an ack ends it before in billing",
 	} {
 		i := strings.Index(steps[last:], part)
 		require.GreaterOrEqual(t, i, 0, "%q after %q", part, steps[:last])
@@ -106,7 +106,7 @@ func TestTheTimelineOfAMessage(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(steps, "Retried"))
 	api["/api/v1/explain"] = map[string]any{"code": "acknowledged", "sentence": "x", "consumedAt": "2026-05-16T08:41:12.123Z"}
-	require.Contains(t, text(), "Acknowledged in audit the instant is not stored Or a seek passed it. The group last consumed a message of this partition at 2026-05-16 08:41:12 UTC.")
+	require.Contains(t, text(), "Acknowledged in audit the instant is not stored Or a seek passed the message. The group last consumed a message of this partition at 2026-05-16 08:41:12 UTC.")
 }
 
 // The page of a message has less than 300 KB, for any size and nesting of the payload.
