@@ -16,8 +16,8 @@ import (
 type change struct {
 	method, path string
 	body         any
-	// done is the text for the next page. back is the page to which the browser goes. If back is empty, the browser
-	// returns to the page of the form.
+	// done is the text for the next page. back is the next page of the browser. If back is empty, the browser returns
+	// to the page of the form.
 	done, back string
 	// prepare reads the API and returns the body. If prepare is nil, the request has body.
 	prepare func(d *Dashboard, caller *source.Caller) (any, error)
@@ -149,8 +149,8 @@ func redrive(f form) (change, error) {
 // errReadOnly refuses every action.
 var errReadOnly = errors.New("the dashboard is read-only: dashboard.read_only is true")
 
-// take performs the action of a form. It returns the text for the person. back is the page to which the browser goes;
-// if back is empty, the browser returns to the page of the form.
+// take performs the action of a form. It returns the text for the person. back is the next page of the browser. If back
+// is empty, the browser returns to the page of the form.
 func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err error) {
 	action := actions[f.Get("action")]
 	switch {

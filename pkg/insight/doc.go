@@ -2,6 +2,6 @@
 //
 //   - stats counts and lists queues, groups, partitions and messages. history stores counts for each minute.
 //   - explain says why a message is not delivered. trace stores the events that consumers record about messages.
-//   - problem and doctor find what is wrong, and say what to do.
+//   - problem and doctor find problems and advise the operator.
 //   - live sends events to the people who watch messages.
 package insight

@@ -155,7 +155,7 @@ func per(n, of int64) string {
 	return strconv.FormatFloat(float64(n)/float64(of), 'f', 1, 64)
 }
 
-// each formats the mean time of one of several operations that took the given seconds together.
+// each formats the mean duration of several operations. seconds is their total duration.
 func each(seconds float64, of int64) string {
 	if of == 0 {
 		return "–"

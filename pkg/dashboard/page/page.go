@@ -75,7 +75,7 @@ type View struct {
 	Can   Can
 	// SignedIn is true if there is a session that the person can end.
 	SignedIn bool
-	// Who is the name of the caller. ExpiresAt is the instant at which its token expires.
+	// Who is the name of the caller. ExpiresAt is the end of its token.
 	Who       string
 	ExpiresAt time.Time
 	Version   string
@@ -152,7 +152,7 @@ func (s *Set) RenderLost(w io.Writer, v *View) error { return s.failed.Execute(w
 
 // SignIn is the data of the sign-in page.
 type SignIn struct {
-	// Next is the page to which the browser goes after signing in.
+	// Next is the page that the browser opens after signing in.
 	Next string
 }
 

@@ -13,7 +13,7 @@ import (
 const (
 	// deadPage is how many dead letters one page lists.
 	deadPage = "50"
-	// maxCounts is how many errors one page lists at most. The same holds for partitions.
+	// maxCounts is the maximum number of errors on one page, and also the maximum number of partitions.
 	maxCounts = 20
 )
 

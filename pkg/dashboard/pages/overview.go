@@ -17,7 +17,7 @@ import (
 const (
 	// shownProblems is how many problems the overview lists. With show=more it lists moreProblems.
 	shownProblems, moreProblems = 25, 100
-	// lateAfter is the age in seconds from which on an unconsumed message is a problem.
+	// An unconsumed message that is at least lateAfter seconds old is a problem.
 	lateAfter = 60
 	// busiest is how many queues the overview lists, those with the most deliveries first.
 	busiest = 8

@@ -17,7 +17,7 @@ type Problem struct {
 	// Age is the age of the oldest message in seconds, or 0.
 	Age  int64
 	Link template.URL
-	// Advice says what to do.
+	// Advice is the next step for the operator.
 	Advice string
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// producersPage is how many attached tables one page lists. The same holds for rejected rows.
+// producersPage is the number of attached tables on one page, and also the number of rejected rows.
 const producersPage = "25"
 
 type producersData struct {

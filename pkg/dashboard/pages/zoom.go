@@ -21,8 +21,8 @@ type zoom struct {
 	Base, Earlier, Later, In, Out template.URL
 }
 
-// readZoom returns the time range of a request. The query has a span that ends now, or from and to. Without them the range
-// is the last hour.
+// readZoom returns the time range of a request. The query has a span that ends now, or from and to. If it has neither, the
+// range is the last hour.
 func readZoom(r *page.Request, path string) zoom {
 	now, usual := r.Now.UTC().Truncate(time.Minute), spans[r.Query.Get("span")]
 	z := zoom{From: now.Add(-max(usual, time.Hour)), To: now}

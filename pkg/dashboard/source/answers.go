@@ -13,7 +13,7 @@ import (
 const (
 	// minAge is how long an answer is used at least, although changes have happened since.
 	minAge = 400 * time.Millisecond
-	// slowness multiplies the duration of a read. The answer is used for the product, if that is longer than minAge.
+	// The answer to a slow read is used for slowness times the duration of the read, if this is longer than minAge.
 	slowness = 4
 	// maxAge is how long an answer is used without a change. It bounds the age of history figures, which change without
 	// an event.
@@ -81,7 +81,7 @@ func (a *answers) get(key string, need, count uint64) (found *answer, mine bool)
 	return found, true
 }
 
-// expire makes unusable all answers that include fewer than count changes.
+// expire forbids the use of answers that include fewer than count changes.
 func (a *answers) expire(count uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,7 +157,7 @@ func fill[T any](ctx context.Context, one *answer, read func(ctx context.Context
 	one.value, one.good = out, max(minAge, slowness*time.Since(one.asked))
 }
 
-// Stale returns the time after which no kept answer is usable that does not include all changes so far.
+// Stale returns how long to wait until every usable answer includes all changes so far.
 func (c *Client) Stale() (longest time.Duration) {
 	c.answers.mu.Lock()
 	defer c.answers.mu.Unlock()

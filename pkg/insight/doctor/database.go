@@ -27,8 +27,8 @@ const (
 	channel = "belfry_doctor"
 	// hearTimeout is how long that notification may take to arrive.
 	hearTimeout = 3 * time.Second
-	// maxTransactionAge is the age of the oldest transaction id, in transactions, from which on the check warns.
-	// Postgres stops writing at about two billion.
+	// maxTransactionAge is an age in transactions. If the oldest transaction id is older, the check warns. At about
+	// two billion, Postgres stops writing.
 	maxTransactionAge = 1_000_000_000
 )
 

@@ -1,5 +1,5 @@
-// Package doctor examines the database and the process of a server, and says what is wrong, why that
-// matters and what to do. The route GET /api/v1/doctor and the command `belfry doctor` show its report.
+// Package doctor examines the database and the process of a server. Its report lists the problems, their
+// consequences and the next steps. The route GET /api/v1/doctor and the command `belfry doctor` show the report.
 //
 // A check has a code that stays the same in later versions. docs/runbook.md has a section for each code.
 //

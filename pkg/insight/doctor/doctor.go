@@ -15,7 +15,7 @@ const (
 	checkTimeout = 10 * time.Second
 )
 
-// Limits are the bounds from which on a check reports a warning.
+// Limits are bounds. A check reports a warning if a value exceeds its bound.
 type Limits struct {
 	// Transaction is how long a transaction may be open.
 	Transaction time.Duration
@@ -34,7 +34,7 @@ func DefaultLimits() Limits {
 	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, GroupAge: time.Hour, CompletedRows: 100_000}
 }
 
-// Config says what a Doctor examines.
+// Config describes the database and the server that a Doctor examines.
 type Config struct {
 	// URL leads directly to Postgres. PoolURL is database.url, which may lead through a pooler.
 	URL, PoolURL setting.Secret
@@ -56,7 +56,7 @@ type Config struct {
 	Limits Limits
 }
 
-// Doctor runs the checks. It is safe for concurrent use: each run has its own connection.
+// Doctor runs the checks. It is safe for concurrent use, because each run opens a connection.
 type Doctor struct{ cfg Config }
 
 // New returns a Doctor.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Process is what only the server knows.
+// Process has values that only a running server knows.
 type Process struct {
 	// Listener returns the state of the listener and the time since its last proof.
 	Listener func() (state string, proof time.Duration)

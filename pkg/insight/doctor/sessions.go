@@ -27,7 +27,7 @@ var (
 	sqlLocks     = sql.Query("insight/doctor/locks")
 )
 
-// sessionChecks examine what other sessions, standbys and slots do to the database.
+// sessionChecks examine other sessions, standbys and replication slots.
 var sessionChecks = []check{
 	{"held_snapshot", "A long transaction keeps Postgres from removing old row versions, so the tables of Belfry grow and slow down. It may also hold locks.", checkSnapshots},
 	{"foreign_locks", "Each role that may connect can take the advisory locks of Belfry. While a foreign session holds such a lock, Belfry cannot do part of its work.", checkLocks},

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// manyDead is the number of dead rows from which on the check compares them with the live rows.
+	// If a table has fewer than manyDead dead rows, the check does not compare them with the live rows.
 	manyDead = 500_000
 	// lateVacuum is how long a table with so many dead rows may go without a vacuum.
 	lateVacuum = 10 * time.Minute

@@ -41,8 +41,8 @@ type Answer struct {
 	// Partition is the partition of the question, or the partition in which the search found the message. It is empty if
 	// the search found none.
 	Partition string
-	// At is when the facts were read. NextChangeAt is the instant at which the answer changes at the latest without an
-	// event, for example the end of a lease. It is zero if only an event changes the answer.
+	// At is when the facts were read. NextChangeAt is an instant, for example the end of a lease. If no event happens
+	// before, the answer changes at NextChangeAt. It is zero if only an event changes the answer.
 	At, NextChangeAt time.Time
 	// Next is the transaction id of the message that is delivered next, or empty.
 	Next string

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// fixture is an Explainer with an own database, and the store that fills the database. The queue is q, the partition
+// fixture is an Explainer on a new database, and the store that fills the database. The queue is q, the partition
 // is p and the group is g.
 type fixture struct {
 	*explain.Explainer

@@ -133,7 +133,7 @@ func (f *facts) columns() []any {
 		(*zeronull.Timestamptz)(&f.consumedAt))
 }
 
-// visibleAt returns the instant from which on a message may be delivered.
+// visibleAt returns the earliest instant for the delivery of a message.
 func (f *facts) visibleAt(m *message) time.Time {
 	at := m.visibleAt
 	if delayed := m.createdAt.Add(seconds(f.delay)); f.delay > 0 && delayed.After(at) {

@@ -14,8 +14,7 @@ type judge struct {
 	search *search // nil if the question names the partition
 }
 
-// verdict is a code with its sentence. until is the instant at which the code ends at the latest, and next is the message
-// that is delivered next.
+// verdict is a code with its sentence. until becomes Answer.NextChangeAt. next is the message that is delivered next.
 type verdict struct {
 	code     Code
 	sentence string

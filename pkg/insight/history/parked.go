@@ -20,8 +20,8 @@ type Parked struct {
 	Count    int64
 }
 
-// parkedRow is a row with a number of waiting requests. The number is valid until the next row of the same instance,
-// queue and group, but no longer than the time of until. This limit ends the numbers of an instance that crashed.
+// parkedRow is a row with a number of waiting requests. The next row of the same instance, queue and group replaces the
+// number. If an instance has crashed and writes no row, its number ends at until.
 type parkedRow struct {
 	At            time.Time
 	Minutes       int64

@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// A computed percentile is at most one bucket above the true percentile. The same holds for the sum of histograms.
+// A percentile of a sum of histograms is at most one bucket above the true percentile.
 func TestPercentilesAreExactToOneBucket(t *testing.T) {
 	t.Parallel()
 	var parts [3]Latency

@@ -380,7 +380,7 @@ type Bucketed struct {
 	Count  int64
 }
 
-// Percentile returns the upper end of the first bucket up to which the sum of the counts is at least the share p of all
+// Percentile adds up the counts, and returns the upper end of the bucket in which the sum reaches the share p of all
 // counts. The buckets must be in ascending order. Without a count it returns 0.
 func Percentile(histogram []Bucketed, p float64) time.Duration {
 	var all, below int64

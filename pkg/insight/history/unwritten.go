@@ -24,8 +24,7 @@ const (
 	maxCount = 1 << 56
 	// maxPercent is the largest accepted CPU time of a process, in percent of one core: 100,000 cores.
 	maxPercent = 1e7
-	// maxSent is how many rows of queues an instance sends at most. maxSentInstances is the same for rows with the
-	// figures of the process.
+	// An instance sends at most maxSent rows of queues and maxSentInstances rows with the figures of the process.
 	maxSent, maxSentInstances = 2 * maxRows, 15
 	// maxAge is the largest accepted age of a row of another instance. The clock of that instance may be ahead by at
 	// most clockAhead.

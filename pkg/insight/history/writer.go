@@ -19,8 +19,8 @@ var sqlWrite = sql.Query("insight/history/write")
 const (
 	// maxRows is how many keys have a row in one minute at most.
 	maxRows = 250
-	// maxUnwritten is the number of unwritten rows from which on the Writer makes no more rows. The counts then stay
-	// in the Recorder, and one later row has the counts of several minutes.
+	// When there are maxUnwritten unwritten rows, the Writer makes no more rows. The counts then stay in the Recorder,
+	// and one later row has the counts of several minutes.
 	maxUnwritten = 10 * maxRows
 	// parkedInterval is the time after which the Writer writes an unchanged number of waiting requests again.
 	parkedInterval = time.Hour
@@ -86,7 +86,7 @@ type Writer struct {
 
 	mu      sync.Mutex // guards the fields below
 	process sampler
-	// minute is the current minute, to which the pending counts belong. last is the minute of the latest rows.
+	// minute is the current minute. The pending counts belong to it. last is the minute of the latest rows.
 	minute, last time.Time
 	// parked has the latest numbers of waiting requests in rows. parkedAt is the last minute with all these numbers.
 	parked   map[Key]int64

@@ -29,8 +29,8 @@
 //   - An instance sends Hello when its LISTEN takes effect. Instances with watchers then announce their interest
 //     again. So an instance that started, or missed notifications, knows which instances have watchers.
 //
-// Every role of the database can listen on the channel and notify it. But a role can neither read nor forge these messages:
-// pkg/postgres/listen encrypts them, and drops a message that it has heard before.
+// Every role of the database can listen on the channel and notify it. But pkg/postgres/listen encrypts these messages and drops
+// repeated ones. So only instances can read and send them.
 //
 // # Unwritten counts of the history
 //

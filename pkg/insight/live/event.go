@@ -6,7 +6,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Type says what happened.
+// Type is the kind of an Event.
 type Type string
 
 // The types of events. The brackets contain the type of Event.Data. Without brackets, Data is nil.

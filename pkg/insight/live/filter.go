@@ -7,7 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Filter says what a watcher may see.
+// Filter selects the events that a watcher may see.
 type Filter struct {
 	// Grants limit the watcher to events of queues that it may read. If Grants is nil, the watcher sees all events.
 	Grants *identity.Grants

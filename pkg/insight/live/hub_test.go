@@ -208,8 +208,8 @@ func TestChangesAreReadFromTheAudit(t *testing.T) {
 	})
 }
 
-// The hub reads the groups after a change, and at the instant at which the last read expects a group to cross a
-// threshold. Otherwise it does not read.
+// The hub reads the groups after a change, and when the last read predicts that a group crosses a threshold. Otherwise it
+// does not read.
 func TestThresholdsAreReadOnlyAfterAChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")

@@ -135,8 +135,8 @@ func TestAnInstanceThatDiedGetsNoFigures(t *testing.T) {
 	})
 }
 
-// When the last watcher has left, the other instances stop sending figures. They stop after lingerTime, in which the
-// watcher may subscribe again.
+// When the last watcher has left, the other instances stop sending figures after lingerTime. In this time the watcher may
+// subscribe again.
 func TestTheLastWatcherEndsTheFigures(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")

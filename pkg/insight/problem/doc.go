@@ -1,5 +1,5 @@
-// Package problem finds what an operator should look at: groups that are late, partitions whose first message fails again and
-// again, dead letters, pauses, and transactions that hold a snapshot. It only reads.
+// Package problem finds problems for an operator: late groups, partitions whose first message fails repeatedly, dead letters,
+// pauses, and transactions that hold a snapshot. It only reads.
 //
 // # The cost
 //

@@ -20,7 +20,7 @@ var (
 	sqlSnapshots = sql.Query("insight/doctor/snapshots")
 )
 
-// Kind says what is wrong.
+// Kind is the kind of a Problem.
 type Kind string
 
 // The kinds, the most urgent first.
@@ -40,11 +40,11 @@ const (
 var order = []Kind{HeldSnapshot, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
 
 const (
-	// lateAfter is the age from which on a message is late, and the wait for a retry from which on a message is stuck.
+	// A message is late if it is older than lateAfter. A message is stuck if it waits longer than lateAfter for a retry.
 	lateAfter = time.Minute
-	// urgentAfter is the age from which on a late group or a stuck head is urgent.
+	// A late group or a stuck head is urgent at the age of urgentAfter.
 	urgentAfter = time.Hour
-	// stuckAfter is the number of deliveries from which on a message is stuck.
+	// A message is stuck after stuckAfter deliveries.
 	stuckAfter = 3
 	// snapshotAfter is how long a transaction may be open before it is a HeldSnapshot.
 	snapshotAfter = 5 * time.Minute

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // unsettled is not a status: pop does not acknowledge the messages, so their lease stays.
 const unsettled = queue.AckStatus(99)
 
-// fixture is a Finder with an own database, and the store that fills the database.
+// fixture is a Finder on a new database, and the store that fills the database.
 type fixture struct {
 	*problem.Finder
 	t     *testing.T

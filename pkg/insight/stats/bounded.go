@@ -20,7 +20,8 @@ var (
 )
 
 const (
-	// examinedAlone is how many cursors the figures of one group cover. examinedEach is the same for each group of a list.
+	// The figures of a single group cover examinedAlone cursors. In a list, the figures of each group cover examinedEach
+	// cursors.
 	examinedAlone, examinedEach = 1000, 100
 	// maxSize is how many partitions of a queue are counted. maxDead is how many dead letters of a group are counted.
 	maxSize, maxDead = 1000, 1000
@@ -55,8 +56,9 @@ type GroupFigures struct {
 	Joining bool
 	// AtLeast is true if the group has more cursors than were examined, so that each number is a lower bound.
 	AtLeast bool
-	// Due counts the partitions with a message for the next pop. Leased counts those with a live lease. Resting
-	// counts those whose messages wait for an instant. Failing counts those whose first message has failed.
+	// Due counts the partitions with a message for the next pop. Leased counts the partitions with a live lease.
+	// Resting counts the partitions whose messages wait for an instant. Failing counts the partitions whose first
+	// message has failed.
 	Due, Leased, Resting, Failing int64
 	// Held counts the messages under live leases.
 	Held int64

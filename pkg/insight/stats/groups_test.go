@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// groupsFixture is a stats.Groups with an own database, and a connection that fills its tables.
+// groupsFixture is a stats.Groups on a new database, and a connection that fills its tables.
 type groupsFixture struct {
 	*stats.Groups
 	t    *testing.T

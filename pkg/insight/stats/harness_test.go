@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// fixture is a Reader with an own database, the store and the catalog that fill the
+// fixture is a Reader on a new database, the store and the catalog that fill the
 // database, and a connection for direct SQL.
 type fixture struct {
 	*stats.Reader

@@ -66,7 +66,7 @@ type Place struct {
 	Partition string
 	ID        queue.ID
 	Paused    bool
-	// ReadyAt is the instant from which on a pop can return a message. It is zero if no instant is set.
+	// ReadyAt is the earliest instant for a pop to return a message. It is zero if no instant is set.
 	ReadyAt time.Time
 	// Lag counts the unfinished messages. Age is the age of the oldest unfinished message.
 	Lag int64
@@ -237,7 +237,8 @@ func (g *Groups) byName(ctx context.Context, queueKey, key int64, from Start, li
 	return out, err
 }
 
-// SeekTarget is where a seek moves a group: to the end, or to At. If neither is set, the target is the beginning.
+// SeekTarget is the target of a seek: the end, or the instant At. If End is false and At is zero, the target is the
+// beginning.
 type SeekTarget struct {
 	End bool
 	At  time.Time

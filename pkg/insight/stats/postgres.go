@@ -27,7 +27,7 @@ type Blocks struct{ Read, Hit int64 }
 type Database struct {
 	Name   string
 	Blocks Blocks
-	// SharedBuffers is the setting shared_buffers in blocks. SharedBuffersSize is the same in a readable unit.
+	// SharedBuffers is the setting shared_buffers in blocks. SharedBuffersSize is its size in a readable unit.
 	SharedBuffers, SharedBuffersSize string
 }
 

@@ -48,7 +48,7 @@ func New(pool *postgres.Pool, sealer *seal.Sealer, worker string) *Traces {
 	return &Traces{pool: pool, sealer: sealer, worker: worker}
 }
 
-// Event is what a consumer records about a message.
+// Event is a record of a consumer about a message.
 type Event struct {
 	PartitionID   queue.ID
 	TransactionID string
