@@ -27,7 +27,7 @@ func lines(values url.Values) url.Values {
 	return values
 }
 
-// readForm reads the form of a request, of at most most bytes. These bytes count for http.max_inflight_bytes until the
+// readForm reads the form of a request, of up to most bytes. These bytes count for http.max_inflight_bytes until the
 // caller calls end. Errors: CodeOverloaded, or an error with a text for the person.
 func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request, most int64) (end func(), err error) {
 	memory := d.deps.Memory.Reservation()

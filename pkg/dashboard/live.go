@@ -30,12 +30,13 @@ type watch struct {
 	open int
 	stop context.CancelFunc
 	work sync.WaitGroup
-	// count is the announced number of changes: a page with fewer must be read again. next is closed when count rises.
+	// count is the announced number of changes. A page that includes fewer changes must be read again. next is closed
+	// when count rises.
 	count uint64
 	next  chan struct{}
 }
 
-// watching starts the announcement of changes, if necessary. The caller calls left when it needs no announcements.
+// watching starts the announcement of changes, if necessary. The caller calls left when it needs no more announcements.
 func (d *Dashboard) watching() (left func()) {
 	w := &d.watch
 	w.mu.Lock()
@@ -152,9 +153,9 @@ func (d *Dashboard) nextRevocation() <-chan struct{} {
 	return d.deps.Auth.NextRevocation()
 }
 
-// live serves the stream of changes. It sends an event `change` when the page may have other figures than the browser
-// shows, and the browser then reads its page again. It sends an event `ended` when the session has ended. The stream ends
-// when the browser disconnects, and at Close.
+// live serves the stream of changes. It sends an event `change` when figures may have changed since the browser read the
+// page. The browser then reads the page again. It sends an event `ended` when the session has ended. The stream ends when
+// the browser disconnects, and at Close.
 //
 // The request contains the id of the last change that the page includes: a new stream in its query, a reconnected stream in
 // Last-Event-ID. If another process made the id, for example before a restart, the first event is sent at once.

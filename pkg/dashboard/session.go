@@ -159,7 +159,7 @@ func takeNotice(w http.ResponseWriter, r *http.Request) (text string, failed boo
 	return string(decoded[1:]), decoded[0] == '-'
 }
 
-// local returns text if it is the path of a page of the dashboard. Otherwise it returns "".
+// local returns the text if the text is the path of a page of the dashboard. Otherwise it returns "".
 func (d *Dashboard) local(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || d.pages.Find(strings.TrimPrefix(u.Path, "./")) == nil {

@@ -158,7 +158,7 @@ func scalar(token json.Token) string {
 	return `<span class="word">null</span>`
 }
 
-// clipValue returns at most maxValue bytes of a text.
+// clipValue returns the first maxValue bytes of a text. It appends "…" to a longer text.
 func clipValue(text string) string {
 	if len(text) <= maxValue {
 		return text

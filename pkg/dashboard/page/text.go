@@ -54,7 +54,7 @@ func Quoted(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// ClipText returns at most maxError bytes of a text.
+// ClipText returns the first maxError bytes of a text. It appends "…" to a longer text.
 func ClipText(text string) string {
 	if len(text) <= maxError {
 		return text

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxReaders is for how many groups the page of a message shows the state.
+	// The page of a message shows the state for at most maxReaders groups.
 	maxReaders = 20
 	// maxSteps is how many traces the timeline of a message shows.
 	maxSteps = 200

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 )
 
-// Problem is something that an operator should look at.
+// Problem is a problem in the list of the overview.
 type Problem struct {
 	// Level is bad or warn.
 	Level string
@@ -37,7 +37,7 @@ func serverProblems(d *api.Dispatcher) (found []Problem) {
 		found = append(found, Problem{
 			Level: "bad", Kind: "Listener", Name: d.Listener.State, Link: page.Link("dispatcher"),
 			Text:   "Wakes of other instances may not arrive. Waiting requests poll the database.",
-			Advice: "See its connection to Postgres",
+			Advice: "See the connection of the listener to Postgres",
 		})
 	}
 	if d.Inbox == nil {
@@ -81,7 +81,7 @@ func listedProblem(p *api.Problem) Problem {
 		q.Text, q.Advice = "Postgres cannot remove old row versions, and tables grow", "See how to end the transaction"
 	case "stuck_head":
 		q.Kind, q.Name, q.Link = "Stuck", q.Name+" · "+partition, page.Link("group", "q", name, "g", group, "p", partition)
-		q.Text, q.Advice = "The first message was delivered "+page.Plural(p.Deliveries, "time", "times")+", and "+messages+" wait", "See why it fails"
+		q.Text, q.Advice = "The first message was delivered "+page.Plural(p.Deliveries, "time", "times")+", and "+messages+" wait", "See why the message fails"
 		if wait := page.Optional(p.RetryInSeconds); wait > 0 {
 			q.Text = "The first message waits " + page.Span(time.Duration(wait)*time.Second) + " for a retry, and " + messages + " wait"
 		}

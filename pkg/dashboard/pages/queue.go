@@ -14,7 +14,7 @@ import (
 const (
 	// groupsPage is how many groups of a queue are listed at once.
 	groupsPage = "50"
-	// maxReasons is for how many groups the page explains the chosen partition.
+	// The page explains the chosen partition for at most maxReasons groups.
 	maxReasons = 5
 )
 

@@ -7,5 +7,5 @@
 //
 // The code is "deliverable" or "no_waiter" if and only if a pop of the group from this partition would
 // receive a message at that moment. test/model compares the code with a pop. There is one exception: if a SQL consumer
-// holds the cursor in an open transaction, the statement does not see it, although a pop receives nothing.
+// holds the cursor in an open transaction, the statement does not see this, but a pop receives nothing.
 package explain

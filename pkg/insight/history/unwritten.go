@@ -121,7 +121,7 @@ func (w *Writer) Unwritten(size int) []byte {
 	return nil
 }
 
-// newest returns at most the last most rows. It leaves out the rows that decode skips. The rows are in order of time.
+// newest returns up to most rows from the end of rows. It leaves out the rows that decode skips. rows is in order of time.
 func newest[T any](rows []T, most int, now time.Time, at func(*T) time.Time) []T {
 	rows = rows[max(0, len(rows)-most):]
 	for len(rows) > 0 && stale(at(&rows[0]), now) {
@@ -188,7 +188,7 @@ func decode(text []byte, now time.Time) (all unwritten, err error) {
 // possible reports whether a process can have the figures of a row. Sums of larger figures could overflow in Postgres.
 func (r *instanceRow) possible() bool {
 	for _, percent := range []float64{r.CPUUser, r.CPUSystem} {
-		if !(percent >= 0 && percent <= maxPercent) { // true for NaN too
+		if !(percent >= 0 && percent <= maxPercent) { // also refuses NaN
 			return false
 		}
 	}

@@ -222,7 +222,7 @@ type minuteRows struct {
 	allParked bool
 }
 
-// rowsLocked returns at most most rows for the current minute. It makes them of counts, and may change counts. It returns
+// rowsLocked returns up to most rows for the current minute. It makes them of counts, and may change counts. It returns
 // nil if the minute was not busy.
 func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[Key]int64, now time.Time, most int) *minuteRows {
 	m := &minuteRows{}

@@ -22,8 +22,8 @@ func (h *Hub) OnGroupCreated(queueName, partition, group string) {
 	h.happened(Event{Type: TypeGroupCreated, Queue: queueName, Partition: partition, Group: group})
 }
 
-// OnReady makes a read of the groups due after a change of a SQL session. Changes of instances make it due through
-// their counts.
+// OnReady makes a read of the groups due after a change of a SQL session. Changes of instances cause a read
+// through their counts.
 func (h *Hub) OnReady(_ []queue.Ready, from events.Origin) {
 	if from == events.SQL && h.active.Load() {
 		h.mu.Lock()

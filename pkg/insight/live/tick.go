@@ -71,8 +71,7 @@ func (h *Hub) tick(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastTick, h.heardPace = now, 0
-	// No count happened between the last tick with rates and the counts of this tick. So an early tick may cover a whole
-	// second.
+	// The ticks since lastSaid had no counts. So the rates of an early tick cover the time since lastSaid, up to a second.
 	over = max(over, min(tickInterval, now.Sub(h.lastSaid)))
 	rates, ok := h.ratesLocked(counted, over, waiting)
 	if ok {

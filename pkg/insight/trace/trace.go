@@ -145,7 +145,7 @@ func (t *Trace) columns() []any {
 	return []any{(*[16]byte)(&t.ID), &t.CreatedAt, &t.Group, &t.Type, &t.Worker, &t.Names, (*[]byte)(&t.Data)}
 }
 
-// ByName returns a page of the traces with a name, oldest first, after a position. total counts all traces with the name.
+// ByName returns a page of the traces with a name, oldest first, after a position. total counts the traces with the name.
 // cut is true if the page ends before its limit because the traces are large. Errors: CodeUnavailable, and CodeOverloaded
 // if the traces exceed the memory of the request.
 func (t *Traces) ByName(ctx context.Context, name string, after Position, page Page) (found []NamedTrace, total int64, cut bool, err error) {
@@ -184,7 +184,7 @@ func (t *Traces) readNamed(row pgx.CollectableRow) (named NamedTrace, err error)
 }
 
 // Names returns a page of the names, the most recently used first.
-// total counts all names. Without page.Bound, Names reads all names and counts the traces of
+// total counts the names. Without page.Bound, Names reads all names and counts the traces of
 // the returned names. Errors: CodeUnavailable.
 func (t *Traces) Names(ctx context.Context, page Page) (names []api.TraceName, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
