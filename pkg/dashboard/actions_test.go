@@ -113,7 +113,7 @@ func TestThePageShowsTheResultOfAPush(t *testing.T) {
 		require.Equal(t, want, notice(t, s.send(t, http.MethodPost, "/ui/do", form.Encode())))
 		require.Equal(t, form.Get("once"), sent.Items[0].TransactionID)
 		require.JSONEq(t, form.Get("payload"), string(sent.Items[0].Payload))
-		require.Contains(t, string(sent.Items[0].Payload), "<&>", "a payload stays as it is written")
+		require.Contains(t, string(sent.Items[0].Payload), "<&>", "the dashboard sends the payload unchanged")
 	}
 	form.Set("transaction", "mine")
 	answer = `[{"status": "duplicate"}]`
@@ -121,8 +121,8 @@ func TestThePageShowsTheResultOfAPush(t *testing.T) {
 	require.Equal(t, "mine", sent.Items[0].TransactionID)
 }
 
-// After a refused action, the browser returns to the page of the form. This holds for an expired session and for a form
-// that is too large too.
+// After a refused action, or after a form that is too large, the browser returns to the page of the form. Without a session,
+// it goes to the sign-in page first.
 func TestARefusedActionLeadsBack(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})

@@ -32,7 +32,7 @@ func lines(values url.Values) url.Values {
 func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request, most int64) (end func(), err error) {
 	memory := d.deps.Memory.Reservation()
 	control := http.NewResponseController(w)
-	host, _, _ := net.SplitHostPort(r.RemoteAddr) // people behind one proxy share a bound
+	host, _, _ := net.SplitHostPort(r.RemoteAddr) // all people behind a proxy share one bound
 	body := memory.Body("forms of "+host, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
 	r.Body = &meteredBody{http.MaxBytesReader(w, r.Body, most), body}
 	err = r.ParseForm()

@@ -27,7 +27,7 @@ type Line struct {
 	Points      []Point
 }
 
-// The size of a chart in units of its view box. The style sheet stretches it to the width of the page.
+// width and height are the size of a chart in units of its view box. The style sheet stretches the chart to the page.
 const width, height = 1000.0, 160.0
 
 // Span is the time that a chart shows.
@@ -40,7 +40,7 @@ type Span struct {
 	Open bool
 }
 
-// unwritten returns how many steps at the end of a span Lines does not draw.
+// unwritten returns the number of steps at the end that Lines does not draw.
 func (s Span) unwritten(lines []Line) int {
 	if !s.Open {
 		return 0

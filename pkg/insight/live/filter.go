@@ -9,7 +9,8 @@ import (
 
 // Filter selects the events that a watcher may see.
 type Filter struct {
-	// Grants limit the watcher to events of queues that it may read. If Grants is nil, the watcher sees all events.
+	// Grants limit the watcher to events of queues that it may read. If Grants is nil, the watcher sees the
+	// events of all queues and instances.
 	Grants *identity.Grants
 	// Audit is true if the watcher also sees the audit of the queues that it may administer.
 	Audit bool

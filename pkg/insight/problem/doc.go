@@ -4,8 +4,8 @@
 // # The cost
 //
 // A request examines at most 500 groups and 500 paused queues. It examines at most eight partitions and one dead letter of
-// each group. An index contains only the groups with ready partitions or dead letters, so other groups cost nothing. Counts
-// are bounded too, and say whether there are more. So the cost does not depend on the size of the database. If a request
+// each group. It finds groups with ready or leased partitions, dead letters or a pause through indexes, so other groups cost
+// nothing. Counts are bounded too, and say whether there are more. So the cost does not depend on the size of the database. If a request
 // reaches a bound, its answer contains the position at which the next request continues.
 //
 // A partition is due if a pop could return one of its messages, or if a lease holds it. The age of a group is the age of the

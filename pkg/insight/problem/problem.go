@@ -88,7 +88,8 @@ type Found struct {
 	Problems []Problem
 	// Total counts the found problems. It is greater than the length of Problems if the request has reached its limit.
 	Total int
-	// Examined counts the examined groups (with ready partitions or dead letters) and paused queues.
+	// Examined counts the examined groups and paused queues. Groups without ready or leased partitions, dead letters or
+	// a pause are not examined.
 	Examined int
 	// Next is where the next request continues. It is nil if nothing is left to examine.
 	Next *Position

@@ -46,7 +46,7 @@ func (s *search) pauses(ctx context.Context, after int64) error {
 	return err
 }
 
-// group is a group with ready partitions or dead letters, or a paused group.
+// group is a group with ready or leased partitions, dead letters or a pause.
 type group struct {
 	ID           int64
 	Queue        *string

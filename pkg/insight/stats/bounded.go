@@ -151,8 +151,9 @@ type Heat struct {
 	// PushedAt is the last push, or zero if there was none.
 	PushedAt time.Time
 	Stored   int64
-	// Lag is the number of unfinished messages, Age the age of the oldest one, and Failures the failures of the first
-	// one. Each is the largest value of a group. Group is the group with the largest Age, or empty without a cursor.
+	// Lag is the number of unfinished messages. Age is the age of the oldest unfinished message. Failures counts the
+	// failures of the first unfinished message. Each is the largest value of a group. Group is the group with the
+	// largest Age. It is empty if no group has a cursor.
 	Lag      int64
 	Age      time.Duration
 	Failures int64

@@ -12,8 +12,8 @@
 //	deadLetter  dead-lettered for at least one group
 //	pending     not a dead letter, and some group is not done with the message and has
 //	            no live lease of it
-//	processing  not a dead letter, and every group that is not done with the message
-//	            has a live lease of it
+//	processing  not a dead letter, some group is not done with the message, and each
+//	            such group has a live lease of it
 //	completed   not a dead letter, and every group is done with the message
 //
 // Therefore total = pending + processing + completed + deadLetter. The reader without

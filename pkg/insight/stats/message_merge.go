@@ -38,7 +38,7 @@ var latest = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // partitionScan is the progress of reading one partition, newest message first.
 type partitionScan struct {
 	key int64
-	// bound is an instant. No message of the partition that belongs to the list is newer.
+	// bound is an upper bound for the instants of the partition's messages in the list.
 	bound time.Time
 	// maxSeq is the highest seq to read. If it is nil, the newest message up to maxTime is the first.
 	maxSeq  *int64
