@@ -31,8 +31,8 @@ func (a answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// large is a database at the sizes that the dashboard is made for: 10,000 queues with 3 groups each, and one
-// with 100,000 partitions, of which the API answers as many as a page asks for.
+// large is the API of a database with the largest supported sizes: 10,000 queues with 3 groups each, and a queue with
+// 100,000 partitions. Its lists have as many elements as a page requests.
 func large() answers {
 	queues, groups, problems, tags := make([]any, 0, 50), make([]any, 0, 30_000), make([]any, 0, 100), make([]any, 0, 1000)
 	for i := range 10_000 {
@@ -119,7 +119,7 @@ func startAs(t *testing.T, api http.Handler, auth dashboard.Authenticator) setup
 	return s
 }
 
-// Every page of a large database has less than 300 KB.
+// Every page of a large database has less than 300,000 bytes.
 func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	t.Parallel()
 	s, first := startOn(t, large()), "namespace-00.task.queue-with-a-long-name-00000"
@@ -133,7 +133,7 @@ func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	}
 }
 
-// The list of queues has one page at a time, and its links keep the filters. A count that may not be all has a plus.
+// The list of queues shows one page at a time, and its links keep the filters. A count that is a lower bound has a plus.
 func TestTheListOfQueues(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, large())
@@ -147,7 +147,7 @@ func TestTheListOfQueues(t *testing.T) {
 	require.Contains(t, w.Body.String(), "</span>49</td>")
 	require.Contains(t, w.Body.String(), ">1\u202f000&#43;</a>")
 	require.Contains(t, w.Body.String(), ">750</a>")
-	require.NotContains(t, w.Body.String(), "sort=dead", "only a whole list is sorted")
+	require.NotContains(t, w.Body.String(), "sort=dead", "the list cannot be sorted if there are more pages")
 
 	whole := large()
 	whole["/api/v1/queues"] = map[string]any{"queues": []any{
@@ -163,7 +163,7 @@ func TestTheListOfQueues(t *testing.T) {
 	require.NotContains(t, w.Body.String(), "<script>")
 }
 
-// The overview shows what is wrong with the server, then the problems in the order of the API, and where to go on.
+// The overview first shows problems of the server, then the problems in the order of the API, then a link to continue.
 func TestTheWorstProblemIsFirst(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, answers{
@@ -192,11 +192,11 @@ func TestTheWorstProblemIsFirst(t *testing.T) {
 		require.Contains(t, page, link)
 	}
 	page = s.send(t, http.MethodGet, "/ui/?after=groups_9", "").Body.String()
-	require.NotContains(t, page, "<strong>deaf", "the server is shown on the first page")
+	require.NotContains(t, page, "<strong>deaf", "only the first page shows problems of the server")
 	require.Contains(t, page, `<a href="./">Begin again`)
 }
 
-// Commands quote names for the shell, and escape them in paths.
+// Commands quote names for the shell, and escape names in paths.
 func TestCommandsQuoteNames(t *testing.T) {
 	t.Parallel()
 	name := "it's/a $queue"
@@ -206,8 +206,8 @@ func TestCommandsQuoteNames(t *testing.T) {
 	require.Contains(t, page, `http://example.com/api/v1/status/queues/it%27s%2Fa%20$queue`)
 }
 
-// A place that rests says why, and one whose partition is paused rests without a cause.
-func TestAPlaceThatRestsSaysWhy(t *testing.T) {
+// The page shows why the messages of a partition wait. If the partition is paused, the cause is empty.
+func TestAWaitingPartitionShowsItsCause(t *testing.T) {
 	t.Parallel()
 	resting := []any{}
 	for _, cause := range []any{"retry", "delay", "window", nil} {

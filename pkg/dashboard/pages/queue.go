@@ -14,7 +14,7 @@ import (
 const (
 	// groupsPage is how many groups of a queue are listed at once.
 	groupsPage = "50"
-	// maxReasons is how many groups are explained for a partition.
+	// The page explains the chosen partition for at most maxReasons groups.
 	maxReasons = 5
 )
 
@@ -22,8 +22,8 @@ type queueData struct {
 	*api.QueueStatus
 	*heatMap
 	Name string
-	// Groups are a page of the groups. Lag and Oldest are the largest of a group, and Held
-	// and Dead the sums of all on the page.
+	// Groups is a page of the groups. Lag and Oldest are the largest values of a group.
+	// Held and Dead are the sums over the groups of the page.
 	Groups                   *api.QueueGroups
 	Lag, Held, Dead          string
 	Oldest                   int64
@@ -36,7 +36,7 @@ type queueData struct {
 	Stored, StoredPartitions string
 }
 
-// reason is what explain says of a partition and a group.
+// reason is the explanation of a partition for a group.
 type reason struct {
 	Group string
 	*api.Explanation
@@ -79,7 +79,7 @@ func queue(r *page.Request) (*page.Content, error) {
 	}}, nil
 }
 
-// sum works out the figures of the queue from its groups.
+// sum computes the figures of the queue from its groups.
 func (d *queueData) sum(r *page.Request) {
 	all := d.Groups
 	d.Stored, d.StoredPartitions = page.AtLeast(all.Stored, all.CountsAreLowerBounds), page.AtLeast(all.Partitions, all.CountsAreLowerBounds)
@@ -91,7 +91,7 @@ func (d *queueData) sum(r *page.Request) {
 		lag, held, dead, d.Oldest = max(lag, g.Lag), held+g.LeasedMessages, dead+g.DeadLetters, max(d.Oldest, g.OldestSeconds)
 		moreLag, moreDead = moreLag || g.CountsAreLowerBounds, moreDead || g.MoreDeadLetters
 	}
-	if !others && len(all.Groups) == 0 { // nobody has read anything
+	if !others && len(all.Groups) == 0 { // without a group, all messages are unfinished
 		lag, moreLag = all.Stored, all.CountsAreLowerBounds
 	}
 	d.Lag, d.Held, d.Dead = page.AtLeast(lag, moreLag), page.AtLeast(held, moreLag), page.AtLeast(dead, moreDead)
@@ -103,7 +103,7 @@ func (d *queueData) sum(r *page.Request) {
 	}
 }
 
-// choose reads a partition, and why the groups receive nothing from it.
+// choose reads the chosen partition, and its explanation for each of the first maxReasons groups.
 func (d *queueData) choose(r *page.Request, path, partition string) error {
 	found, err := source.Read[api.PartitionHeats](r.Ctx, r.Client, r.Caller, path+"/partitions?limit=1&from="+template.URLQueryEscaper(partition))
 	if err != nil {
@@ -124,7 +124,7 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 	return nil
 }
 
-// queueChart is the chart of what happened to a queue.
+// queueChart returns the chart of the rates of a queue.
 func queueChart(r *page.Request, name string, z *zoom) (any, error) {
 	from, to := z.instants()
 	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))

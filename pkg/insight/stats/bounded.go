@@ -20,50 +20,53 @@ var (
 )
 
 const (
-	// examinedAlone is how many cursors are summed up for one group, and examinedEach for each group of a list.
+	// The figures of a single group cover examinedAlone cursors. In a list, the figures of each group cover examinedEach
+	// cursors.
 	examinedAlone, examinedEach = 1000, 100
-	// maxSize is how many partitions of a queue are counted, and maxDead how many dead letters of a group.
+	// maxSize is how many partitions of a queue are counted. maxDead is how many dead letters of a group are counted.
 	maxSize, maxDead = 1000, 1000
-	// maxReaders is how many groups the heat of a partition covers, and maxPartitionDead how many dead letters.
+	// maxReaders is how many groups the Heat of a partition covers. maxPartitionDead is how many of its dead letters are
+	// counted.
 	maxReaders, maxPartitionDead = 20, 20
 )
 
 // Start is where a list by name starts.
 type Start struct {
-	// Name is the first name; empty: from the first one.
+	// Name is the first name of the list. If it is empty, the list starts at the beginning.
 	Name string
-	// After leaves out Name itself.
+	// After is true if the list starts after Name.
 	After bool
 }
 
 // Size is how large a queue is.
 type Size struct {
 	Partitions, Stored int64
-	// AtLeast: the queue has more partitions than were counted.
+	// AtLeast is true if the queue has more than maxSize partitions, so that both numbers are lower bounds.
 	AtLeast bool
 }
 
-// GroupFigures is a group of one queue. The numbers are sums over a bounded number of its cursors.
+// GroupFigures describes a group of one queue. The numbers are sums over a bounded number of its cursors.
 type GroupFigures struct {
 	Name      string
 	Mode      queue.SubscriptionMode
 	StartAt   time.Time
 	CreatedAt time.Time
 	Paused    bool
-	// Joining: cursors in older partitions are still being made.
+	// Joining is true while cursors in older partitions are still being created.
 	Joining bool
-	// AtLeast: the group has more cursors than were examined, so that each number is a lower bound.
+	// AtLeast is true if the group has more cursors than were examined, so that each number is a lower bound.
 	AtLeast bool
-	// Due, Leased and Resting count partitions: with a message for the next pop, with a live lease, and
-	// with messages that wait for an instant. In a failing partition the first message has failed.
+	// Due counts the partitions with a message for the next pop. Leased counts the partitions with a live lease.
+	// Resting counts the partitions whose messages wait for an instant. Failing counts the partitions whose first
+	// message has failed.
 	Due, Leased, Resting, Failing int64
 	// Held counts the messages under live leases.
 	Held int64
-	// Lagging counts the partitions with unfinished messages, Lag these messages, and Oldest is the age of
-	// the oldest one.
+	// Lagging counts the partitions with unfinished messages. Lag counts the unfinished messages. Oldest is the age
+	// of the oldest unfinished message.
 	Lagging, Lag int64
 	Oldest       time.Duration
-	// Dead counts dead letters. DeadAtLeast: there are more.
+	// Dead counts dead letters. If DeadAtLeast is true, there are more.
 	Dead        int64
 	DeadAtLeast bool
 
@@ -75,12 +78,12 @@ type QueueGroups struct {
 	Size
 	Paused bool
 	Groups []GroupFigures
-	// Next is the name of the last examined group if there may be more. Nil: there are no others.
+	// Next is the name of the last examined group if there may be more groups. Otherwise it is nil.
 	Next *string
 }
 
-// OfQueue returns groups of a queue by name, limit at most. Each has the sums over the 100 cursors that have been due
-// the longest. The cost does not grow with the partitions or the messages. Errors: CodeNotFound,
+// OfQueue returns at most limit groups of a queue, by name. The figures of a group cover the 100 cursors that have been
+// due the longest. The cost does not grow with the number of partitions or messages. Errors: CodeNotFound,
 // CodeUnavailable.
 func (g *Groups) OfQueue(ctx context.Context, queueName string, from Start, limit int) (QueueGroups, error) {
 	var out QueueGroups
@@ -106,8 +109,8 @@ func (g *Groups) size(ctx context.Context, queueKey int64) (out Size, err error)
 	return out, err
 }
 
-// figures returns the groups with their sums over a number of cursors, how many rows were examined, and the
-// last name of these.
+// figures returns groups with their sums over at most the given number of cursors. examined is the number of examined
+// rows, and last is the name in the last row.
 func (g *Groups) figures(ctx context.Context, queueKey int64, from Start, limit, cursors int) (out []GroupFigures, examined int, last string, err error) {
 	_, err = postgres.Collect(ctx, g.pool, sqlQueueGroups, func(row pgx.CollectableRow) (none struct{}, err error) {
 		var figures GroupFigures
@@ -128,13 +131,13 @@ func (g *Groups) figures(ctx context.Context, queueKey int64, from Start, limit,
 	return out, examined, last, err
 }
 
-// HeatFilter chooses partitions of a queue for their heat.
+// HeatFilter chooses partitions of a queue.
 type HeatFilter struct {
-	// Worst: those with the oldest unfinished messages, as far as a bounded look finds them. Otherwise by
-	// name, from From on.
+	// Worst chooses the partitions with the oldest unfinished messages. The search is bounded and may miss some.
+	// If Worst is false, the partitions are listed by name, starting at From.
 	Worst bool
 	From  Start
-	// Group limits the figures to one group. Empty: at most 20 groups count, the first by name.
+	// Group limits the figures to one group. If it is empty, the figures cover the first 20 groups by name.
 	Group string
 	// Limit bounds the partitions.
 	Limit int
@@ -145,24 +148,25 @@ type Heat struct {
 	ID     queue.ID
 	Name   string
 	Paused bool
-	// PushedAt is the last push; zero: none.
+	// PushedAt is the last push, or zero if there was none.
 	PushedAt time.Time
 	Stored   int64
-	// Lag, Age and Failures are the largest of the groups: the unfinished messages, the age of the oldest
-	// one, and how often it failed. Group is the group with the oldest one; empty: no group has a cursor.
+	// Lag is the number of unfinished messages. Age is the age of the oldest unfinished message. Failures counts the
+	// failures of the first unfinished message. Each is the largest value of a group. Group is the group with the
+	// largest Age. It is empty if no group has a cursor.
 	Lag      int64
 	Age      time.Duration
 	Failures int64
 	Group    string
-	// Leased: a group has a live lease. Resting: the messages of a group wait for an instant.
+	// Leased is true if a group has a live lease. Resting is true if the messages of a group wait for an instant.
 	Leased, Resting bool
-	// Dead counts dead letters, DeadAtLeast: there are more.
+	// Dead counts dead letters. If DeadAtLeast is true, there are more.
 	Dead        int64
 	DeadAtLeast bool
 }
 
-// Heat returns partitions of a queue with their unfinished messages. Next is the last name of a list by name, if there may
-// be more; nil: the end. The cost does not grow with the partitions or the messages of the queue. Errors:
+// Heat returns partitions of a queue with their unfinished messages. next is the last name of a list by name, or nil if
+// there are no more partitions. The cost does not grow with the number of partitions or messages of the queue. Errors:
 // CodeNotFound, CodeUnavailable.
 func (g *Groups) Heat(ctx context.Context, queueName string, f HeatFilter) (found []Heat, next *string, err error) {
 	q, err := New(g.pool).queue(ctx, queueName)

@@ -18,19 +18,19 @@ var (
 	sqlQueueTags    = sql.Query("insight/stats/queue_tags")
 )
 
-// The bounds of the work for a page of queues. They do not depend on the size of the database.
+// These constants bound the work for a page of queues. They do not depend on the size of the database.
 const (
 	// ExaminedQueues is how many queues one page examines at most.
 	ExaminedQueues = 2000
 	// CountedPartitions is how many partitions of a listed queue are counted at most.
 	CountedPartitions = 100
-	// countedCursors is how many cursors of a listed queue are counted at most, and how many groups.
+	// countedCursors is how many cursors of a listed queue are counted at most. It also bounds the counted groups.
 	countedCursors = 1000
 	// MaxDeadLetters is how many dead letters of a listed queue are counted at most.
 	MaxDeadLetters = 1000
 )
 
-// PagedQueue is a queue with the figures that can be read in bounded work.
+// PagedQueue is a queue with figures that cost a bounded amount of work.
 type PagedQueue struct {
 	ID                    queue.ID
 	Name, Namespace, Task string
@@ -41,10 +41,10 @@ type PagedQueue struct {
 	// groups, at most MaxDeadLetters.
 	Groups, Partitions int64
 	Counts             Counts
-	// Complete says that all partitions and groups are counted. Otherwise the numbers are lower bounds.
+	// Complete is true if all partitions and groups are counted. Otherwise the numbers are lower bounds.
 	Complete bool
-	// Oldest is the age of the oldest message that some group is not done with. It is zero without such a message. If Complete is
-	// false, older messages may be in partitions that are neither counted nor due.
+	// Oldest is the age of the oldest unfinished message of a group, or zero. It covers the counted partitions and the
+	// partitions that have been due the longest. If Complete is false, another partition may have an older message.
 	Oldest time.Duration
 
 	key int64
@@ -52,9 +52,9 @@ type PagedQueue struct {
 
 // QueuePageFilter chooses the queues of a page.
 type QueuePageFilter struct {
-	// After is the name after which the page begins. Nil: at the first queue.
+	// After is the name after which the page starts. If it is nil, the page starts at the first queue.
 	After *string
-	// Name is a part of the name, in any case. Namespace and Task match exactly. Empty matches any.
+	// Name is a part of the name and ignores case. Namespace and Task match exactly. Empty matches any value.
 	Name, Namespace, Task string
 	Limit                 int
 	// Allowed are patterns of names, as in belfry.matches. Nil matches any.
@@ -64,8 +64,8 @@ type QueuePageFilter struct {
 // QueuePage is a page of queues by name.
 type QueuePage struct {
 	Queues []PagedQueue
-	// Next is the After of the next page. Nil: the page is the last one. A page with few queues, or none, can have a
-	// next one: its request examined ExaminedQueues.
+	// Next is the After of the next page, or nil on the last page. A page with fewer queues than the limit can have a
+	// next page, because one request examines at most ExaminedQueues.
 	Next *string
 }
 
@@ -85,14 +85,14 @@ func (r *Reader) QueuePage(ctx context.Context, f QueuePageFilter) (page QueuePa
 	if last || len(rows) == f.Limit {
 		page.Next = &name
 	}
-	if last && !matches { // it is there only as the place to go on
+	if last && !matches { // the row only says where the next page starts
 		rows = rows[:len(rows)-1]
 	}
 	page.Queues = rows
 	return page, postgres.Wrapf(r.figures(ctx, page.Queues), "counting queues")
 }
 
-// figures fills in what a page shows of its queues.
+// figures sets the numbers of the queues of a page.
 func (r *Reader) figures(ctx context.Context, queues []PagedQueue) error {
 	if len(queues) == 0 {
 		return nil
@@ -115,8 +115,9 @@ func (r *Reader) figures(ctx context.Context, queues []PagedQueue) error {
 	return err
 }
 
-// TagPairs lists at most limit pairs in order, after a pair. The zero pair: from the first one. The pair of queues without
-// tags is left out. The cost does not depend on the number of queues. Errors: CodeUnavailable.
+// TagPairs lists at most limit pairs of namespace and task in order, after a pair. The zero pair is before the first one.
+// The list leaves out the pair of two empty tags. The cost does not depend on the number of queues. Errors:
+// CodeUnavailable.
 func (r *Reader) TagPairs(ctx context.Context, after api.TagPair, limit int) ([]api.TagPair, error) {
 	found, err := postgres.Collect(ctx, r.pool, sqlQueueTags, pgx.RowToStructByPos[api.TagPair], after.Namespace, after.Task, int64(limit))
 	return found, postgres.Wrapf(err, "listing the tags of queues")
