@@ -404,6 +404,8 @@ CREATE TABLE belfry.history (
     ack_requests       bigint NOT NULL,
     ack_success        bigint NOT NULL,
     ack_failed         bigint NOT NULL,
+    ack_retried        bigint NOT NULL,
+    ack_refused        bigint NOT NULL,
     dead_letters       bigint NOT NULL,
     transactions       bigint NOT NULL,
     partitions_created bigint NOT NULL,
@@ -4371,4 +4373,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'b7892247f8e954c747ffbf97e32e01b1bdade7ba4b356aded7c92d64ed6d6265';
+COMMENT ON FUNCTION belfry.baseline() IS 'd05afc63470eae7912c050d648642995012d1f134a04edcf42cac07d2f7732f0';

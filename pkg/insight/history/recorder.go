@@ -240,10 +240,10 @@ type Counts struct {
 	// AckSuccess counts the messages that consumers completed, those of pops with autoAck included. AckFailed counts the
 	// messages that consumers could not process (failed, dlq), and AckRetried those that they gave back (retry). AckRefused
 	// counts the acknowledgments that were not applied.
-	AckSuccess  int64 `json:"ack_success" db:"ack_success"`
-	AckFailed   int64 `json:"ack_failed" db:"ack_failed"`
-	AckRetried  int64 `json:"ack_retried" db:"ack_retried"`
-	AckRefused  int64 `json:"ack_refused" db:"ack_refused"`
+	AckSuccess int64 `json:"ack_success" db:"ack_success"`
+	AckFailed  int64 `json:"ack_failed" db:"ack_failed"`
+	AckRetried int64 `json:"ack_retried" db:"ack_retried"`
+	AckRefused int64 `json:"ack_refused" db:"ack_refused"`
 	// DeadLetters counts the messages that an acknowledgment made a dead letter.
 	DeadLetters int64 `json:"dead_letters" db:"dead_letters"`
 	// Transactions counts the applied transactions that have an operation of the queue.
