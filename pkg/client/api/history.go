@@ -90,6 +90,9 @@ type Worker struct {
 	LastSeen          time.Time `json:"lastSeen"`
 }
 
+// OtherQueues is the name of the sum of the queues that the history does not count apart: it keeps the busiest ones.
+const OtherQueues = "(other)"
+
 // QueueDelays counts the messages of a queue, and says how long they waited.
 type QueueDelays struct {
 	QueueName Name  `json:"queueName"`

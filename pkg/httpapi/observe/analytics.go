@@ -59,10 +59,15 @@ func (h *Handlers) queueBuckets(p *wire.Params, q *wire.HistoryQuery, each bool)
 	return found, percentile, err
 }
 
+// worker describes a process. Its last row stands for the minute after its instant, which may not have ended.
 func worker(one *Process) api.Worker {
-	last := one.Last()
+	last, now := one.Last(), time.Now().UTC()
+	seen := last.LastAt.Add(time.Minute)
+	if seen.After(now) {
+		seen = now
+	}
 	return api.Worker{
-		Hostname: one.Hostname, WorkerID: one.PID, DBConnections: int64(last.PoolSize[3]), MessagesProcessed: one.Popped, LastSeen: last.LastAt,
+		Hostname: one.Hostname, WorkerID: one.PID, DBConnections: int64(last.PoolSize[3]), MessagesProcessed: one.Popped, LastSeen: seen,
 	}
 }
 
@@ -74,7 +79,7 @@ func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Proc
 			Timestamp: wire.BucketTime(at), PushMessages: c.PushMessages, PopMessages: c.PopMessages, AckMessages: c.Acked(),
 			PushRequests: c.PushRequests, PopRequests: c.PopRequests, AckRequests: c.AckRequests,
 			JobsDone:      c.PushRequests + c.PopRequests + c.AckRequests + c.Transactions,
-			PushPerSecond: q.PerSecond(c.PushMessages), PopPerSecond: q.PerSecond(c.PopMessages), AckPerSecond: q.PerSecond(c.Acked()),
+			PushPerSecond: q.PerSecond(at, c.PushMessages), PopPerSecond: q.PerSecond(at, c.PopMessages), AckPerSecond: q.PerSecond(at, c.Acked()),
 			DBConnections: int64(t.PoolSize), AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c), LagCount: c.LagCount,
 			DBErrors: t.DBErrors, Acknowledged: acknowledged(c),
 		}
@@ -163,8 +168,8 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 			PopMessages: b.PopMessages, PopEmpty: b.PopEmpty, AckRequests: b.AckRequests, AckSuccess: b.AckSuccess, AckFailed: b.AckFailed,
 			Transactions: b.Transactions, PartitionsCreated: b.PartitionsCreated, PartitionsDeleted: b.PartitionsDeleted,
 			PartitionCount: partitions[b.Queue], AvgLagMs: wire.AverageLag(&b.Counts), MaxLagMs: wire.MaxLag(&b.Counts),
-			PushPerSecond: q.PerSecond(b.PushMessages), PopPerSecond: q.PerSecond(b.PopMessages), AckPerSecond: q.PerSecond(b.Acked()),
-			EmptyPerSecond: q.PerSecond(b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
+			PushPerSecond: q.PerSecond(b.At, b.PushMessages), PopPerSecond: q.PerSecond(b.At, b.PopMessages), AckPerSecond: q.PerSecond(b.At, b.Acked()),
+			EmptyPerSecond: q.PerSecond(b.At, b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
 			DLQCount: b.DeadLetters, AckRetried: b.AckRetried, AckRefused: b.AckRefused,
 		}
 	})

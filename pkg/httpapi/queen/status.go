@@ -61,7 +61,7 @@ func throughput(q *wire.HistoryQuery, found []history.Bucket, processes []observ
 	return observe.Points(q, found, processes, func(at time.Time, c *history.Counts, t *observe.Totals) wire.Fields {
 		return wire.Fields{
 			"timestamp", wire.BucketTime(at), "ingested", c.PushMessages, "processed", c.Acked(), "popMessages", c.PopMessages,
-			"ingestedPerSecond", q.PerSecond(c.PushMessages), "processedPerSecond", q.PerSecond(c.Acked()), "popPerSecond", q.PerSecond(c.PopMessages),
+			"ingestedPerSecond", q.PerSecond(at, c.PushMessages), "processedPerSecond", q.PerSecond(at, c.Acked()), "popPerSecond", q.PerSecond(at, c.PopMessages),
 			"avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c), "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "minFreeSlots", 0,
 			"dbErrors", t.DBErrors, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
 			"queenCpuUserPct", wire.Rounded(t.CPUUser), "queenCpuSysPct", wire.Rounded(t.CPUSystem), "queenRssMb", wire.Rounded(t.RSS / (1 << 20)),

@@ -109,8 +109,15 @@ func (q *HistoryQuery) Buckets(add func(at time.Time)) {
 	}
 }
 
-// PerSecond returns the mean of a count over a bucket.
-func (q *HistoryQuery) PerSecond(n int64) float64 { return Rounded(float64(n) / q.Bucket.Seconds()) }
+// PerSecond returns the mean of a count over the part of the bucket at that the answer covers. Only the first second of a
+// bucket counts as a whole second.
+func (q *HistoryQuery) PerSecond(at time.Time, n int64) float64 {
+	covered := q.Bucket
+	if rest := q.To.Sub(at); rest < covered {
+		covered = max(rest, time.Second)
+	}
+	return Rounded(float64(n) / covered.Seconds())
+}
 
 // Rounded returns x with two decimals.
 func Rounded(x float64) float64 { return math.Round(100*x) / 100 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -221,7 +222,7 @@ func (r *Recorder) PartitionRemoved(queueName string) {
 }
 
 // Other is the queue name for the counts beyond a bound, and for events of an unknown queue.
-const Other = "(other)"
+const Other = api.OtherQueues
 
 // Key is the queue and group of a count. The Group is empty for pushes and partitions.
 type Key struct{ Queue, Group string }
