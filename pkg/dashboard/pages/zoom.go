@@ -68,11 +68,12 @@ func readZoom(r *page.Request, path string) zoom {
 
 // span returns the Span of a chart with a point for each step. A point stands for the time until the next one.
 func (z *zoom) span(now time.Time, step time.Duration) chart.Span {
-	last := z.To.Add(-1).Truncate(step)
+	first, last := z.From.Truncate(step), z.To.Add(-1).Truncate(step)
 	if !z.Chosen {
 		last = now.UTC().Truncate(step)
+		first = last.Add(z.From.Sub(z.To)).Truncate(step)
 	}
-	return chart.Span{From: last.Add(z.From.Sub(z.To)).Truncate(step), To: last, Step: step, Open: last.Add(step).After(now)}
+	return chart.Span{From: first, To: last, Step: step, Open: last.Add(step).After(now)}
 }
 
 // instants returns from and to in the format of the API. They are empty if the range is not chosen.
