@@ -11,13 +11,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// breaches show what each rule forbids. In what a rule is given, " :: " is between the name of a file and its text, " ++ " between
-// files, and " => " between a part of a text that keeps the rule and what takes its place.
+// breaches has examples that keep or break each rule. In an example, " :: " separates the name of a file from its text, and
+// " ++ " separates files. " => " separates a part of a text that keeps the rule from its replacement.
 var breaches = []struct {
 	rule string
 	// complain returns the complaints of the rule.
 	complain func(given string) []string
-	// rows have what is given, and a part of the only complaint about it. "": there is none.
+	// rows maps an example to a part of the only complaint about it. The empty string means that the rule does not
+	// complain.
 	rows map[string]string
 }{
 	{"wings", importing(wingBreaches, module+"/"), map[string]string{
@@ -264,7 +265,7 @@ var breaches = []struct {
 		" =>  ++ more":               "more has no section",
 		"(#code_one) => (#code_two)": "which is no section",
 		"**Look.** a\n => a\n":       `no part "**Look.**"`,
-		"\n### Alert => \n### Other" + runbookSection + "\n### Alert": "Other is no alert",
+		"\n### Alert => \n### Other" + runbookSection + "\n### Alert": "Other is neither the name of an alert",
 		"\n### Alert => \n### Alert" + runbookSection + "\n### Alert": "two sections",
 	}},
 }
@@ -317,7 +318,7 @@ func texts(given string) map[string]string {
 	return files
 }
 
-// samples parses files. It panics if one is not Go.
+// samples parses files. It panics if a file is not Go.
 func samples(given string) []source {
 	var files []source
 	for name, text := range texts(given) {
@@ -334,7 +335,7 @@ func ofSources(rule func([]source) []string) func(string) []string {
 	return func(given string) []string { return rule(samples(given)) }
 }
 
-// importing gives a rule a file that imports a package: "file imports package".
+// importing gives a rule a file that imports a package. An example has the form "file imports package".
 func importing(rule func([]source) []string, prefix string) func(string) []string {
 	return func(given string) []string {
 		file, imported, _ := strings.Cut(given, " imports ")
@@ -342,7 +343,7 @@ func importing(rule func([]source) []string, prefix string) func(string) []strin
 	}
 }
 
-// bodies returns a file with one function: "file :: import :: statements".
+// bodies returns a file with one function. An example has the form "file :: import :: statements".
 func bodies(given string) []source {
 	if name, rest, _ := strings.Cut(given, " :: "); !strings.HasPrefix(rest, "package ") {
 		imported, body, _ := strings.Cut(rest, " :: ")
@@ -365,7 +366,7 @@ func yamlOf(text string) *yaml.Node {
 	return document.Content[0]
 }
 
-// lockRule changes one of the files of a repository that lists its locks: "file :: part => new part".
+// lockRule changes one file of a repository with lock files. An example has the form "file :: part => new part".
 func lockRule(given string) []string {
 	files := map[string]string{
 		"a.sql": "SELECT pg_try_advisory_xact_lock_shared(1, 2)", "b.go": "const (\n\tlockKey int64 = 0x10\n\tx = `pg_advisory_lock($1)`\n)",

@@ -26,7 +26,7 @@ func lengthBreaches(files []source) []string {
 func docBreaches(files []source) []string {
 	best := map[string]source{}
 	for _, file := range files {
-		// The doc of the package x_test does not count, unless the folder has only tests.
+		// The doc of package x_test counts only if the folder has no other package.
 		current, seen := best[file.dir]
 		if !seen || current.test && !file.test || current.test == file.test && len(file.doc) > len(current.doc) {
 			best[file.dir] = file

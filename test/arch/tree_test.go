@@ -34,7 +34,7 @@ type source struct {
 	fset    *token.FileSet
 }
 
-// production reports whether the file can be part of the server.
+// production reports whether the file can be part of the server or of a command.
 func (s source) production() bool { return !s.test && !beside(s.dir) }
 
 // at returns path:line of a node.
