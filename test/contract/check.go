@@ -25,15 +25,15 @@ type Exchange struct {
 	Body        []byte
 }
 
-// unlike marks requests that do not follow the document.
+// unlike marks the context of requests that may break the document.
 type unlike struct{}
 
-// Unlike returns a context whose requests are not checked, because the test sends something that the document does not
-// describe. Their answers are checked.
+// Unlike returns a context for requests that the document does not describe. Check does not check such a request, but it
+// checks the answer.
 func Unlike(ctx context.Context) context.Context { return context.WithValue(ctx, unlike{}, true) }
 
-// succeeded reports whether the request was accepted. A rejected transaction has the status 200 and says so in its
-// body.
+// succeeded reports whether the server accepted the request. A rejected transaction has the status 200, and its body has
+// success: false.
 func (e Exchange) succeeded() bool {
 	var body struct{ Success *bool }
 	if err := json.Unmarshal(e.Body, &body); err == nil && body.Success != nil && !*body.Success {
@@ -60,15 +60,15 @@ func (d *Document) Check(e Exchange) []string {
 	return complaints
 }
 
-// checkNothing checks OPTIONS, which the document does not describe.
+// checkNothing checks the answer to OPTIONS, which the document does not describe. It must be 204 without a body.
 func (d *Document) checkNothing(e Exchange) []string {
 	if e.Status != http.StatusNoContent || len(e.Body) > 0 {
-		return []string{fmt.Sprintf("OPTIONS must be answered with 204 and nothing, not %d", e.Status)}
+		return []string{fmt.Sprintf("OPTIONS must be answered with 204 and no body, not with %d", e.Status)}
 	}
 	return nil
 }
 
-// checkUnknown checks an unknown method or path: the answer must be an error.
+// checkUnknown checks the answer to an unknown method or path. The answer must be an error.
 func (d *Document) checkUnknown(e Exchange) []string {
 	if e.Status != http.StatusNotFound && e.Status != http.StatusMethodNotAllowed {
 		return []string{fmt.Sprintf("the document has no such method and path, and the status is %d", e.Status)}

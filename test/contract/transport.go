@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// Transport sends requests through Base and checks every complete exchange. It reads the whole answer first.
+// Transport sends requests through Base and checks every complete exchange. It reads the whole answer before it returns.
 type Transport struct {
 	Base     http.RoundTripper
 	Document *Document
@@ -48,7 +48,7 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// keepBody returns the request's body, and a request with the same body.
+// keepBody reads the request's body. It returns the body and a copy of the request with that body.
 func keepBody(r *http.Request) ([]byte, *http.Request, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, r, nil
@@ -62,7 +62,7 @@ func keepBody(r *http.Request) ([]byte, *http.Request, error) {
 	return body, again, nil
 }
 
-// failing ends a body with an error, or with io.EOF.
+// failing is the end of a body: a reader that returns err, or io.EOF if err is nil.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
