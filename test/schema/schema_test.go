@@ -70,7 +70,7 @@ func TestDropUndoesCreate(t *testing.T) {
 	}
 }
 
-// Each change touches another part of the description.
+// Each statement changes another part of the description.
 func TestDifferencesAreFound(t *testing.T) {
 	t.Parallel()
 	conn := built(t)
