@@ -11,7 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// settings are the flags: how much is measured.
+// settings are the values of the flags. They set how much is measured.
 type settings struct {
 	samples     int
 	idleFor     time.Duration
@@ -22,7 +22,7 @@ type settings struct {
 	mixFor      time.Duration
 }
 
-// measures has all measures in the order they run.
+// measures has all measures in the order in which they run.
 var measures = []rig.Measure[*suite]{
 	{Name: "wake", Run: measureWake},
 	{Name: "instances", Run: measureInstances},

@@ -10,13 +10,13 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// settings are the flags.
+// settings are the values of the flags.
 type settings struct {
 	connections, pushes, messages, partitions, skips int
 	quiet                                            time.Duration
 }
 
-// measures has all measures in the order they run.
+// measures has all measures in the order in which they run.
 var measures = []rig.Measure[*suite]{
 	{Name: "trickle", Run: measureTrickle}, {Name: "inflight", Run: measureInflight}, {Name: "bigpop", Run: measureBigPop},
 	{Name: "answers", Run: measureAnswers}, {Name: "poison", Run: measurePoison}, {Name: "million", Run: measureMillion},
@@ -44,7 +44,7 @@ func main() {
 	}))
 }
 
-// pushesFailed reports the pushes that failed: none may.
+// pushesFailed reports failed pushes. No push may fail.
 func pushesFailed(out *rig.Report, what string, t timing) {
 	out.Never(what+": pushes that failed", t.failed)
 	if t.example != nil {
