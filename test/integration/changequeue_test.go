@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PATCH changes what its body names and nothing else, and creates no queue.
+// PATCH must change only the settings that its body names, and must not create a queue.
 func TestPatchChangesOnlyWhatItNames(t *testing.T) {
 	t.Parallel()
 	c := start(t, proven).client(t)
