@@ -26,14 +26,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Ids that are easy to recognize.
+// These ids are easy to recognize.
 var (
 	IDOne   = queue.ID{0x01, 15: 0x01}
 	IDTwo   = queue.ID{0x02, 15: 0x02}
 	IDThree = queue.ID{0x03, 15: 0x03}
 )
 
-// SeekPlace is the creation time of the message at which the fake seek leaves the cursor of a partition.
+// SeekPlace is the answer of the fake seek of a partition: the time at which the last message before the new position was
+// stored.
 var SeekPlace = time.Date(2026, 5, 16, 8, 41, 27, 123e6, time.UTC)
 
 // OnePush is the body of a push of one message.

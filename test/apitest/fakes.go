@@ -48,15 +48,15 @@ type Fakes struct {
 	DeadLetters DeadLetters
 	Traces      Traces
 	Audit       Audit
-	// PartitionQueues and LeaseOwners are the partitions and leases that exist, for checks of grants.
+	// PartitionQueues and LeaseOwners are the partitions and leases that exist. The checks of grants read them.
 	PartitionQueues map[queue.ID]string
 	LeaseOwners     map[queue.ID][]catalog.Owner
-	// Names are the names of targets.
+	// Names maps targets of configuration and grants to their names.
 	Names map[queue.Target]catalog.Names
-	// PositionsOf returns the position up to which each lease of a stream reads.
+	// PositionsOf returns for each partition of the leases the seq up to which all messages are done.
 	PositionsOf func(leases []queue.ID) map[catalog.LeasePosition]int64
 
-	// Calls that the fakes received.
+	// These fields are the calls that the fakes received.
 	Pushed       [][]queue.PushItem
 	Acked        [][]queue.AckItem
 	Popped       []*queue.PopRequest
@@ -79,7 +79,7 @@ type GroupCall struct {
 	Limit int
 }
 
-// Failing answers a push with err.
+// Failing returns fakes that answer a push with err.
 func Failing(err error) *Fakes {
 	return &Fakes{Push: func([]queue.PushItem) ([]queue.PushResult, error) { return nil, err }}
 }
@@ -94,7 +94,7 @@ func OneMessage() queue.Delivery {
 	}
 }
 
-// Deliver answers every pop with d.
+// Deliver returns a fake pop that answers every request with d.
 func Deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 	return func(context.Context, *queue.PopRequest) (queue.Delivery, error) { return d, nil }
 }
@@ -178,7 +178,7 @@ func (f streamsFake) Delete(_ context.Context, id queue.ID) (existed bool, err e
 	return true, nil
 }
 
-// verbsFake has the verbs of producers and consumers, such as push, pop and ack.
+// verbsFake replaces the verbs of producers and consumers, such as push, pop and ack.
 type verbsFake struct{ *Fakes }
 
 func (f verbsFake) Push(_ context.Context, items []queue.PushItem) ([]queue.PushResult, error) {

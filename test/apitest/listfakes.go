@@ -14,7 +14,7 @@ type Lists struct {
 	Pairs []api.TagPair
 	Found problem.Found
 
-	// The parameters of the last calls.
+	// These fields are the parameters of the last calls.
 	Filter  stats.QueuePageFilter
 	After   api.TagPair
 	From    problem.Position

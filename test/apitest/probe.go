@@ -235,7 +235,7 @@ func Seed(f *testing.F, bodies ...string) {
 	}
 }
 
-// brokenBodies are small bodies at the edge of the syntax.
+// brokenBodies are small bodies. Some are invalid JSON, and others are at the limit of the syntax.
 var brokenBodies = []string{
 	"", " ", "\n", "{", "}", "[", "null", "true", "0", `""`, "{}", "[]", `{"a"`, `{"a":`, `{"a":1`, `{"a":1,`, `{}x`, `{} {}`,
 	"\ufeff{}", `{"":{}}`, `{"\ud800":1}`, `{"a":"\ud800\udc00\ud800"}`, `{"a":1e999}`, `{"a":-}`,
