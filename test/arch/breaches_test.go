@@ -32,10 +32,10 @@ var breaches = []struct {
 		"pkg/engine/store/internal/claim/call.go imports pkg/engine/store/internal/push": "not below",
 		"pkg/engine/store/internal/claim/call.go imports pkg/engine/store/internal/ack":  "not below",
 		"pkg/engine/store/internal/push/call.go imports pkg/engine/store/internal/claim": "",
-		"pkg/engine/store/internal/gate/gate.go imports pkg/queue":                       "has no place",
+		"pkg/engine/store/internal/gate/gate.go imports pkg/queue":                       "is not in the table",
 		"pkg/engine/sweep/trim.go imports pkg/engine/attach":                             "not below",
-		"pkg/engine/doc.go imports pkg/queue":                                            "pkg/engine has no place",
-		"pkg/engine/other.go imports pkg/queue":                                          "pkg/engine has no place",
+		"pkg/engine/doc.go imports pkg/queue":                                            "pkg/engine is not in the table",
+		"pkg/engine/other.go imports pkg/queue":                                          "pkg/engine is not in the table",
 		"pkg/engine/store/push_test.go imports test/pgtest":                              "",
 		"pkg/httpapi/routes_test.go imports pkg/postgres":                                "",
 		"pkg/queue/id.go imports sql":                                                    "packages outside of Belfry",
@@ -51,11 +51,11 @@ var breaches = []struct {
 		"pkg/app/app.go imports pkg/cli":                                                 "imports only config",
 		"test/integration/pop.go imports pkg/app":                                        "",
 		"scripts/load/main.go imports pkg/client":                                        "",
-		"pkg/gate/gate.go imports pkg/queue":                                             "pkg/gate has no place",
-		"pkg/queue/id.go imports pkg/gate":                                               "no place",
+		"pkg/gate/gate.go imports pkg/queue":                                             "pkg/gate is not in the table",
+		"pkg/queue/id.go imports pkg/gate":                                               "not in the table",
 	}},
 	{"names", ofSources(nameBreaches), map[string]string{
-		"pkg/queue/types.go :: package queue":            "", // a file may have such a name
+		"pkg/queue/types.go :: package queue":            "", // the rule is for packages, not for files
 		"pkg/util/a.go :: package util":                  `"util"`,
 		"pkg/engine/store/common/a.go :: package common": `"common"`,
 		"pkg/core/push/a.go :: package push":             `"core"`,
@@ -180,16 +180,16 @@ var breaches = []struct {
 		"room/a.sql :: -- ...SELECT 1, * FROM a":                                              `", *"`,
 		"room/a.sql :: -- ...DELETE FROM a RETURNING *":                                       `"RETURNING *"`,
 		"room/a.sql :: -- ...DELETE FROM a RETURNING a.*":                                     `".*"`,
-		"room/A-b.sql :: -- ...SELECT 1":                                                      "room/some_name.sql",
-		"room/a.txt :: -- ...SELECT 1":                                                        "room/some_name.sql",
+		"room/A-b.sql :: -- ...SELECT 1":                                                      "package/some_name.sql",
+		"room/a.txt :: -- ...SELECT 1":                                                        "package/some_name.sql",
 	}},
 	{"migrations", func(given string) []string { return migrationBreaches(strings.Fields(given)) }, map[string]string{
 		"000001_init.up.sql 000001_init.down.sql 000002_more_of_it.down.sql 000002_more_of_it.up.sql": "",
 		"000001_init.up.sql":                                                  "no down file",
 		"000001_init.down.sql":                                                "no up file",
-		"000002_init.up.sql 000002_init.down.sql":                             "000002 stands where 000001",
-		"000000_init.up.sql 000000_init.down.sql":                             "000000 stands where 000001",
-		"000001_a.up.sql 000001_a.down.sql 000003_b.up.sql 000003_b.down.sql": "000003 stands where 000002",
+		"000002_init.up.sql 000002_init.down.sql":                             "000002 was found instead of 000001",
+		"000000_init.up.sql 000000_init.down.sql":                             "000000 was found instead of 000001",
+		"000001_a.up.sql 000001_a.down.sql 000003_b.up.sql 000003_b.down.sql": "000003 was found instead of 000002",
 		"000001_init.up.sql 000001_start.down.sql":                            "called init going up and start going down",
 		"000001_a.up.sql 000001_b.up.sql 000001_b.down.sql":                   "two up files",
 		"000001_a.up.sql 000001_a.down.sql 1_b.up.sql":                        "call it NNNNNN",
@@ -366,7 +366,7 @@ func yamlOf(text string) *yaml.Node {
 	return document.Content[0]
 }
 
-// lockRule changes one file of a repository with lock files. An example has the form "file :: part => new part".
+// lockRule changes one file of a small repository that takes locks. An example has the form "file :: part => new part".
 func lockRule(given string) []string {
 	files := map[string]string{
 		"a.sql": "SELECT pg_try_advisory_xact_lock_shared(1, 2)", "b.go": "const (\n\tlockKey int64 = 0x10\n\tx = `pg_advisory_lock($1)`\n)",

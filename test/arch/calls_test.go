@@ -54,7 +54,7 @@ func callsOf(file source) []string {
 		case imported == "fmt" && (name == "Print" || name == "Println" || name == "Printf") && !file.test && !prints(file):
 			complain(n, "fmt."+name+": return it, log it, or take an io.Writer")
 		case !file.test && !exits(file) && (imported == "os" && name == "Exit" || imported == "log" && strings.HasPrefix(name, "Fatal")):
-			complain(n, imported+"."+name+": return an error, only main ends the process")
+			complain(n, imported+"."+name+": return an error, because only main may end the process")
 		}
 		return true
 	})

@@ -61,7 +61,7 @@ func toolBreaches(packages []string) []string {
 		for _, tool := range toolsOnly {
 			if below(imported, full(tool.path)) && imported != full(apiTypes) {
 				complaints = append(complaints, fmt.Sprintf(
-					"the server compiles %s, which only tools need: %s; go list -deps ./%s shows it", imported, tool.use, server))
+					"the server compiles %s, which only tools need (%s): find the import with go list -deps ./%s", imported, tool.use, server))
 			}
 		}
 	}

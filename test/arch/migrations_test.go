@@ -48,7 +48,7 @@ func migrationBreaches(names []string) []string {
 	slices.Sort(versions)
 	for i, version := range versions {
 		if version != i+1 {
-			complaints = append(complaints, fmt.Sprintf("version %06d stands where %06d is expected: versions are consecutive from 000001", version, i+1))
+			complaints = append(complaints, fmt.Sprintf("version %06d was found instead of %06d: versions are consecutive from 000001", version, i+1))
 			break
 		}
 	}

@@ -61,7 +61,7 @@ func queryBreaches(name, text string) []string {
 		complaints = append(complaints, "sql/queries/"+name+": "+fmt.Sprintf(format, args...))
 	}
 	if !regexp.MustCompile(`^[a-z]+(/[a-z]+)?/[a-z0-9]+(_[a-z0-9]+)*\.sql$`).MatchString(name) {
-		complain("call it wing/room/some_name.sql")
+		complain("call it wing/package/some_name.sql")
 	}
 	opening, _, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(opening, "-- ") || len(opening) < minOpening {

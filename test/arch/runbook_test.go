@@ -42,7 +42,7 @@ func runbookBreaches(text string, names []string) (complaints []string) {
 		for _, part := range runbookParts {
 			next := strings.Index(body[at:], "\n"+part)
 			if next < 0 {
-				complain("%s has no part %q in its place", name, part)
+				complain("%s has no part %q in the right order", name, part)
 				continue
 			}
 			at += next + len(part)

@@ -33,7 +33,7 @@ var wings = []wing{
 		answer manifest pusher top >
 		contexts demo instant outage output payload progress request`},
 	{"pkg/client", "pkg/client/api", "."},
-	{"pkg/client/api", "", "."}, // the requests and answers, for the server too
+	{"pkg/client/api", "", "."}, // the requests and answers, which the server uses too
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data operate queen > observe >
 		openapi wire`},
@@ -96,7 +96,7 @@ func wingBreaches(files []source) []string {
 	for _, file := range files {
 		if _, ok := places[file.dir]; !ok && !beside(file.dir) && !isDoc(file) {
 			if !homeless[file.dir] {
-				complaints = append(complaints, file.dir+" has no place: decide what it may import and add it to the table in test/arch/wings_test.go")
+				complaints = append(complaints, file.dir+" is not in the table of test/arch/wings_test.go: decide what it may import and add it")
 			}
 			homeless[file.dir] = true
 			continue
@@ -130,7 +130,7 @@ func refuse(places map[string]room, file source, dir string) string {
 		return "code of the server imports no test helpers or scripts"
 	}
 	if _, ok := places[dir]; !ok {
-		return "it has no place in the table in test/arch/wings_test.go"
+		return "it is not in the table of test/arch/wings_test.go"
 	}
 	switch w := wings[from.wing]; {
 	case to.wing != from.wing && !slices.Contains(strings.Fields(w.imports), wings[to.wing].folder):
@@ -168,7 +168,7 @@ func TestPackagesImportWhatTheirWingMay(t *testing.T) {
 	holds(t, wingBreaches(repository(t)))
 }
 
-// A reader who opens pkg for the first time should see few names.
+// A reader who opens the folder pkg for the first time should see few names.
 func TestPkgHasFewEntries(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(filepath.Join(root, "pkg"))
