@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 	const refused = `{"error":"no"}`
 	for name, c := range map[string]struct {
 		change func(e *exchange)
-		want   string // "" for a valid exchange
+		want   string // a part of the only complaint; "" for a valid exchange
 	}{
 		"good":                      {func(*exchange) {}, ""},
 		"a refusal":                 {func(e *exchange) { e.status, e.body = 400, refused }, ""},

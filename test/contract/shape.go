@@ -14,9 +14,12 @@ import (
 //go:embed testdata/queen.json
 var queenText []byte
 
-// Shapes returns the shapes of the answers of Queen MQ, by method and path. A shape is one of three: the name of a type, or
-// several names separated by "|"; an object with a shape for each member; a list with the shape of its elements. The data
-// is in testdata/queen.json.
+// Shapes returns the shapes of the answers of Queen MQ, by method and path. The data is in testdata/queen.json. A shape has
+// one of three forms:
+//
+//   - the name of a type, or several names separated by "|",
+//   - an object with a shape for each member,
+//   - a list with the shape of its elements.
 func Shapes() (map[string]any, error) {
 	shapes := map[string]any{}
 	err := json.Unmarshal(queenText, &shapes)
@@ -123,7 +126,7 @@ func typeOf(value any) string {
 // routeRow is a row of the table of routes in docs/compatibility.md.
 var routeRow = regexp.MustCompile("(?m)^\\| `([A-Z]+ [^`]+)` \\| (same|better|not served) \\|")
 
-// Served returns how docs/compatibility.md says that each route is served: same, better or not served.
+// Served returns for each route what docs/compatibility.md says about it: same, better or not served.
 func Served(page string) map[string]string {
 	found := map[string]string{}
 	for _, row := range routeRow.FindAllStringSubmatch(page, -1) {

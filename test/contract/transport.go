@@ -41,7 +41,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CloseIdleConnections is called by http.Client.CloseIdleConnections.
+// CloseIdleConnections closes the idle connections of Base. http.Client calls it.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.Base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
