@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// The errors of acks, as the HTTP API returns them.
+// These are the errors of acks in answers of the HTTP API.
 const (
 	notFound     = "Message not found"
 	staleLease   = "Invalid or expired lease"
@@ -67,7 +67,7 @@ func (w *world) ackCursor(p *partition, c *cursor, all []ackInput, verdicts []ac
 	before := *c
 	list, redelivered := w.ackRedriven(c, all, verdicts)
 	if before.underRedelivery() {
-		before.leaseEnd = math.MaxInt64 // acks of messages in the log do not end this lease
+		before.leaseEnd = math.MaxInt64 // acks of messages in the log must not end a lease of redriven messages
 	}
 	var stopped, failed, touched bool
 	for _, s := range list {
@@ -105,7 +105,8 @@ func (w *world) ackCursor(p *partition, c *cursor, all []ackInput, verdicts []ac
 	}
 }
 
-// deadLetter makes a message a dead letter. A message in skip already is one.
+// deadLetter makes a message a dead letter. It changes nothing if the message is in skip, because such a message is a dead
+// letter already.
 func (c *cursor) deadLetter(s ackInput) {
 	if slices.Contains(c.skip, s.seq) {
 		return

@@ -9,8 +9,8 @@ import (
 
 // subscription is the stored subscription of a consumer group.
 type subscription struct {
-	// start is the step at which the group starts. Older messages are not for the group. 0 means that all messages are for
-	// it.
+	// start is the step at which the group starts. The group does not receive older messages. 0 means that it receives all
+	// messages.
 	start int
 	// whole means that the group reads every partition. kept means that the group was deleted but its subscription remains.
 	// A new group of that name then starts where the subscription says.

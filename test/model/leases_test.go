@@ -74,8 +74,8 @@ func (m *machine) ackAnything(r *rapid.T) {
 	m.ack(r, items)
 }
 
-// ack sends acks and compares the answers. If the queue of a message is deleted, both errors of a missing message are
-// allowed.
+// ack sends acks and compares the answers. If the queue of a message is deleted, the store may report any error of a
+// missing message, group or lease.
 func (m *machine) ack(r *rapid.T, items []queue.AckItem) {
 	s := m.store(r)
 	var text []string

@@ -183,7 +183,7 @@ func (m *machine) claim(r *rapid.T, req *queue.PopRequest) {
 	m.claimFor(r, req)
 }
 
-// claimFor is claim for the group and autoAck of req.
+// claimFor is like claim, but the caller sets the group and autoAck of req.
 func (m *machine) claimFor(r *rapid.T, req *queue.PopRequest) {
 	s := m.store(r)
 	req.Queue, req.Batch = m.queue, rapid.IntRange(1, 6).Draw(r, "batch")

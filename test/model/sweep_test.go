@@ -46,7 +46,7 @@ func (p *partition) lowest(chosen func(*cursor) bool) (low int64, ok bool) {
 	return low, ok
 }
 
-// oldest returns the seq of the last old message after start that is not held. It returns 0 if there is none.
+// oldest returns the seq of the last old message after start that is not held. Without such a message it returns 0.
 func (p *partition) oldest(start int64, held func(int64) bool) (upto int64) {
 	for _, m := range p.log[start:] {
 		if !m.gone && m.old && (held == nil || !held(m.seq)) {
