@@ -38,7 +38,7 @@ type Proxy struct {
 	// Lag is a delay in nanoseconds for each read of traffic. The proxy delays one read after the other, so Lag also limits
 	// the rate.
 	Lag atomic.Int64
-	// Links counts the connections that the proxy has forwarded.
+	// Links counts the accepted connections.
 	Links atomic.Int64
 	// silences decides for the text of each statement whether the connection falls silent; see SilenceOn.
 	silences atomic.Pointer[func(statement string) bool]
@@ -166,7 +166,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// gated is a connection of the proxy. Writes wait until its gate is closed.
+// gated is a connection of the proxy. A write waits until the channel in gate is closed, so a closed channel means that
+// traffic flows.
 type gated struct {
 	net.Conn
 	gate atomic.Pointer[chan struct{}]
@@ -193,7 +194,7 @@ func (g *gated) Close() error {
 	return g.Conn.Close()
 }
 
-// pass waits for the lag, and then until the gate is closed.
+// pass waits for the lag, and then until the channel in gate is closed.
 func (g *gated) pass() error {
 	if lag := time.Duration(g.lag.Load()); lag > 0 {
 		timer := time.NewTimer(lag)
