@@ -74,7 +74,7 @@ func home() string {
 	return os.TempDir()
 }
 
-// newParent makes a folder for a cluster of this process that the account of Postgres can read.
+// newParent makes a folder for a cluster of this process. The account of Postgres can enter the folder.
 func newParent() (string, error) {
 	parent, err := os.MkdirTemp(home(), fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// DamagePayloads makes large payloads unreadable: those that Postgres stores outside of the row of the message. These are
-// payloads above 2 kB that do not compress well. Reading such a payload fails with SQLSTATE XX001.
+// DamagePayloads makes large payloads unreadable. Postgres stores such a payload outside of the row of the message: it is
+// above 2 kB and does not compress well. Reading it fails with SQLSTATE XX001.
 func DamagePayloads(t testing.TB, dsn string) {
 	t.Helper()
 	require.NoError(t, Damage(context.WithoutCancel(t.Context()), dsn))

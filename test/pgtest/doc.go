@@ -13,5 +13,5 @@
 // server is a private server of pkg/postgres/devdb, tuned for speed. Its files are in memory if there is enough free
 // memory. BELFRY_TEST_DATABASE_URL can name another server. Without Postgres, tests fail. No test is skipped.
 //
-// Of the packages that pgtest imports (devdb, migrate), only the external test packages may import pgtest.
+// The packages that pgtest imports (devdb, migrate) may use it only in their external test packages.
 package pgtest

@@ -71,8 +71,8 @@ func digest(files fs.FS) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)[:4]), err
 }
 
-// make creates the template in another folder and renames that folder. If another process was faster, it keeps the other
-// template.
+// make creates the template in a temporary folder and renames that folder. If another process has created the template
+// meanwhile, make removes its own.
 func (of template) make(ctx context.Context, folder string) error {
 	parent, err := newParent()
 	if err != nil {
