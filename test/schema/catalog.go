@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// recordTable has the schema's version. pkg/postgres/migrate creates it. No migration does.
+// recordTable has the schema's version. pkg/postgres/migrate creates it, not a migration.
 const recordTable = "belfry.schema_migrations"
 
 // acl is an SQL expression that describes privileges without the name of the owner. It is a format for fmt.Sprintf with the

@@ -104,7 +104,7 @@ func order(sqlDir fs.FS) ([]string, error) {
 	}
 	for _, name := range tables {
 		if name != dropFile && !slices.Contains(first, name) && !slices.Contains(last, name) {
-			return nil, fmt.Errorf("sql/%s has no place in the order of creation: add it to test/schema/source.go", name)
+			return nil, fmt.Errorf("sql/%s is missing in the order of creation: add it to test/schema/source.go", name)
 		}
 	}
 	names := slices.Clone(first)
