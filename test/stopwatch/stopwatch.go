@@ -1,6 +1,5 @@
-// Package stopwatch checks time limits of tests on machines that pause or are busy. During the test it measures how much
-// processor time the machine withheld from this process (lost time). A limit grows by 4 times the lost time. On an idle
-// machine limits do not grow:
+// Package stopwatch checks time limits of tests on machines that pause or are busy. During the test it measures how long
+// this process could not run (lost time). A limit grows by 4 times the lost time. On an idle machine a limit does not grow:
 //
 //	watch := stopwatch.Start(t)
 //	push(t, "m1")
