@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// machineSamples is the number of samples of each time of the machine.
+// machineSamples is the number of samples for each measured time.
 const machineSamples = 200
 
 // describeMachine prints the lower limits of this machine: the time of a commit that waits for the disk, of a statement,

@@ -18,8 +18,8 @@ import (
 const (
 	// drainPatience is the time without an arrival after which missing messages count as stuck or lost.
 	drainPatience = 15 * time.Second
-	// stuckAfter is the delay after which a delivered message counts as stuck. After such a delay, the push was not what
-	// woke the consumer.
+	// stuckAfter is the delay after which a delivered message counts as stuck. After such a long delay, something other
+	// than the push woke the consumer.
 	stuckAfter = 5 * time.Second
 	// longWait is the longest wait of a pop.
 	longWait = 10 * time.Minute
@@ -56,7 +56,7 @@ func (r *suite) close() error {
 	return errors.Join(r.admin.Close(context.Background()), r.cluster.Close())
 }
 
-// trial is a new database with servers and traffic.
+// trial is a new database with servers and with the traffic of the measure.
 type trial struct {
 	*suite
 	*load.Traffic

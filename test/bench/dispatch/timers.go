@@ -60,7 +60,7 @@ type timerPop struct {
 	load.Response `json:"-"`
 }
 
-// timedDelivery is the last delivery of a message. With a lease, it also has the first delivery.
+// timedDelivery has the last delivery of a message. If the kind is a lease, it also has the first delivery.
 type timedDelivery struct{ last, first timerPop }
 
 // due returns when the message was due. The clock of the database is the clock of this machine. A lease begins a little

@@ -76,7 +76,7 @@ func measureAnswers(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	all.Wait()
 	out.Memory(fmt.Sprintf("%d lists of dead letters of 1 MiB at once: memory", largeLists), end(), inflightBudget*5/4)
 	out.Note("answered with 200, with 503", fmt.Sprintf("%d, %d", given, refused))
-	out.Never("answered otherwise or not at all", other)
+	out.Never("other answers, or no answer", other)
 	if strange != nil {
 		out.Note("such as", strange.Error())
 	}

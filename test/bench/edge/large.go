@@ -74,7 +74,7 @@ func measureInflight(ctx context.Context, r *suite, out *rig.Report) (err error)
 	}
 	out.Memory(fmt.Sprintf("%d pushes of 2 MiB: growth of the memory", t.pushes), grown, inflightBudget*5/4)
 	out.Note("answered with 201, with 503", fmt.Sprintf("%d, %d", created, refused))
-	out.Never("answered otherwise or not at all", other)
+	out.Never("other answers, or no answer", other)
 	if strange != nil {
 		out.Note("such as", strange.Error())
 	}

@@ -25,12 +25,12 @@ var measures = []rig.Measure[*suite]{
 
 func main() {
 	var s settings
-	flag.IntVar(&s.connections, "connections", 2000, "connections of each kind of trickle")
-	flag.IntVar(&s.pushes, "pushes", 500, "concurrent pushes of inflight")
-	flag.IntVar(&s.messages, "messages", 1000, "messages of bigpop")
-	flag.IntVar(&s.partitions, "partitions", 1_000_000, "partitions of million")
-	flag.IntVar(&s.skips, "skips", 1_000_000, "skipped messages of skips")
-	flag.DurationVar(&s.quiet, "quiet", 15*time.Second, "length of a phase in which pushes are timed")
+	flag.IntVar(&s.connections, "connections", 2000, "connections of each kind in the measure trickle")
+	flag.IntVar(&s.pushes, "pushes", 500, "concurrent pushes in the measure inflight")
+	flag.IntVar(&s.messages, "messages", 1000, "messages in the measure bigpop")
+	flag.IntVar(&s.partitions, "partitions", 1_000_000, "partitions in the measure million")
+	flag.IntVar(&s.skips, "skips", 1_000_000, "skipped messages in the measure skips")
+	flag.DurationVar(&s.quiet, "quiet", 15*time.Second, "duration of a phase in which pushes are timed")
 	os.Exit(rig.Main(nil, func(ctx context.Context, out *rig.Report) error {
 		chosen, err := rig.Choose(measures, flag.Args())
 		if err != nil {

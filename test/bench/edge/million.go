@@ -66,7 +66,7 @@ func measureMillion(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	if err := t.waitHealed(ctx); err != nil {
 		return err
 	}
-	out.Note("start of the restart until the heal has finished", rig.Millis(time.Since(began)))
+	out.Note("from the start of the restart until the heal has finished", rig.Millis(time.Since(began)))
 	return nil
 }
 
@@ -106,7 +106,7 @@ func (t *trial) join(ctx context.Context, out *rig.Report) error {
 		out.Note("error of the pop", failed.Error())
 	}
 	out.Within("first pop of a new group", first, firstPopLimit)
-	out.Note("the group has cursors in all partitions after", rig.Millis(joined))
+	out.Note("time until the group has cursors in all partitions", rig.Millis(joined))
 	pushesFailed(out, "during the join", during)
 	out.Ratio("p99 of pushes to new partitions", during.Quantile(0.99), quiet.Quantile(0.99), newRatio)
 	return nil

@@ -63,7 +63,7 @@ func (s sqlConsumer) timeAcks(queue string, n int, push func(queue, id string)) 
 func TestToWaitingConsumerInSQL(t *testing.T) {
 	f := newFixture(t)
 	s := sqlConsumer{f, f.Connect()}
-	s.timeAcks("s", 10, f.push) // warms up
+	s.timeAcks("s", 10, f.push) // fills caches
 	pushed := s.timeAcks("s", *samples, f.push)
 	inserted := s.timeAcks("s", *samples, f.insert)
 	t.Logf("from the answer of the producer to the commit of the ack: pushed over HTTP p50 %s, p99 %s; inserted p50 %s, p99 %s; %d samples",

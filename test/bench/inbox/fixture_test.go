@@ -21,7 +21,7 @@ var (
 	duration = flag.Duration("load", 300*time.Millisecond, "duration of each load")
 	rounds   = flag.Int("rounds", 2, "rounds; each load runs once in a round")
 	open     = flag.Duration("open", time.Second, "how long a transaction is left open")
-	limits   = flag.Bool("limits", false, "fail when a target is missed; needs a machine without other load")
+	limits   = flag.Bool("limits", false, "fail if a target is missed; use only on a machine without other load")
 )
 
 func TestMain(m *testing.M) {

@@ -58,7 +58,7 @@ func (f *fixture) timeDeliveries(name string, n int, push func(queue, id string)
 
 func TestInsertToWaitingConsumer(t *testing.T) {
 	f := newFixture(t)
-	f.timeDeliveries("w", 10, f.insert) // warms up
+	f.timeDeliveries("w", 10, f.insert) // fills caches
 	fromStart, fromAnswer := f.timeDeliveries("w", *samples, f.insert)
 	t.Logf("from the answer to the INSERT: p50 %s, p99 %s; from the start of the INSERT: p50 %s, p99 %s; %d samples",
 		quantile(fromAnswer, 0.5), quantile(fromAnswer, 0.99), quantile(fromStart, 0.5), quantile(fromStart, 0.99), *samples)
@@ -85,8 +85,8 @@ func TestOpenTransactionDelaysNoMessage(t *testing.T) {
 	f.waitSequenced()
 	_, after := f.timeDeliveries("w", *samples, f.insert)
 	pushed, _ := f.timeDeliveries("w", *samples, f.push)
-	t.Logf("p50 %s, p99 %s without; p50 %s, p99 %s with a transaction open for %s; p50 %s, p99 %s behind %d dead rows; "+
-		"there and over HTTP, from the start of the push, p50 %s, p99 %s",
+	t.Logf("p50 %s, p99 %s without; p50 %s, p99 %s with a transaction open for %s; p50 %s, p99 %s with %d dead rows; "+
+		"with the dead rows and over HTTP, from the start of the push: p50 %s, p99 %s",
 		quantile(without, 0.5), quantile(without, 0.99), quantile(with, 0.5), quantile(with, 0.99), *open,
 		quantile(after, 0.5), quantile(after, 0.99), *rows, quantile(pushed, 0.5), quantile(pushed, 0.99))
 	f.target(ratio(with, without) <= 2, "p99 with an open transaction at most 2 times the p99 without it")

@@ -106,8 +106,7 @@ func newTimes(n int) []*load.Times {
 	return all
 }
 
-// turns returns the numbers below n in order, with another start in each round. A load leaves work behind for the next
-// load. With another start, each load comes after each other load once.
+// turns returns the numbers below n in cyclic order. Each round starts with another number.
 func turns(round, n int) []int {
 	order := make([]int, n)
 	for i := range order {
@@ -140,7 +139,7 @@ func TestManySmallInserts(t *testing.T) {
 	}
 	t.Logf("pushes over HTTP alone: p50 %s, p99 %s (%d pushes)", quantile(quiet, 0.5), quantile(quiet, 0.99), quiet.Count())
 	for i, d := range designs {
-		t.Logf("%-28s %6.0f statements/s, %.2f times the naive design; pushes over HTTP at the same time: p50 %s, p99 %s, %.2f times the quiet one; "+
+		t.Logf("%-28s %6.0f statements/s, %.2f times the naive design; pushes over HTTP at the same time: p50 %s, p99 %s, %.2f times the time without inserts; "+
 			"the inbox was empty at most %s later", d.name, rates[i], rates[i]/rates[0], quantile(pushes[i], 0.5), quantile(pushes[i], 0.99),
 			ratio(pushes[i], quiet), left[i].Round(time.Millisecond))
 	}
@@ -193,7 +192,7 @@ func TestPacedInserts(t *testing.T) {
 		rate, quantile(quiet, 0.5), quantile(quiet, 0.99), quiet.Count())
 	for i, d := range paced {
 		slices.Sort(ratios[i])
-		t.Logf("%-6s at that pace: %6.0f statements/s; pushes over HTTP beside them: p50 %s, p99 %s, %.2f times the quiet one (%.2f in the median round)",
+		t.Logf("%-6s at that pace: %6.0f statements/s; pushes over HTTP at the same time: p50 %s, p99 %s, %.2f times the time without inserts (%.2f in the median round)",
 			d.name, rates[i], quantile(pushes[i], 0.5), quantile(pushes[i], 0.99), ratio(pushes[i], quiet), ratios[i][len(ratios[i])/2])
 	}
 	f.target(rates[1] >= 0.98*rate, "the inbox reaches the rate of the naive design")

@@ -113,7 +113,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// kinds are the two ways to consume.
+// kinds are the two kinds of consumers.
 var kinds = []struct {
 	name string
 	run  consume
@@ -134,8 +134,8 @@ func measureIdle(ctx context.Context, r *suite, out *rig.Report) error {
 	return nil
 }
 
-// idle returns the memory per consumer, in KiB: stacks plus heap in use. Resident memory would also include pages that Go
-// has freed but not returned. It depends on the time of the last garbage collection.
+// idle returns the stacks and the heap in use per consumer, in KiB. It does not return resident memory, which includes
+// pages that Go has freed but not returned, and so depends on the time of the last garbage collection.
 func (r *suite) idle(ctx context.Context, name string, run consume, out *rig.Report) (each float64, err error) {
 	database, servers, err := r.cluster.Start(ctx, 1, quietly...)
 	if err != nil {
@@ -225,7 +225,7 @@ func measureLatency(ctx context.Context, r *suite, out *rig.Report) (err error) 
 	}
 	for _, kind := range kinds {
 		l := times[kind.name].Latency(kind.name)
-		out.Note(fmt.Sprintf("begin of push to arrival of %d, %s: p50, p95, p99", l.Count, kind.name), fmt.Sprintf("%.2f, %.2f, %.2f ms", l.P50, l.P95, l.P99))
+		out.Note(fmt.Sprintf("start of the push to the arrival of %d messages, %s: p50, p95, p99", l.Count, kind.name), fmt.Sprintf("%.2f, %.2f, %.2f ms", l.P50, l.P95, l.P99))
 	}
 	ratio := float64(times["streams"].Quantile(0.5)) / float64(times["long polls"].Quantile(0.5))
 	out.Limit("p50 of streams / of long polls", fmt.Sprintf("%.2f", ratio), "<= 1.10", ratio <= 1.1)

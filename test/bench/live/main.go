@@ -45,9 +45,9 @@ var measures = []rig.Measure[*suite]{{Name: "idle", Run: measureIdle}, {Name: "l
 func main() {
 	var s settings
 	flag.IntVar(&s.consumers, "consumers", 1000, "idle consumers")
-	flag.IntVar(&s.messages, "messages", 500, "messages of each kind in a round")
+	flag.IntVar(&s.messages, "messages", 500, "messages for each kind of consumer in a round")
 	flag.IntVar(&s.rounds, "rounds", 2, "rounds of each measure")
-	flag.DurationVar(&s.quiet, "quiet", 20*time.Second, "length of the phases in which statements are counted")
+	flag.DurationVar(&s.quiet, "quiet", 20*time.Second, "duration of the phases in which statements are counted")
 	os.Exit(rig.Main(nil, func(ctx context.Context, out *rig.Report) error { return run(ctx, s, flag.Args(), out) }))
 }
 

@@ -89,7 +89,7 @@ func StopAll(servers []*Server) error {
 // ResetStatements resets the counts of pg_stat_statements for a database.
 func ResetStatements(ctx context.Context, admin *pgx.Conn, database string) error {
 	if _, err := admin.Exec(ctx, `SELECT pg_stat_statements_reset(0, d.oid, 0) FROM pg_database d WHERE d.datname = $1`, database); err != nil {
-		return fmt.Errorf("emptying pg_stat_statements: %w", err)
+		return fmt.Errorf("resetting pg_stat_statements: %w", err)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (c *Cluster) CountStatements(ctx context.Context) (*pgx.Conn, error) {
 		return nil, fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	if _, err := conn.Exec(ctx, "CREATE EXTENSION pg_stat_statements"); err != nil {
-		err = fmt.Errorf("making the extension pg_stat_statements (install the contrib programs of Postgres): %w", err)
+		err = fmt.Errorf("making the extension pg_stat_statements (install the contrib package of Postgres): %w", err)
 		return nil, errors.Join(err, conn.Close(ctx))
 	}
 	return conn, nil
