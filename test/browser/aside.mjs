@@ -11,7 +11,8 @@ async function sql(server, statement) {
   return text;
 }
 
-// seed attaches a table to two queues, and adds rejected rows. One attachment fails.
+// seed attaches a table to two queues, and adds rejected rows. Rows for the second queue fail, so one attachment has a
+// failure.
 export async function seed(server) {
   await sql(server, `
     CREATE TABLE public.orders (id int, total int);

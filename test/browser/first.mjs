@@ -1,4 +1,4 @@
-// The first minute of a new server. The dashboard must show every event in the first second.
+// The first minute of a new server: the dashboard must show every event within a second.
 import assert from "node:assert/strict";
 
 // firstMinute pushes, opens the overview, pops, and then checks the other pages with figures of the history.

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-// The folder for screenshots. If it is empty, no screenshots are made.
+// shots is the folder for screenshots. If it is empty, no screenshots are made.
 export const shots = process.env.BELFRY_SCREENSHOTS ?? "";
 if (shots) mkdirSync(shots, { recursive: true });
 
@@ -27,8 +27,9 @@ export async function inspect(page, name, ...rules) {
   assert.deepEqual(serious.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`), [], `axe: ${name}`);
 }
 
-// look opens each path once. It examines the page in three forms: wide and light, then dark, then narrow. Dark changes only
-// the colors. Narrow changes only positions and sizes. So for dark and narrow together it only takes a screenshot.
+// look opens each path once. It examines the page in three forms: light and wide, then dark and wide, then light and
+// narrow. Dark pages differ only in colors, and narrow pages only in positions and sizes. So for dark and narrow pages it
+// only takes a screenshot.
 export async function look(browser, url, paths, label) {
   const context = await browser.newContext({ reducedMotion: "reduce" });
   const page = await context.newPage();

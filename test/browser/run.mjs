@@ -26,7 +26,7 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
 });
 
-// The longest wait in ms for an event that must happen, even on a busy machine.
+// patience is the longest wait in ms for an event that must happen. It is long because a test machine may be busy.
 const patience = 30_000;
 
 // tests run one after the other, because they share their data.
@@ -394,7 +394,7 @@ const tests = {
     const page = await context.newPage();
     page.setDefaultTimeout(patience);
     const complaints = watch(page);
-    await page.goto(`${proxy.url}/`); // leads to the sign-in page
+    await page.goto(`${proxy.url}/`); // redirects to the sign-in page
     await page.getByLabel("Token").fill(process.env.BELFRY_ADMIN);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("heading", { name: "Overview" }).waitFor();
