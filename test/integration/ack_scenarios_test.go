@@ -75,22 +75,22 @@ func TestAckScenarios(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"01 all completed":                scenario01,
-		"02 only the last completed":      scenario02,
-		"03 some completed, then expiry":  scenario03,
-		"04 one completed, then a failed": scenario04,
-		"05 all failed":                   scenario05,
-		"06 all failed once too often":    scenario06,
-		"07 a failed one in the middle":   scenario07,
-		"08 lease expired, popped again":  scenario08,
-		"09 lease expired":                scenario09,
-		"10 without a lease id":           scenario10,
-		"11 completed twice":              scenario11,
-		"12 completed before the cursor":  scenario12,
-		"13 two groups":                   scenario13,
-		"14 many partitions, one lease":   scenario14,
-		"15 autoAck":                      scenario15,
-		"16 retry":                        scenario16,
+		"01 all completed":                          scenario01,
+		"02 only the last completed":                scenario02,
+		"03 some completed, then expiry":            scenario03,
+		"04 one completed, then one failed":         scenario04,
+		"05 all failed":                             scenario05,
+		"06 all failed until they are dead letters": scenario06,
+		"07 one failed in the middle":               scenario07,
+		"08 lease expired, popped again":            scenario08,
+		"09 lease expired":                          scenario09,
+		"10 without a lease id":                     scenario10,
+		"11 completed twice":                        scenario11,
+		"12 completed before the cursor":            scenario12,
+		"13 two groups":                             scenario13,
+		"14 many partitions, one lease":             scenario14,
+		"15 autoAck":                                scenario15,
+		"16 retry":                                  scenario16,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +126,7 @@ func scenario03(t *testing.T, s *server) {
 	require.Equal(t, []string{"m3", "m4", "m5"}, again.ids())
 	require.NotEqual(t, g.first.LeaseID, again.LeaseID)
 	require.Equal(t, 2, again.Messages[0].Attempt)
-	require.False(t, g.say(again, "failed", 0)[0].DLQ, "an expiry is not a failure")
+	require.False(t, g.say(again, "failed", 0)[0].DLQ, "an expiry must not count as a failure")
 	require.True(t, g.say(g.take(5), "failed", 0)[0].DLQ)
 }
 
@@ -138,7 +138,7 @@ func scenario04(t *testing.T, s *server) {
 	require.False(t, failed.DLQ)
 	again := g.take(5)
 	require.Equal(t, []string{"m2", "m3", "m4", "m5"}, again.ids(), "the failed message must be available at once")
-	require.True(t, g.say(again, "failed", 0)[0].DLQ, "the failure was counted")
+	require.True(t, g.say(again, "failed", 0)[0].DLQ, "the earlier failure must be counted")
 }
 
 func scenario05(t *testing.T, s *server) {

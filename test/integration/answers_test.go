@@ -212,7 +212,7 @@ func TestEveryLargeAnswerIsReserved(t *testing.T) {
 			defer full.End()
 			got := ask(route)
 			require.Equal(t, http.StatusOK, got.Code, "%.300s", got.Body)
-			require.Greater(t, got.Body.Len(), inflight.FreeAnswer, "the test does not make the answer large: %.300s", got.Body)
+			require.Greater(t, got.Body.Len(), inflight.FreeAnswer, "the test data must make the answer large: %.300s", got.Body)
 			require.GreaterOrEqual(t, got.begun, int64(got.Body.Len()), "the memory of the answer must be reserved before the answer begins")
 			require.Zero(t, s.Inflight().Used(), "the memory must be released after the answer")
 
@@ -233,11 +233,11 @@ func TestEveryLargeAnswerIsReserved(t *testing.T) {
 		require.Greater(t, w.Body.Len(), inflight.FreeAnswer)
 		require.GreaterOrEqual(t, w.begun, int64(len(body)*inflight.BodyCopies+w.Body.Len()), path)
 	}
-	require.Equal(t, len(small)+len(largeAnswers), walked, "the lists name routes that do not exist")
+	require.Equal(t, len(small)+len(largeAnswers), walked, "small and largeAnswers must name only existing routes")
 }
 
-// A page of large rows ends after http.max_response_bytes. The next page starts at its cursor, or at the offset plus its
-// limit. The pages together must list each row exactly once.
+// A page of large rows ends after http.max_response_bytes. The next page starts at the cursor of the answer, or at the old
+// offset plus the limit in the answer. The pages together must list each row exactly once.
 func TestLargeRowsArePagedByBytes(t *testing.T) {
 	t.Parallel()
 	const most, rows, row = 1 << 20, 50, 100_000

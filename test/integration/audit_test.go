@@ -123,8 +123,8 @@ func changes(partitionID string) []change {
 	}
 }
 
-// TestEachChangeOfAnOperatorIsAudited: each change of an operator makes exactly one entry. Requests of producers and
-// consumers, dry runs and requests with status 400 make no entry.
+// Each change of an operator must make exactly one entry. Requests of producers and consumers, dry runs and requests with
+// status 400 must make no entry.
 func TestEachChangeOfAnOperatorIsAudited(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -222,8 +222,7 @@ const stateOf = `SELECT md5(concat_ws('|',
 	(SELECT string_agg(r.id::text, ';' ORDER BY r.id) FROM belfry.inbox_rejected r),
 	(SELECT string_agg(concat_ws(',', s.name, s.enabled), ';' ORDER BY s.name) FROM belfry.setting s)))`
 
-// TestAChangeAndItsEntryAreStoredTogether: a change and its entry are written in one transaction. If one of them fails,
-// neither may be stored.
+// A change and its entry are written in one transaction. If one of them fails, neither may be stored.
 func TestAChangeAndItsEntryAreStoredTogether(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)

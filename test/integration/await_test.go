@@ -80,7 +80,7 @@ func TestAConsumerInSQLWaitsWithoutPolling(t *testing.T) {
 	s.untilProven(t, 0)
 	c, consumer, other := s.client(t), newSQLConsumer(t, s.dsn, "g"), producer(t, s.dsn)
 
-	consumer.drained("q") // the queue does not exist
+	consumer.drained("q") // the queue does not exist yet
 	c.pushIDs("q", "", "first")
 	consumer.waitForWake()
 	require.Equal(t, "first", consumer.next("q"))
@@ -112,8 +112,8 @@ func TestAConsumerInSQLWaitsWithoutPolling(t *testing.T) {
 	require.LessOrEqual(t, unnecessary, 2, "too many wakes without a message (2 are allowed: the message may have been leased for a moment)")
 }
 
-// The push happens at one of three moments: while the drained cursor is still marked ready, or between the pop and
-// belfry.await, or at another instance.
+// The push may happen while the drained cursor is still marked ready, or between the pop and belfry.await, or at another
+// instance. The consumer must be woken in each case.
 func TestAConsumerInSQLIsWokenWheneverThePushHappens(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
@@ -137,7 +137,8 @@ func TestAConsumerInSQLIsWokenWheneverThePushHappens(t *testing.T) {
 	}
 }
 
-// While another consumer holds the message, and when that consumer rolls back, no notification is sent.
+// Another consumer holds the message and then rolls back. Neither sends a notification. The waiting consumer must still get
+// the message.
 func TestAConsumerInSQLIsWokenAfterARollback(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
@@ -154,7 +155,7 @@ func TestAConsumerInSQLIsWokenAfterARollback(t *testing.T) {
 	require.Equal(t, "m", consumer.next("q"))
 }
 
-// When an instance starts and no other instance runs, it tells the waiting SQL sessions to call belfry.await again.
+// If all instances stop and a new one starts, it tells the waiting SQL sessions to call belfry.await again.
 func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)

@@ -10,7 +10,8 @@ import (
 	model "github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// looks counts the wakes after which requests probed. It leaves out resyncs, because a slow machine may cause resyncs.
+// looks returns the number of wakes after which requests probed. It leaves out resyncs, because a slow machine may cause
+// them.
 func (s *server) looks(t *testing.T) (sum float64) {
 	t.Helper()
 	for _, source := range []string{"local", "notify", "handoff", "timer"} {
@@ -100,7 +101,7 @@ func (c client) configureTagged(queue, namespace string) {
 // untilGroupKnows waits until the default group exists in the queue. A request creates it when it probes.
 func (s *server) untilGroupKnows(t *testing.T, queue string) {
 	t.Helper()
-	until(t, "a request has probed", func() (exists bool) {
+	until(t, "a request has created the group", func() (exists bool) {
 		s.scan(t, `SELECT EXISTS (SELECT 1 FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
 			WHERE q.name = $1 AND g.name = $2)`, []any{queue, model.DefaultGroup}, &exists)
 		return exists

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/test/bench/rig"
 )
 
-// child is a server in a separate process, so that tests can kill it. It has the short timeouts of soonSilent.
+// child is a server in a separate process, so that tests can kill it. It has the short timeouts that soonSilent sets.
 type child struct {
 	client
 	process *rig.Process

@@ -23,7 +23,7 @@ type client struct {
 
 func (s *server) client(t *testing.T) client { return client{t: t, server: s} }
 
-// loose returns a client whose requests the OpenAPI document does not describe. The server accepts such requests.
+// loose returns a client for requests that the OpenAPI document does not describe but the server accepts.
 func (c client) loose() client {
 	c.unlike = true
 	return c

@@ -119,7 +119,7 @@ func TestAFigureMovesWithinASecond(t *testing.T) {
 		figure := fmt.Sprintf(`<span class="figure">%d</span>`, pushed)
 		s.client(t).pushIDs("q", "p", fmt.Sprint(pushed))
 		watch := stopwatch.Start(t)
-		until(t, "the figure moves", func() bool {
+		until(t, "the page shows the new figure", func() bool {
 			shown := open.shown.Load()
 			return shown != nil && strings.Contains(*shown, figure)
 		})

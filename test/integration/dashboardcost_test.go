@@ -106,7 +106,7 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 	n, list := l.statements()
 	require.Zero(t, n, list)
 	for i, tab := range tabs {
-		require.Equal(t, reads[i], tab.reads.Load(), "the page %q was read again", dashboardPages()[i])
+		require.Equal(t, reads[i], tab.reads.Load(), "the page %q must not be read again", dashboardPages()[i])
 	}
 }
 

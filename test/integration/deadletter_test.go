@@ -85,15 +85,15 @@ func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"filters":                   lettersFilters,
-		"pages":                     lettersPages,
-		"a rate and a dry run":      redriveRate,
-		"a deleted group":           redriveWithoutGroup,
-		"purge":                     lettersPurge,
-		"to the dlq and back":       lettersMoved,
-		"many, to a slow consumer":  redriveMany,
-		"a ü / % queue, every name": lettersUnicode,
-		"to another queue":          lettersToAnotherQueue,
+		"filters":                           lettersFilters,
+		"pages":                             lettersPages,
+		"redrive with a rate and a dry run": redriveRate,
+		"redrive without a group":           redriveWithoutGroup,
+		"purge":                             lettersPurge,
+		"one message to the dead letters and back": lettersMoved,
+		"redrive of many, to a slow consumer":      redriveMany,
+		"names with ü, / and %":                    lettersUnicode,
+		"redrive to another queue":                 lettersToAnotherQueue,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +210,7 @@ func lettersMoved(t *testing.T, c client, queue string) {
 	stored := c.pushIDs(queue, "p", "1", "2")
 	m := letter{PartitionID: stored[0].PartitionID, TransactionID: "2"}
 	post := func(path, body string) reply { return ask[any](c, post(path, body)).reply }
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).Status, "the group must exist")
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), `{"consumerGroup":"g"}`).Status, "a group that does not exist must give 404")
 	require.Empty(t, c.dlq("queue="+url.QueryEscape(queue)).Messages)
 	held := c.pop(queue, "consumerGroup=g&batch=9").ok(http.StatusOK)
 	require.Equal(t, http.StatusOK, post(messagePath(m, "/dlq"), `{"consumerGroup":"g","error":"by hand"}`).Status)
@@ -220,7 +220,7 @@ func lettersMoved(t *testing.T, c client, queue string) {
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), `{"consumerGroup":"other"}`).Status)
 	require.Equal(t, http.StatusOK, post(messagePath(m, "/retry"), "").Status)
 	require.Equal(t, []string{"2"}, c.popIDs(queue, "consumerGroup=g"))
-	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status, "the message is no longer a dead letter")
+	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status, "a message that is no dead letter must give 404")
 	m.TransactionID = "none"
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/dlq"), "").Status)
 	require.Equal(t, http.StatusNotFound, post(messagePath(m, "/retry"), "").Status)

@@ -12,9 +12,9 @@ func TestDelays(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"delayedProcessing":                 delayProcessing,
-		"delayedProcessing hides the young": delayHidesTheYoung,
-		"other partitions":                  delayOtherPartitions,
+		"delayedProcessing":                        delayProcessing,
+		"delayedProcessing hides younger messages": delayHidesTheYoung,
+		"other partitions":                         delayOtherPartitions,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -68,7 +68,7 @@ func (c client) examined() api.Examination {
 	return ask[api.Examination](c, get("/api/v1/doctor")).ok(http.StatusOK)
 }
 
-// requireProblems requires that the doctor found exactly these problems, and that it says what to do about each of them.
+// requireProblems requires that the doctor found exactly the problems want, and that it says what to do about each of them.
 func (r *sickroom) requireProblems(got api.Examination, want ...string) {
 	r.t.Helper()
 	codes, found := problems(got)
@@ -157,7 +157,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 			_, err := waiter.Exec(t.Context(), `SELECT pg_advisory_lock(5)`)
 			ended <- err
 		}()
-		until(t, "the session waits", func() (waits bool) {
+		until(t, "the session waits for the lock", func() (waits bool) {
 			r.scan(t, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE wait_event = 'advisory' AND pid = $1)`, []any{waiter.PgConn().PID()}, &waits)
 			return waits
 		})

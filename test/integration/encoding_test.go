@@ -142,7 +142,7 @@ func TestTextsThatADatabaseCannotStore(t *testing.T) {
 			require.Contains(t, string(do(remove("/api/v1/dlq?queue=q0&error="+url.QueryEscape("é日本😀\ufffd")), http.StatusOK).Raw), `"purged":1`)
 
 			execute(t, producer(t, c.dsn), `SELECT belfry.push('q', '{"\u65e5\u672c": 1e400}'::text)`)
-			until(t, "the row is rejected", func() (rejected bool) {
+			until(t, "the sequencer has rejected the row", func() (rejected bool) {
 				c.scan(t, `SELECT EXISTS (SELECT FROM belfry.inbox_rejected)`, nil, &rejected)
 				return rejected
 			})

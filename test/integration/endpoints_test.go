@@ -67,7 +67,7 @@ func TestEndpoints(t *testing.T) {
 		"pop":                     endpointPop,
 		"pop of one partition":    endpointPopPartition,
 		"pop by tags":             endpointPopTagged,
-		"pop of nothing":          endpointPopNothing,
+		"pop without a message":   endpointPopNothing,
 		"ack":                     endpointAck,
 	} {
 		t.Run(name, func(t *testing.T) {

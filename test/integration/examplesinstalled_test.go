@@ -23,7 +23,7 @@ func (c client) pushOrders() {
 	).ok(http.StatusCreated)
 }
 
-// TestExampleNode needs Node (`make examples`).
+// TestExampleNode runs the example in node. It needs Node (`make examples`).
 func TestExampleNode(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -41,7 +41,7 @@ func TestExampleNode(t *testing.T) {
 	e.stop("stopped")
 }
 
-// TestExampleSQL needs psql and Bash (`make examples`).
+// TestExampleSQL runs the example in sql. It needs psql and Bash (`make examples`).
 func TestExampleSQL(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)

@@ -87,7 +87,7 @@ func TestExplainShowsTheAttemptsOfAMessage(t *testing.T) {
 	require.Equal(t, []int{1, 1}, []int{found.Deliveries, found.Failures})
 	require.Nil(t, found.LeasedUntil)
 	require.NotNil(t, found.RetryAt)
-	require.Nil(t, why("b").Attempts, "the delivery of this message is no longer stored")
+	require.Nil(t, why("b").Attempts, "the attempts of b must no longer be stored after the failed ack of a")
 
 	c.exec(`UPDATE belfry.cursor SET retry_at = NULL, ready_at = now()`)
 	got = c.pop("q", "batch=1&consumerGroup=g").ok(http.StatusOK)

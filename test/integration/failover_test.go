@@ -45,14 +45,14 @@ func TestFailover(t *testing.T) {
 			}
 		}
 	}
-	await("nothing was pushed before the failover", 200)
+	await("too few pushes succeeded before the failover", 200)
 	require.NoError(t, primary.Kill())
 	for len(progress) > 0 {
 		<-progress
 	}
 	promoted := stopwatch.Start(t)
 	require.NoError(t, pgtest.Promote(t.Context(), standby))
-	await("nothing was pushed after the failover", 200)
+	await("too few pushes succeeded after the failover", 200)
 	t.Logf("200 pushes succeeded %s after the promotion began", promoted.Elapsed().Round(time.Millisecond))
 	promoted.Within(t, afterPromotion, "time until pushes succeed again")
 	finish()
@@ -89,8 +89,8 @@ func pushThroughFailures(ctx context.Context, s *server, acknowledged []int, pro
 	return &producing
 }
 
-// popInOrder consumes all messages of pushThroughFailures and requires that those of each producer are in order. It returns
-// the number of messages of each producer.
+// popInOrder consumes all messages of pushThroughFailures. It requires that the messages of each producer are in order. It
+// returns the number of messages of each producer.
 func popInOrder(c client, producers int) []int {
 	c.t.Helper()
 	next := make([]int, producers)

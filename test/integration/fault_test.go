@@ -80,7 +80,7 @@ func killedBeforeWake(t *testing.T) {
 	before := probes(t, witness)
 	// The healer scans once at the start of the instance. The test waits until these scans are over, so that they cannot
 	// help.
-	until(t, "the healer has nothing to do", func() bool { return witness.metric(t, "belfry_heals_total") >= 2 })
+	until(t, "the first scans of the healer are over", func() bool { return witness.metric(t, "belfry_heals_total") >= 2 })
 
 	conn, err := pgx.Connect(t.Context(), witness.dsn)
 	require.NoError(t, err)

@@ -57,7 +57,7 @@ func TestAGetOfAForeignPageChangesNothing(t *testing.T) {
 		own := status(target, false)
 		require.NotEqual(t, http.StatusForbidden, own, target)
 		changes := state() != before
-		require.Equal(t, changes, refused, "%s was answered with %d", target, own)
+		require.Equal(t, changes, refused, "%s changes state or was refused, but not both; as a program it got %d", target, own)
 		if changes {
 			changing++
 		}

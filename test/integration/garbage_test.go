@@ -31,7 +31,7 @@ func TestGarbageNotificationsCostFewStatements(t *testing.T) {
 			burst*many/10+1, (burst+1)*many/10))
 	}
 	scrapes := 0
-	until(t, "all garbage is heard", func() bool {
+	until(t, "the server has received all unreadable notifications", func() bool {
 		scrapes++ // each scrape costs a transaction
 		return s.metric(t, "belfry_listener_garbage_total") == many
 	})

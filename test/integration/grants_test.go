@@ -136,7 +136,7 @@ func withSecret(t *testing.T) (option func(*config.Config), made func(subject st
 	return option, made
 }
 
-// tenancy is a server with the token of an operator whose token has no grants and so no limits.
+// tenancy is a server with the token of an operator. The token has no grants, so it may do everything.
 type tenancy struct {
 	client
 	operator string
@@ -185,7 +185,8 @@ func (s tenancy) fill(o *place) {
 var variable = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|"(maxTimeLag|nextAt|time_lag_seconds|oldestSeconds)":[^,}]*|"time":{[^}]*}`)
 
 // The token of a tenant has the role admin, but its grants cover only a.*. No route may tell the tenant whether the queue
-// b.x exists, or its partitions, messages, leases, groups, namespace or traces. No route may change them.
+// b.x exists. The same holds for the partitions, messages, leases, groups, namespace and traces of b.x. No route may change
+// them.
 func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	t.Parallel()
 	option, made := withSecret(t)

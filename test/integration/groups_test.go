@@ -15,9 +15,9 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, c client, queue string){
-		"independent":            groupsIndependent,
-		"from a timestamp":       groupsFrom,
-		"queue mode has no mode": groupsQueueMode,
+		"independent":                         groupsIndependent,
+		"from a timestamp":                    groupsFrom,
+		"queue mode ignores subscriptionMode": groupsQueueMode,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

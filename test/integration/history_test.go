@@ -106,7 +106,7 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 
 	c = startOn(t, dsn).client(t)
 	var status statusBody
-	until(t, "the rows are read", func() bool {
+	until(t, "the second server has read the rows", func() bool {
 		status = ask[statusBody](c, get("/api/v1/status")).ok(http.StatusOK)
 		return len(status.Throughput) > 0
 	})
@@ -164,7 +164,7 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 	ask[any](c, post("/api/v1/stats/refresh", "")).ok(http.StatusOK)
 }
 
-// A row counts for each minute until the next row of its series. One hour after the last row, it no longer counts.
+// The number of waiting requests in a row counts for each minute until the next row of its series, but for at most an hour.
 func TestWaitingRequestsAreFilledForward(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -100,8 +100,8 @@ func fillQueen(t *testing.T, key string) string {
 	return dsn
 }
 
-// After an import from Queen MQ, a team must find its queues, groups, unread messages, dead letters and state. A stopped
-// run must be continued by the next one.
+// After an import from Queen MQ, a team must find its queues, groups, unread messages, dead letters and state. If a run
+// stops, the next run must continue it.
 func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("ab", 32)

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A queue has 1,100 groups. That is more than the 1,000 groups up to which a wake names each group. Requests of 20 groups
-// wait at one instance, and the pushes go to another instance. Each group must get each message. A push may cause at most
-// two entries in notifications: one for its partition, and one for the partition of the previous push. The pushes must
-// cause no resync.
+// A queue has 1,100 groups. In a queue with more than 1,000 groups, a wake handles groups differently (docs/design.md).
+// Requests of 20 groups wait at one instance, and the pushes go to another instance. Each group must get each message. A
+// push may cause at most two entries in notifications: one for its partition, and one for the partition of the previous
+// push. The pushes must cause no resync.
 func TestPushesToManyGroupsCauseNoResync(t *testing.T) {
 	t.Parallel()
 	const groups, waiting, partitions, pushes = 1100, 20, 4, 15

@@ -172,7 +172,7 @@ type walk struct {
 	place place
 }
 
-// waiting uses all features while the transaction of holder is open. It returns the names of those that failed.
+// waiting uses all features while the transaction of holder is open. It returns the names of the features that failed.
 func (w *walk) waiting(holder *pgx.Conn) []string {
 	w.t.Helper()
 	failed := []string{}
@@ -243,6 +243,6 @@ func (w *walk) waiting(holder *pgx.Conn) []string {
 	})
 	var waits int
 	w.scan(w.t, `SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))`, []any{holder.PgConn().PID()}, &waits)
-	require.Zero(w.t, waits, "sessions of the server wait for the holder")
+	require.Zero(w.t, waits, "no session of the server may wait for the holder")
 	return failed
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// two starts two instances on one database.
+// two starts two instances on the same database.
 func two(t *testing.T) (here, there client) {
 	t.Helper()
 	dsn := pgtest.Database(t)

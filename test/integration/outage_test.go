@@ -69,7 +69,7 @@ func TestDatabaseAway(t *testing.T) {
 		got := c.ackBatch("", held.ack("completed")...)
 		return got.Status == http.StatusOK && got.body[0].Success
 	})
-	until(t, "the message without a wake is delivered", func() bool { return c.pop("asleep", "consumerGroup=g").Status == http.StatusOK })
+	until(t, "the message of the cursor with ready_at NULL is delivered", func() bool { return c.pop("asleep", "consumerGroup=g").Status == http.StatusOK })
 	until(t, "every acknowledged message is delivered", func() bool {
 		got := c.pop("q", "consumerGroup=g&batch=10000&partitions=100&autoAck=true&wait=true&timeout=1000")
 		for _, id := range got.body.ids() {

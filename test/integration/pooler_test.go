@@ -38,13 +38,13 @@ func TestPoolerInSessionMode(t *testing.T) {
 	execute(t, producer(t, direct), `INSERT INTO belfry.inbox (queue, payload) VALUES ('q', '1')`)
 	require.Len(t, waiting.delivery().ok(http.StatusOK).Messages, 1)
 
-	// An open transaction has inserted a row without a notification, because many other transactions had just sent one.
-	// Meanwhile the sequencer waits for that transaction. When many inserts follow, it must stop waiting.
+	// While the sequencer is awake, an open transaction inserts a row without a notification. The sequencer must wait for
+	// that transaction before it sleeps. When many inserts follow, it must stop waiting.
 	open, other := producer(t, direct), producer(t, direct)
 	send := func(conn *pgx.Conn) {
 		execute(t, conn, `INSERT INTO belfry.inbox (queue, payload) VALUES ('another', '1')`)
 	}
-	until(t, "a transaction that sent no notification is open", func() (silent bool) {
+	until(t, "a transaction with a row and without a notification is open", func() (silent bool) {
 		for range 20 {
 			send(other)
 		}

@@ -20,19 +20,19 @@ func nested(levels int) string { return strings.Repeat("[", levels) + strings.Re
 // unportable are payloads that some JSON readers of clients cannot read. where is the expected text of the error, a format
 // for the path of the payload. why is the expected reason.
 var unportable = map[string]struct{ payload, where, why string }{
-	"beyond a double":             {`1e400`, "%s is 1e400", "range of a double"},
-	"below the least double":      {`{"a":[0,1,-1e400]}`, "%s.a[2] is -1e400", "range of a double"},
-	"just beyond a double":        {`{"a b":1.8E+308}`, `%s["a b"] is 1.8E+308`, "range of a double"},
-	"a long whole number":         {`[1` + strings.Repeat("0", 309) + `]`, "%s[0] is 1000", "range of a double"},
-	"half of a surrogate pair":    {`"\ud800"`, `%s has the escape \ud800`, "half of a surrogate pair"},
-	"the second half":             {`["x\uDC00"]`, `%s[0] has the escape \uDC00`, "half of a surrogate pair"},
-	"both halves in wrong order":  {`"\udf89\ud83c"`, `%s has the escape \udf89`, "half of a surrogate pair"},
-	"a half and another escape":   {`"\ud83d\u0041"`, `%s has the escape \ud83d`, "half of a surrogate pair"},
-	"two first halves":            {`"\ud83d\ud83d\ude00"`, `%s has the escape \ud83d`, "half of a surrogate pair"},
-	"half of a pair in a name":    {`{"a":{"\udc00x":1}}`, `a member name in %s.a has the escape \udc00`, "half of a surrogate pair"},
-	"arrays in arrays":            {nested(501), "%s[0][0]", "level 501"},
-	"objects in objects":          {strings.Repeat(`{"a":`, 501) + "1" + strings.Repeat("}", 501), "%s.a.a", "level 501"},
-	"behind text that looks fine": {`{"text":"\\ud800 1e400 [[[\"","pair":"\ud83c\udf89","n":[1E400]}`, "%s.n[0] is 1E400", "range of a double"},
+	"beyond a double":                    {`1e400`, "%s is 1e400", "range of a double"},
+	"below the least double":             {`{"a":[0,1,-1e400]}`, "%s.a[2] is -1e400", "range of a double"},
+	"just beyond a double":               {`{"a b":1.8E+308}`, `%s["a b"] is 1.8E+308`, "range of a double"},
+	"a long whole number":                {`[1` + strings.Repeat("0", 309) + `]`, "%s[0] is 1000", "range of a double"},
+	"half of a surrogate pair":           {`"\ud800"`, `%s has the escape \ud800`, "half of a surrogate pair"},
+	"the second half":                    {`["x\uDC00"]`, `%s[0] has the escape \uDC00`, "half of a surrogate pair"},
+	"both halves in wrong order":         {`"\udf89\ud83c"`, `%s has the escape \udf89`, "half of a surrogate pair"},
+	"a half and another escape":          {`"\ud83d\u0041"`, `%s has the escape \ud83d`, "half of a surrogate pair"},
+	"two first halves":                   {`"\ud83d\ud83d\ude00"`, `%s has the escape \ud83d`, "half of a surrogate pair"},
+	"half of a pair in a name":           {`{"a":{"\udc00x":1}}`, `a member name in %s.a has the escape \udc00`, "half of a surrogate pair"},
+	"arrays in arrays":                   {nested(501), "%s[0][0]", "level 501"},
+	"objects in objects":                 {strings.Repeat(`{"a":`, 501) + "1" + strings.Repeat("}", 501), "%s.a.a", "level 501"},
+	"after text that only looks invalid": {`{"text":"\\ud800 1e400 [[[\"","pair":"\ud83c\udf89","n":[1E400]}`, "%s.n[0] is 1E400", "range of a double"},
 }
 
 // saysWhy requires that an error names the position, the reason and http.allow_any_json.
@@ -158,7 +158,7 @@ func TestUnportableJSONOfSQLIsRejected(t *testing.T) {
 	wanted = append(wanted, want{"attached", "payload.row.n", "%s is 1000", "range of a double"})
 	execute(t, conn, `SELECT belfry.push('inbox', '2', transaction_id => 'after')`)
 
-	until(t, "all rows are moved", func() (moved bool) {
+	until(t, "the sequencer has moved all rows", func() (moved bool) {
 		c.scan(t, `SELECT NOT EXISTS (SELECT FROM belfry.inbox)`, nil, &moved)
 		return moved
 	})

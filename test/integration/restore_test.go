@@ -100,7 +100,7 @@ func TestRestoreInPlace(t *testing.T) {
 			return err == nil
 		})
 	})
-	until(t, "the row of the dump is moved", func() bool {
+	until(t, "the sequencer has moved the row of the dump", func() bool {
 		var rows int
 		require.NoError(t, app.QueryRow(t.Context(), `SELECT count(*) FROM belfry.inbox`).Scan(&rows))
 		return rows == 0

@@ -37,7 +37,7 @@ func revoke(t *testing.T, conn *pgx.Conn, text string) {
 }
 
 // When a token is revoked or expires, every request that waits with it must be answered within 500 ms at each instance. A
-// pop gets 401, and a stream gets its last event. No message is delivered to them, and other consumers get the messages.
+// pop gets 401, and a stream gets its last event. These requests must not get messages. Other consumers get the messages.
 func TestAWaitEndsWithTheRightsOfItsToken(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"revoked", "expired"} {

@@ -21,8 +21,8 @@ import (
 )
 
 // backgroundStatements are the statements that a server runs without a waiting request. atStop are the statements that it
-// runs when it stops. atStop does not have engine/inbox/resign, because a stop may cancel a statement of the sequencer and
-// so close its connection before.
+// runs when it stops. engine/inbox/resign is not in atStop. A stop may cancel a statement of the sequencer, and this closes
+// the connection before resign runs.
 var (
 	backgroundStatements = []string{
 		"engine/catalog/lateness", "engine/inbox/counts", "engine/inbox/look", "postgres/listen/key", "postgres/listen/notify", "insight/live/groups", "engine/maintenance/list", "postgres/apply_settings",

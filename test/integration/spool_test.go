@@ -174,7 +174,7 @@ func TestTheSpoolIsExactOverKills(t *testing.T) {
 	}
 	progress := func(n int64) {
 		before := pushedBatches.Load()
-		until(t, "batches are pushed", func() bool { return pushedBatches.Load() >= before+n })
+		until(t, "more batches are pushed", func() bool { return pushedBatches.Load() >= before+n })
 	}
 	progress(100)
 	again()
@@ -182,7 +182,7 @@ func TestTheSpoolIsExactOverKills(t *testing.T) {
 	steady.switchTo(maintenancePath, "false")
 	again()
 	progress(100)
-	steady.untilStored() // while the producers go on
+	steady.untilStored() // while the producers continue
 	progress(10)
 	finish()
 	working.Wait()

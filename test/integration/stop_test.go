@@ -36,7 +36,7 @@ func TestStopUnderLoad(t *testing.T) {
 	for range 8 {
 		clients.Go(func() error { return l.consume(t.Context(), s) })
 	}
-	until(t, "there is load", func() bool { return l.answered.Load() >= 300 })
+	until(t, "300 requests are answered", func() bool { return l.answered.Load() >= 300 })
 	require.NoError(t, s.stop(t))
 	require.NoError(t, clients.Wait())
 

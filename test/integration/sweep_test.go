@@ -74,7 +74,7 @@ func TestWaitingForAPartitionThatIsRemoved(t *testing.T) {
 	second := startOn(t, first.dsn) // its first sweep removes the partition
 	until(t, "the partition is removed", func() bool {
 		c.scan(t, `SELECT count(*) FROM belfry.partition`, nil, &n)
-		if n > 0 { // the first instance may have run the sweep already, so the next one is made due
+		if n > 0 { // the first instance may have run the sweep before, so the test makes the sweep due again
 			c.scan(t, `WITH due AS (UPDATE belfry.sweep SET next_at = '-infinity' RETURNING 1) SELECT count(*) FROM due`, nil, &n)
 			require.NoError(t, second.stop(t))
 			second = startOn(t, first.dsn)

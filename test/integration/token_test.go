@@ -75,7 +75,7 @@ func TestTokensGuardTheServer(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, ask[any](c, as(audit, identity.ReadWrite)).Status)
 	deleted := ask[any](c, as(audit, identity.Admin))
 	deleted.ok(http.StatusOK)
-	require.Contains(t, string(deleted.Raw), `"billing"`, "the audit must have the subject that deleted the queue")
+	require.Contains(t, string(deleted.Raw), `"billing"`, "the audit must name the subject that deleted the queue")
 
 	for _, open := range []string{"/livez", "/readyz", "/health", "/metrics/prometheus", "/openapi.json"} {
 		got, err := c.send(t.Context(), get(open))

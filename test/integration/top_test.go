@@ -119,7 +119,7 @@ func (s *topScreen) row(begins string) string {
 	return ""
 }
 
-// waitFor waits until wanted returns true. It checks after each drawing.
+// waitFor blocks until wanted returns true. It calls wanted after each drawing.
 func (s *topScreen) waitFor(wanted func() bool) {
 	s.t.Helper()
 	late := time.After(patience)

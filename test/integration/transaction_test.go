@@ -63,11 +63,11 @@ func TestTransaction(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	for name, run := range map[string]func(t *testing.T, s *server){
-		"moves messages on":            transactionMoves,
-		"in a consumer group":          transactionGroup,
-		"twelve thousand operations":   transactionLarge,
-		"while its queue is recreated": transactionRecreated,
-		"of pushes, concurrently":      transactionsAtOnce,
+		"moves messages to another queue":   transactionMoves,
+		"in a consumer group":               transactionGroup,
+		"12,000 operations":                 transactionLarge,
+		"while its queue is recreated":      transactionRecreated,
+		"concurrent transactions of pushes": transactionsAtOnce,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

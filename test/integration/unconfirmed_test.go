@@ -10,9 +10,9 @@ import (
 	"github.com/belfry-mq/belfry/test/httpcall"
 )
 
-// The synchronous standby has not confirmed a commit. Such a commit is visible but can still be lost. So the server must
-// not acknowledge it. If the wait for the standby is canceled, Postgres reports success, but the request must fail. If the
-// client repeats the request, the message is already stored, but the request must still fail until the standby confirms.
+// A commit that the synchronous standby has not confirmed is visible, but it can still be lost. So the server must not
+// acknowledge it. If the wait for the standby is canceled, Postgres reports success, but the request must fail. A repeated
+// request finds its message stored. It must also fail until the standby confirms.
 func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 	t.Parallel()
 	primary, standby := replicated(t)
@@ -34,23 +34,23 @@ func TestNothingUnconfirmedIsAcknowledged(t *testing.T) {
 	left := c.pop("left", "batch=1&autoAck=true").ok(http.StatusOK).Messages[0]
 
 	doors := map[string]call{
-		"push":                    pushCall(item{Queue: "pushed", TransactionID: "1"}),
-		"transaction":             transactCall(nil, pushing(item{Queue: "moved", TransactionID: "1"})),
-		"transaction without ids": transactCall(nil, pushing(item{Queue: "moved", Partition: "b"})),
-		"ack":                     post(ackPath, encode(leased.ack("completed")[0])),
-		"acks":                    post(batchPath, encode(object{"acknowledgments": leased.ack("completed")})),
-		"push for it":             pushCall(item{Queue: "handed", Partition: "p", TransactionID: "1"}),
-		"pop that consumes":       get("/api/v1/pop/queue/consumed?autoAck=true"),
-		"cycle":                   post("/streams/v1/cycle", encode(object{"query_id": query, "partition_id": partition, "state_ops": []object{upsert("k", 1)}, "push_items": []object{{"queue": "out", "transactionId": "1", "payload": 1}}})),
-		"registered query":        post("/streams/v1/queries", encode(object{"name": "new", "source_queue": "cycled", "config_hash": "1"})),
-		"deleted query":           remove("/api/v1/streams/" + gone),
-		"configured queue":        post(configurePath, `{"queue":"configured","options":{"leaseTime":7}}`),
-		"deleted queue":           remove("/api/v1/resources/queues/deleted"),
-		"deleted message":         remove("/api/v1/messages/" + left.PartitionID + "/m"),
-		"purged dead letter":      remove("/api/v1/dlq?queue=purged"),
-		"streamed redrive":        post("/api/v1/dlq/redrive/stream", `{"queue":"redriven","consumerGroup":"g","all":true}`),
-		"paused queue":            post("/api/v1/resources/queues/purged/pause", `{}`),
-		"sought group":            post("/api/v1/consumer-groups/g/queues/purged/seek", `{"toEnd":true}`),
+		"push":                     pushCall(item{Queue: "pushed", TransactionID: "1"}),
+		"transaction":              transactCall(nil, pushing(item{Queue: "moved", TransactionID: "1"})),
+		"transaction without ids":  transactCall(nil, pushing(item{Queue: "moved", Partition: "b"})),
+		"ack":                      post(ackPath, encode(leased.ack("completed")[0])),
+		"acks":                     post(batchPath, encode(object{"acknowledgments": leased.ack("completed")})),
+		"push for the waiting pop": pushCall(item{Queue: "handed", Partition: "p", TransactionID: "1"}),
+		"pop that consumes":        get("/api/v1/pop/queue/consumed?autoAck=true"),
+		"cycle":                    post("/streams/v1/cycle", encode(object{"query_id": query, "partition_id": partition, "state_ops": []object{upsert("k", 1)}, "push_items": []object{{"queue": "out", "transactionId": "1", "payload": 1}}})),
+		"registered query":         post("/streams/v1/queries", encode(object{"name": "new", "source_queue": "cycled", "config_hash": "1"})),
+		"deleted query":            remove("/api/v1/streams/" + gone),
+		"configured queue":         post(configurePath, `{"queue":"configured","options":{"leaseTime":7}}`),
+		"deleted queue":            remove("/api/v1/resources/queues/deleted"),
+		"deleted message":          remove("/api/v1/messages/" + left.PartitionID + "/m"),
+		"purged dead letter":       remove("/api/v1/dlq?queue=purged"),
+		"streamed redrive":         post("/api/v1/dlq/redrive/stream", `{"queue":"redriven","consumerGroup":"g","all":true}`),
+		"paused queue":             post("/api/v1/resources/queues/purged/pause", `{}`),
+		"sought group":             post("/api/v1/consumer-groups/g/queues/purged/seek", `{"toEnd":true}`),
 	}
 	waiting := c.begin(get("/api/v1/pop/queue/handed?autoAck=true&wait=true&timeout=60000"))
 	s.untilParked(t, "handed", 1)

@@ -41,14 +41,14 @@ type transition struct {
 // transitions tests the wake table of docs/design.md. A waiting pop at the same instance or at another one must receive the
 // message at once. To see which rows depend on a source of wakes, remove the source and run `go test -run TestWake`.
 var transitions = map[string]transition{
-	"push that hands over": {
+	"push that claims for the waiting pop": {
 		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
 	},
 	"push": {
 		waits:   func(q string) call { return popCall(q, "wait=true&timeout=60000&autoAck=true") },
 		happens: func(c client, q string) { c.pushIDs(q, "", "m") },
 	},
-	"a change by hand, and POST /internal/api/notify": {
+	"a change in SQL, and POST /internal/api/notify": {
 		prepare: func(c client, q string) { c.pushIDs(q, "", "m"); c.putToSleep(q, queue.DefaultGroup) },
 		happens: func(c client, q string) {
 			var changed int
