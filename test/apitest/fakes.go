@@ -236,7 +236,7 @@ func (f verbsFake) Status() dispatch.Status { return f.Fakes.Status }
 
 func (f verbsFake) WaitingFor(dispatch.WaitingGroup) int { return f.Fakes.Status.Waiting }
 
-// InFlight returns what PositionsOf returns.
+// InFlight returns the result of PositionsOf.
 func (f ownersFake) InFlight(_ context.Context, leases []queue.ID) (map[catalog.LeasePosition]int64, error) {
 	if f.PositionsOf == nil {
 		return nil, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
-// Lists replace the lists that read a limited number of rows.
+// Lists replaces the queries for lists of queues, tags and problems.
 type Lists struct {
 	Page  stats.QueuePage
 	Pairs []api.TagPair

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// maxFunctionLines is the most lines a function of the server may have.
+	// maxFunctionLines is the largest number of lines of a function of the server.
 	maxFunctionLines = 60
-	// maxParameters is the most parameters a function of the server may have. A receiver is not counted.
+	// maxParameters is the largest number of parameters of a function of the server. A receiver is not counted.
 	maxParameters = 5
-	// maxRoomLines is the most lines of Go that a package of the server may have, without its tests.
+	// maxRoomLines is the largest number of lines of Go in a package of the server, without its tests.
 	maxRoomLines = 2500
 )
 
@@ -64,7 +64,7 @@ func TestFunctionsAreShort(t *testing.T) {
 	holds(t, functionBreaches(repository(t)))
 }
 
-func TestRoomsAreSmall(t *testing.T) {
+func TestPackagesAreSmall(t *testing.T) {
 	t.Parallel()
 	holds(t, roomBreaches(repository(t)))
 }

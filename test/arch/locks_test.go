@@ -72,8 +72,8 @@ func locksIn(text string) (locks []string) {
 	return slices.Compact(locks)
 }
 
-// lockBreaches complains about files (path to text) that take a lock and are not in takers, and about files in takers that
-// take no lock. It also complains about locks that only the page or only the code has.
+// lockBreaches complains about files (path to text) that take a lock and are not in takers. It complains about files in
+// takers that take no lock. It also complains about locks that only the page or only the code has.
 func lockBreaches(files map[string]string, takers map[string][]string, numbers []string, page string) (complaints []string) {
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		if takesLock.MatchString(files[path]) && takers[path] == nil {

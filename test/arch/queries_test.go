@@ -112,7 +112,7 @@ func prepareBreaches(t *testing.T, queries map[string]string) []string {
 	return complaints
 }
 
-func TestQueriesThatDoNotFitAreFound(t *testing.T) {
+func TestQueriesThatPostgresRefusesAreFound(t *testing.T) {
 	t.Parallel()
 	complaints := prepareBreaches(t, map[string]string{
 		"fits.sql":  "SELECT q.id FROM belfry.queue q WHERE q.name = $1",

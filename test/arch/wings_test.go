@@ -163,7 +163,7 @@ func nameBreaches(files []source) []string {
 	return complaints
 }
 
-func TestPackagesImportWhatTheirWingMay(t *testing.T) {
+func TestPackagesImportOnlyWhatTheirWingMay(t *testing.T) {
 	t.Parallel()
 	holds(t, wingBreaches(repository(t)))
 }

@@ -139,7 +139,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestUnlikeRequestsAreNotChecked(t *testing.T) {
+func TestRequestsMarkedUnlikeAreNotChecked(t *testing.T) {
 	t.Parallel()
 	d, err := Parse([]byte(tiny))
 	require.NoError(t, err)

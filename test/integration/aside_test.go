@@ -50,7 +50,7 @@ func (c client) plantRejected(queue, payload string, codes ...string) {
 }
 
 // The API must list a row that the sequencer rejected, with the reason. After a retry, a consumer must receive it.
-func TestRejectedRowsComeBack(t *testing.T) {
+func TestRejectedRowsCanBeRetried(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("small", map[string]any{"maxSize": 1}).ok(http.StatusOK)

@@ -156,7 +156,7 @@ func TestAConsumerInSQLIsWokenAfterARollback(t *testing.T) {
 }
 
 // If all instances stop and a new one starts, it tells the waiting SQL sessions to call belfry.await again.
-func TestAConsumerInSQLOutlivesEveryInstance(t *testing.T) {
+func TestAConsumerInSQLSurvivesARestartOfAllInstances(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	one, two := startOn(t, dsn, proven), startOn(t, dsn, proven)

@@ -24,7 +24,7 @@ func (s *server) looks(t *testing.T) (sum float64) {
 
 // Many requests wait for a queue that does not exist. The creation of the queue must wake only as many requests as there
 // are messages, at the same instance and at another one.
-func TestCreationWakesAsManyAsThereIsWorkFor(t *testing.T) {
+func TestCreationWakesOnlyAsManyRequestsAsThereAreMessages(t *testing.T) {
 	t.Parallel()
 	const many, partitions = 150, 5
 	for where, elsewhere := range map[string]bool{"here": false, "elsewhere": true} {

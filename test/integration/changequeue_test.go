@@ -8,7 +8,7 @@ import (
 )
 
 // PATCH must change only the settings that its body names, and must not create a queue.
-func TestPatchChangesOnlyWhatItNames(t *testing.T) {
+func TestPatchChangesOnlySettingsInItsBody(t *testing.T) {
 	t.Parallel()
 	c := start(t, proven).client(t)
 	patch := func(queue, body string) call {

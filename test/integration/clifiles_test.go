@@ -117,7 +117,7 @@ func TestPushOfASlowPipe(t *testing.T) {
 
 // Apply must change only the settings that its file names. It must keep a change that another operator makes after apply
 // has read the queue.
-func TestApplyChangesOnlyWhatTheFileNames(t *testing.T) {
+func TestApplyChangesOnlySettingsInTheFile(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	operator := goClient(t, c.server)

@@ -86,7 +86,7 @@ func TestDeadLettersAreMovedToAnotherQueue(t *testing.T) {
 const missingID = "5f0c3f0e-63f5-4d2c-8a0b-6a3c6d5a1b11"
 
 // A command for a missing object must fail, also as a dry run. With --if-exists it must succeed.
-func TestCommandsOfWhatDoesNotExist(t *testing.T) {
+func TestCommandsForMissingObjectsFail(t *testing.T) {
 	x := newTerminal(t)
 	x.run("", "push", "shop", "1")
 	for _, line := range []string{

@@ -112,7 +112,7 @@ func TestOpenDashboardsCostAnIdleDatabaseNothing(t *testing.T) {
 
 // While messages are pushed and popped all the time, ten dashboards must run about as many statements as one dashboard.
 // Each dashboard is read at most once in 400 ms.
-func TestTenDashboardsCostWhatOneCosts(t *testing.T) {
+func TestTenDashboardsCostAsMuchAsOne(t *testing.T) {
 	t.Parallel()
 	const refreshes, least = 8, 400 * time.Millisecond
 	l, dsn := newLedger(t)

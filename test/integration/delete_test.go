@@ -51,8 +51,8 @@ func deleteInheritsNothing(t *testing.T, c client, queue string) {
 	require.Equal(t, defaultOptions(), c.configure(queue, nil).ok(http.StatusOK).Options)
 }
 
-// A group that existed before the deletion must receive a message of the new queue at once, even while the server still
-// purges the rows of the old queue.
+// A group that existed before the deletion must receive a message of the new queue at once. The server may still be purging
+// the rows of the old queue.
 func deleteThenPopAtOnce(t *testing.T, c client, queue string) {
 	for i := range 20 {
 		id := fmt.Sprint(i)

@@ -8,7 +8,7 @@ import (
 )
 
 // The status of the dispatcher must name the group whose next message is delayed, and must count the commits of pushes.
-func TestDispatcherStatusNamesWhatIsDueAndCountsCommits(t *testing.T) {
+func TestDispatcherStatusNamesDelayedGroupsAndCountsCommits(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.client(t)

@@ -137,7 +137,7 @@ func build(t *testing.T, anyJSON bool) *house {
 }
 
 // Every door must have the same limits. With http.allow_any_json, the limit is what the readers of the server can parse.
-func TestEveryDoorHasTheSameLimits(t *testing.T) {
+func TestEveryWayToStoreJSONHasTheSameLimits(t *testing.T) {
 	t.Parallel()
 	for anyJSON, limit := range map[bool]int{false: 500, true: 9_990} {
 		t.Run(fmt.Sprint("any JSON ", anyJSON), func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestEveryDoorHasTheSameLimits(t *testing.T) {
 }
 
 // Every file that writes JSON of a client to a table must belong to a door in the table.
-func TestEveryDoorIsInTheTable(t *testing.T) {
+func TestEveryWayToStoreJSONIsInTheTable(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS("../..")
 	writes := regexp.MustCompile(`INSERT INTO belfry\.(message|inbox|inbox_rejected|trace|stream_state)\s|UPDATE belfry\.(message|trace|stream_state) SET (payload|data|value)|Identifier\{"belfry", "(message|inbox|trace|stream_state)"`)
@@ -224,7 +224,7 @@ func (h *house) readers() []reader {
 
 // The readers must show all stored JSON. A restore, an older version or an operator may have stored JSON that no reader can
 // parse. The readers must show such JSON as text.
-func TestReadersShowWhatIsStored(t *testing.T) {
+func TestReadersShowAllStoredJSON(t *testing.T) {
 	t.Parallel()
 	h := build(t, false)
 	h.pushIDs("in", "p", "2")

@@ -86,7 +86,7 @@ func TestADatabaseWithoutAnEncoding(t *testing.T) {
 
 // No free text may make a request fail, even if the encoding of the database lacks its characters. Text is stored with
 // replacement characters, and JSON with escapes. LATIN1 and EUC_JP both have é, and neither has 😀.
-func TestTextsThatADatabaseCannotStore(t *testing.T) {
+func TestTextsThatADatabaseCannotStoreGetReplacements(t *testing.T) {
 	t.Parallel()
 	const text = `é日本😀\u0000` // JSON text with the escape \u0000
 	for encoding, want := range map[string]string{"LATIN1": "é???", "EUC_JP": "é日本?", "UTF8": "é日本😀"} {

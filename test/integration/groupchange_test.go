@@ -141,7 +141,7 @@ func groupDeleteWhileWaiting(t *testing.T, a, b client, queue string) {
 	require.Equal(t, []string{"new"}, waiting.delivery().ok(http.StatusOK).ids())
 }
 
-// A pop that waits for a missing queue or partition must receive its first message, even with subscriptionMode=new, because
+// A pop waits for a missing queue or partition. It must receive the first message, even with subscriptionMode=new, because
 // the pop waited before the message was stored.
 func groupQueueBornWhileWaiting(t *testing.T, a, b client, queue string) {
 	for _, c := range []client{a, b} { // the first push creates the queue, the second one a partition

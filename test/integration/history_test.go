@@ -70,7 +70,7 @@ type (
 
 // The answers of every instance must have the counts of an instance that has stopped. That instance writes its last minute
 // when it stops.
-func TestTheHistoryHasTrueNumbers(t *testing.T) {
+func TestTheHistoryHasCorrectNumbers(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	gone := startOn(t, dsn)
@@ -164,8 +164,9 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 	ask[any](c, post("/api/v1/stats/refresh", "")).ok(http.StatusOK)
 }
 
-// The number of waiting requests in a row counts for each minute until the next row of its series, but for at most an hour.
-func TestWaitingRequestsAreFilledForward(t *testing.T) {
+// A row has a number of waiting requests. The number applies to each minute until the next row of its series, but for at
+// most an hour.
+func TestCountsOfWaitingRequestsLastUntilTheNextRow(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.client(t)

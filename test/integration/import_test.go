@@ -167,7 +167,7 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 
 // If a copied message has other content, the import must fail. It must also fail if a target queue already has other
 // messages.
-func TestAnImportThatDiffersIsFound(t *testing.T) {
+func TestAnImportFailsIfTheCopyDiffers(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("ab", 32)
 	theirs, err := seal.New(seal.Config{Key: setting.Secret(key)})

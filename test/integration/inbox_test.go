@@ -29,7 +29,7 @@ func execute(t *testing.T, conn *pgx.Conn, statement string, args ...any) {
 }
 
 // A waiting pop must be woken even if another instance runs the sequencer.
-func TestInsertWakesConsumersOfEveryInstance(t *testing.T) {
+func TestInsertWakesConsumersAtEveryInstance(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	one, two := startOn(t, dsn).client(t), startOn(t, dsn).client(t)

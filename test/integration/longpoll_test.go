@@ -18,7 +18,7 @@ import (
 )
 
 // The server must answer a waiting pop a little before the timeout of the pop, because the client may use the same timeout.
-func TestWaitingPopAnswersInTime(t *testing.T) {
+func TestWaitingPopIsAnsweredBeforeItsTimeout(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
 	c.configure("q", nil).ok(http.StatusOK)

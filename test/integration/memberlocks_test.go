@@ -94,7 +94,7 @@ END $$`
 // lock is the strongest lock that a role can get on a relation.
 type lock struct{ Relation, Role, Mode string }
 
-func TestLocksOfMembersHoldNobodyUp(t *testing.T) {
+func TestLocksOfRolesDelayNoStatement(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	admin := producer(t, dsn)

@@ -81,7 +81,7 @@ func TestUnportableJSONIsRefused(t *testing.T) {
 
 // In a name or an id, half of a surrogate pair would become U+FFFD, and two names would become equal. So the server must
 // refuse it, even with http.allow_any_json.
-func TestNamesHaveNoHalfOfAPair(t *testing.T) {
+func TestNamesWithHalfASurrogatePairAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, allowed := range []bool{false, true} {
 		c := start(t, func(cfg *config.Config) { cfg.HTTP.AllowAnyJSON = allowed }).client(t).loose()
@@ -107,7 +107,7 @@ func TestNamesHaveNoHalfOfAPair(t *testing.T) {
 
 // A consumer that shortens an error text may cut a character in half. The server must accept its ack and store a readable
 // text.
-func TestErrorTextsMayHaveHalfOfAPair(t *testing.T) {
+func TestErrorTextsMayHaveHalfASurrogatePair(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t).loose()
 	query := c.register(object{"name": "sum", "source_queue": "q3", "config_hash": "1"}).ok(http.StatusOK).QueryID
@@ -193,7 +193,7 @@ func TestAnyJSONIsAllowed(t *testing.T) {
 }
 
 // A body may begin with a byte order mark, as in Queen MQ. Two marks are an error.
-func TestABodyMayBeginWithAMark(t *testing.T) {
+func TestABodyMayBeginWithAByteOrderMark(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t).loose()
 	const mark = "\ufeff"

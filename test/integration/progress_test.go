@@ -43,8 +43,8 @@ func (c client) places(query string) listedPlaces {
 	return ask[listedPlaces](c, get("/api/v1/consumer-groups/g/queues/q/partitions?"+query)).ok(http.StatusOK)
 }
 
-// The answer for a group of one queue must list partitions by what the group waits for, with the holders of leases. The
-// preview of a seek must predict what the seek does. pkg/insight/stats tests the figures.
+// The answer for a group of one queue must list partitions in three lists: due, leased (with the holders of the leases) and
+// resting. The preview of a seek must predict the effect of the seek. pkg/insight/stats tests the figures.
 func TestAGroupInOneQueue(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)
@@ -116,7 +116,7 @@ func TestAGroupInOneQueue(t *testing.T) {
 }
 
 // An instance does not know who holds a lease that another instance gave.
-func TestTheHolderOfALeaseIsKnownToItsInstance(t *testing.T) {
+func TestOnlyTheInstanceOfALeaseKnowsItsHolder(t *testing.T) {
 	t.Parallel()
 	database := pgtest.Database(t)
 	one, other := startOn(t, database).client(t), startOn(t, database).client(t)

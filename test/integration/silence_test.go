@@ -33,7 +33,7 @@ var (
 
 // When the server runs a statement for the first time, the proxy silences the connection of that statement. No statement
 // may wait forever for an answer. The server must give up the connection, continue to work, and stop.
-func TestEveryStatementHasABound(t *testing.T) {
+func TestEveryStatementHasATimeLimit(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	network, through := pgproxy.New(t, dsn)

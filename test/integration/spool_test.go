@@ -78,7 +78,7 @@ func TestPushesAreKeptDuringMaintenance(t *testing.T) {
 
 // A message that the database refuses must be listed with the reason and can be retried. It must not delay other messages.
 // If a queue is full, its messages stay on the disk, and further pushes to the queue are buffered behind them.
-func TestAMessageThatCannotBeStoredDelaysNoOther(t *testing.T) {
+func TestAMessageThatCannotBeStoredDelaysNoOtherMessage(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	withKey := startOn(t, dsn).client(t)
@@ -133,7 +133,7 @@ func TestAMessageThatCannotBeStoredDelaysNoOther(t *testing.T) {
 
 // Producers push to their own partitions. Meanwhile maintenance begins and ends, and their server is killed before and
 // after the end. No message may be lost or stored twice. Each partition must keep its order.
-func TestTheSpoolIsExactOverKills(t *testing.T) {
+func TestTheSpoolLosesAndRepeatsNothingAfterKills(t *testing.T) {
 	t.Parallel()
 	const producers, batch = 4, 20
 	dsn, dir := pgtest.Database(t), t.TempDir()

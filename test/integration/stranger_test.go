@@ -44,7 +44,7 @@ func TestForgedSQLWaitersDoNotDisplaceOthers(t *testing.T) {
 
 // A role without rights listens on all channels and claims to be a watcher, while instances, SQL sessions and watchers
 // work. The payloads that it receives must not contain a name of a queue, group or partition, not even in base64.
-func TestAStrangerHearsNoNames(t *testing.T) {
+func TestNotificationsRevealNoNames(t *testing.T) {
 	t.Parallel()
 	here := start(t, proven)
 	there := startOn(t, here.dsn, proven)
@@ -89,7 +89,7 @@ func TestAStrangerHearsNoNames(t *testing.T) {
 
 // The database gets another key, as after a restore. The servers must load the new key. They must ask the SQL waiters to
 // register again, because the servers missed registrations meanwhile.
-func TestServersTakeOnANewKey(t *testing.T) {
+func TestServersLoadANewKey(t *testing.T) {
 	t.Parallel()
 	s := start(t, proven)
 	s.untilProven(t, 0)

@@ -8,7 +8,7 @@ import (
 )
 
 // Two cycles of one query in one partition must never run at the same time. They lock a row in a table that other roles
-// cannot lock; see TestLocksOfMembersHoldNobodyUp.
+// cannot lock; see TestLocksOfRolesDelayNoStatement.
 func TestACycleWaitsForAnotherOneOfItsPartition(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t)

@@ -56,8 +56,8 @@ func TestRetentionOptions(t *testing.T) {
 	require.Equal(t, []string{"4"}, waiting.delivery().ok(http.StatusOK).ids(), "deleted messages must not block a pop")
 }
 
-// A pop that waits for a partition by name must keep waiting when the partition is removed, also at an instance that did
-// not remove it.
+// A pop waits for a partition by name, and the partition is removed. The pop must keep waiting, also at an instance that
+// did not remove the partition.
 func TestWaitingForAPartitionThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	first := start(t)

@@ -67,7 +67,7 @@ func TestMissingPostgresFailsEveryTest(t *testing.T) {
 	require.NoError(t, s.close())
 }
 
-func TestNamedServerIsUsedAndLeftClean(t *testing.T) {
+func TestServerFromTheEnvironmentIsUsedAndLeftClean(t *testing.T) {
 	cluster := OwnCluster(t)
 	t.Setenv(serverVariable, cluster.URL("postgres"))
 	ctx, cancel := context.WithTimeout(t.Context(), setupTimeout)

@@ -19,7 +19,8 @@ import (
 const (
 	poisonWaiters = 200
 	poisonLimit   = 100 * time.Millisecond
-	// poisonDelay is the time until the messages become visible. All pops must wait by then.
+	// poisonDelay is the time between the push and the instant at which the messages become visible. All pops must wait by
+	// then.
 	poisonDelay = 6 * time.Second
 	// noiseBytes is the size in bytes of the payload that becomes unreadable. Postgres stores it outside of the row of the
 	// message.

@@ -134,8 +134,8 @@ func measureIdle(ctx context.Context, r *suite, out *rig.Report) error {
 	return nil
 }
 
-// idle returns the stacks and the heap in use per consumer, in KiB. It does not return resident memory, which includes
-// pages that Go has freed but not returned, and so depends on the time of the last garbage collection.
+// idle returns the stacks and the heap in use per consumer, in KiB. Resident memory is not used, because it includes pages
+// that Go has freed but not returned.
 func (r *suite) idle(ctx context.Context, name string, run consume, out *rig.Report) (each float64, err error) {
 	database, servers, err := r.cluster.Start(ctx, 1, quietly...)
 	if err != nil {

@@ -160,8 +160,8 @@ func (r *Report) Ratio(what string, d, quiet time.Duration, limit float64) {
 	r.Limit(fmt.Sprintf("%s: %s against %s", what, Millis(d), Millis(quiet)), fmt.Sprintf("%.2f times", times), fmt.Sprintf("<= %.2f times", limit), times <= limit)
 }
 
-// Promises adds the counts of a ledger. how is a prefix of the figures' names. ordered means that the order of the messages
-// is known. No measure loses a lease, so each redelivery counts as a duplicate.
+// Promises adds the counts of a ledger (package load). how is a prefix of the figures' names. ordered means that the order
+// of the messages is known. No measure loses a lease, so each redelivery counts as a duplicate.
 func (r *Report) Promises(how string, c load.Counts, ordered bool) {
 	r.Never(how+"lost", c.Lost)
 	r.Never(how+"stuck", c.Stuck)
