@@ -51,7 +51,7 @@ type Fakes struct {
 	// PartitionQueues and LeaseOwners are the partitions and leases that exist. The checks of grants read them.
 	PartitionQueues map[queue.ID]string
 	LeaseOwners     map[queue.ID][]catalog.Owner
-	// Names maps targets of configuration and grants to their names.
+	// Names maps a target to the names of its queue, group and partition.
 	Names map[queue.Target]catalog.Names
 	// PositionsOf returns for each partition of the leases the seq up to which all messages are done.
 	PositionsOf func(leases []queue.ID) map[catalog.LeasePosition]int64

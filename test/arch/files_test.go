@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// maxLines is the limit for a Go file. The aim is 100 to 200 lines.
+// maxLines is the limit for a Go file. Most files should have 100 to 200 lines.
 const maxLines = 400
 
 // lengthBreaches reports files that are too long.
@@ -16,7 +16,7 @@ func lengthBreaches(files []source) []string {
 	for _, file := range files {
 		if file.lines > maxLines {
 			complaints = append(complaints, fmt.Sprintf(
-				"%s has %d lines, the limit is %d: split it by what its parts do", file.path, file.lines, maxLines))
+				"%s has %d lines, the limit is %d: split it into files with one purpose each", file.path, file.lines, maxLines))
 		}
 	}
 	return complaints

@@ -29,7 +29,7 @@ func functionBreaches(files []source) []string {
 				continue
 			}
 			if lines := file.fset.Position(function.End()).Line - file.fset.Position(function.Pos()).Line + 1; lines > maxFunctionLines {
-				complaints = append(complaints, fmt.Sprintf("%s: %s has %d lines, the limit is %d: split it by its steps",
+				complaints = append(complaints, fmt.Sprintf("%s: %s has %d lines, the limit is %d: split it into one function per step",
 					file.at(function), function.Name.Name, lines, maxFunctionLines))
 			}
 			if n := function.Type.Params.NumFields(); n > maxParameters {

@@ -42,12 +42,12 @@ func wallBreaches(files []source) []string {
 				inPackage := func(dir string) bool { return below(file.dir, dir) }
 				if below(imported, w.library) && !slices.ContainsFunc(w.packages, inPackage) {
 					complaints = append(complaints, fmt.Sprintf(
-						"%s imports %s, which lives only in %s", file.path, imported, strings.Join(w.packages, " and ")))
+						"%s imports %s, but only %s may import it", file.path, imported, strings.Join(w.packages, " and ")))
 				}
 			}
 			for _, library := range testLibraries {
 				if below(imported, library) && file.production() {
-					complaints = append(complaints, fmt.Sprintf("%s imports %s, which is for tests", file.path, imported))
+					complaints = append(complaints, fmt.Sprintf("%s imports %s, which only tests may import", file.path, imported))
 				}
 			}
 		}

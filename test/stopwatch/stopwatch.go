@@ -6,7 +6,6 @@
 //	<-popped // without its own limit, or with a much longer one
 //	watch.Within(t, time.Second, "a waiting pop is woken")
 //
-// Do not use this package if an event must happen before a lease or another deadline in the database ends. Such a deadline
 // Do not use this package if an event must happen before a deadline in the database, such as the end of a lease. Such a
 // deadline also passes during a pause of the machine. Use a lease that does not end, a virtual clock (testing/synctest), or
 // a deadline in the database that the test itself moves.

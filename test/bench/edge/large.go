@@ -25,8 +25,9 @@ const (
 	bigPopMemory = 200 << 20
 )
 
-// measureInflight sends many large pushes at the same time. The memory may grow by 1.25 times http.max_inflight_bytes. A
-// push must be answered with 201 and stored once, or be answered with 503 and stored at most once.
+// measureInflight sends many large pushes at the same time. The memory may grow by at most 1.25 times
+// http.max_inflight_bytes. A push must be answered with 201 and stored once, or be answered with 503 and stored at most
+// once.
 func measureInflight(ctx context.Context, r *suite, out *rig.Report) (err error) {
 	t, err := r.start(ctx)
 	if err != nil {
