@@ -22,7 +22,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// num returns the n-th uuid of a kind. moment returns the time of message n; two consecutive messages have the same time.
+// num returns the n-th uuid of a kind. moment returns the time of message n. The messages 2k and 2k+1 have the same time.
 func num(kind, n int) string { return fmt.Sprintf("%08x-0000-7000-8000-%012x", kind, n) }
 
 func moment(n int) time.Time { return time.Date(2026, 5, 1, 8, 0, n/2, 0, time.UTC) }
