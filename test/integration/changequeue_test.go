@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// PATCH changes what its body names and nothing else, and creates no queue.
-func TestPatchChangesOnlyWhatItNames(t *testing.T) {
+// PATCH must change only the settings that its body names, and must not create a queue.
+func TestPatchChangesOnlySettingsInItsBody(t *testing.T) {
 	t.Parallel()
 	c := start(t, proven).client(t)
 	patch := func(queue, body string) call {
