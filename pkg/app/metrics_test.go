@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 )
 
-// However many scrapes come, one query a second answers them, also while the database does not answer.
+// Any number of scrapes causes one query a second, also while the database does not answer.
 func TestScrapesShareOneReadingASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -107,7 +107,7 @@ func TestInboundPublishesWhatTheListenerHears(t *testing.T) {
 			hear: func(l listen.Callbacks) { l.OnLive("{}"); l.OnPeerLeft(queue.NewID()) },
 			want: []event{{kind: "live", text: "{}"}, {kind: "peer left"}},
 		},
-		"garbage, or a resync of a peer": { // no wake is missing
+		"garbage, or a resync of a peer": { // no wake is lost
 			hear: func(l listen.Callbacks) { l.OnLook("garbage") },
 			want: []event{{kind: "resync", text: "garbage", from: events.Peer}},
 		},
