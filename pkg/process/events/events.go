@@ -1,8 +1,10 @@
 // Package events carries what happens in one package to the packages that must react. A package publishes on the Bus after its
 // commit. The Bus then calls every Handler, in the order in which the handlers subscribed.
-// | An event is a hint, and the tables are the truth. A handler that misses an event looks at the tables again when its fallback
+//
+// An event is a hint, and the tables are the truth. A handler that misses an event looks at the tables again when its fallback
 // timer fires. Each event has an Origin, because an instance notifies the others only of its own events.
-// | A handler runs on the goroutine of the publisher. So it must not block and must not call the database.
+//
+// A handler runs on the goroutine of the publisher. So it must not block and must not call the database.
 package events
 
 import (

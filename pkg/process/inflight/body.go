@@ -20,12 +20,13 @@ const (
 //
 // A body may take memory while some is left. A caller with several bodies leaves an eighth of the memory to other callers, even
 // if there are no other callers. If no memory is left, one body that still arrives loses its memory:
-// | 1. A slow body of any caller, if there is a slow body. A body is slow when it has been behind bodyRate for longer than
-// bodyGrace. A fast beginning gives it no more time than bodyGrace.
+//
+//  1. A slow body of any caller, if there is a slow body. A body is slow when it has been behind bodyRate for longer than
+//     bodyGrace. A fast beginning gives it no more time than bodyGrace.
 //  2. Otherwise a body of the caller with the most memory. This caller must have more than its share, and the caller that needs
 //     memory must stay within its own share. With n callers, a share is 1/n of the memory.
 //
-// | If no body can lose its memory, the body that needs memory is refused. A body that has arrived keeps its memory until its
+// If no body can lose its memory, the body that needs memory is refused. A body that has arrived keeps its memory until its
 // request ends.
 type bodies struct {
 	mu  sync.Mutex

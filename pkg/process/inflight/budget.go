@@ -1,5 +1,6 @@
 // Package inflight bounds the memory of the requests and answers that a server processes.
-// | A body reserves memory as its bytes arrive. An answer reserves memory as its messages or rows arrive from the database. If
+//
+// A body reserves memory as its bytes arrive. An answer reserves memory as its messages or rows arrive from the database. If
 // too little memory is left, the body or answer is refused at once, so no request waits for the memory of another one. The server
 // discards a refused body. It releases the leases of a refused answer. A slow body, or a body of a caller with more than its
 // share, loses its memory to other bodies: see bodies. Claims and pages of lists get the free memory as a limit, so that few
