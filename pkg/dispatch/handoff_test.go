@@ -56,7 +56,7 @@ func TestHandoffNeedsNoProbe(t *testing.T) {
 	}
 }
 
-// What a push cannot hand over is left to the rounds.
+// In these cases a push hands over nothing. A round serves the requests.
 func TestRequestsWithoutAHandoff(t *testing.T) {
 	t.Parallel()
 	many := make([]*queue.PopRequest, 5)
@@ -117,8 +117,8 @@ func autoAck(req *queue.PopRequest) *queue.PopRequest {
 	return req
 }
 
-// Of the requests that wait for the same, the one with the earliest deadline gets the handoff, and each
-// group has one.
+// Of the requests with the same target, the request with the earliest deadline gets the handoff. A push makes one handoff for
+// each group.
 func TestTheEarliestDeadlineGetsTheHandoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestTheEarliestDeadlineGetsTheHandoff(t *testing.T) {
 	})
 }
 
-// What becomes ready while a push claims for a request goes to another request that waits.
+// If a partition becomes ready while a push claims for a request, another waiting request gets it.
 func TestAWakeDuringAHandoffGoesToAnotherRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -156,8 +156,7 @@ func TestAWakeDuringAHandoffGoesToAnotherRequest(t *testing.T) {
 	})
 }
 
-// A claim with AutoAck consumes the messages. So the request does not go on before the end of the offer,
-// whatever happens.
+// A claim with AutoAck consumes the messages. So the request always waits for the end of the offer.
 func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(b *harness, leave context.CancelFunc){
@@ -194,7 +193,7 @@ func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {
 	}
 }
 
-// After the offer of a failed push, the request goes on as if there had been none.
+// After the offer of a failed push, the request continues as if it had no offer.
 func TestAnAutoAckRequestGoesOnAfterAnEmptyHandoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -209,7 +208,7 @@ func TestAnAutoAckRequestGoesOnAfterAnEmptyHandoff(t *testing.T) {
 	})
 }
 
-// The messages are perhaps consumed, so the request must not go on as if there had been none.
+// The messages may be consumed already, so the request must fail and not continue.
 func TestAnAutoAckRequestFailsIfItsHandoffIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -259,8 +258,7 @@ func TestWhatIsKnownAfterAHandoff(t *testing.T) {
 	}
 }
 
-// The push claimed for a request, but its messages are not due yet. The request keeps waiting and
-// gets no second handoff.
+// The push claimed for a request, but its messages are not due yet. The request keeps waiting and gets no second handoff.
 func TestMissedHandoffIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,7 +277,7 @@ func TestMissedHandoffIsNotRepeated(t *testing.T) {
 	})
 }
 
-// The request does not take the delivery, so the store releases it.
+// A request that no longer waits does not take the delivery, so the store releases it.
 func TestHandoffToARequestThatNoLongerWaits(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(b *harness, leave context.CancelFunc){

@@ -57,8 +57,7 @@ func BenchmarkWakeWaiters(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/tickets, "ns/ticket")
 }
 
-// BenchmarkWait measures one round of a waiter among 10,000 others: take a ticket,
-// announce the instant that the look found, close the ticket.
+// BenchmarkWait measures one loop of a waiter among 10,000 others: take a ticket, announce the next instant, close the ticket.
 func BenchmarkWait(b *testing.B) {
 	n := notify.New[int]()
 	defer n.Close()
@@ -75,7 +74,7 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// BenchmarkAnnounceWithoutTickets measures what a push pays if no request waits.
+// BenchmarkAnnounceWithoutTickets measures the announcement of a push if no request waits.
 func BenchmarkAnnounceWithoutTickets(b *testing.B) {
 	n := notify.New[int]()
 	defer n.Close()

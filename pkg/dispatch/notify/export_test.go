@@ -25,7 +25,7 @@ func (n *Notifier[K]) Next() (time.Time, bool) {
 	return n.nextLocked(), len(n.due) > 0
 }
 
-// Extended returns how many keys are noted as extended for the key.
+// Extended returns the number of keys that Extend recorded for the key.
 func (n *Notifier[K]) Extended(key K) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -40,12 +40,12 @@ func TestNoMemoryIsKeptForTicketsThatLeft(t *testing.T) {
 			}
 			ticket.Close()
 		}
-		require.Zero(t, still, "a ticket that did not wake was waiting")
+		require.Zero(t, still, "every ticket that did not wake was open")
 		requireNothingKept(t, n)
 	}
 }
 
-// A key that has tickets all the time keeps nothing of the keys that earlier tickets had.
+// A key that always has tickets does not keep the keys that Extend gave to earlier tickets.
 func TestKeysOfExtendEndWithTheirTickets(t *testing.T) {
 	t.Parallel()
 	n := notify.New[int]()

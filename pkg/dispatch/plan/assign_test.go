@@ -106,8 +106,7 @@ func TestAssignByExample(t *testing.T) {
 	}
 }
 
-// A named partition does not take part in the rotation, so that the next partition
-// does not get two turns.
+// A named partition does not take part in the rotation. Otherwise the partition after it would be first twice.
 func TestRotationSkipsNamedPartitions(t *testing.T) {
 	t.Parallel()
 	intents := []plan.Intent{waiting(), waiting(only(2))}

@@ -20,8 +20,8 @@ func (k Key) any() bool { return k.Partition == 0 }
 // Intent is one waiting pop request.
 type Intent struct {
 	Key Key
-	// Partitions is the most partitions that the intent may claim. A value below 1
-	// counts as 1. An intent that names a partition ignores it.
+	// Partitions is the maximum number of partitions that the intent may claim. A value below 1 counts as 1. An intent that names
+	// a partition ignores it.
 	Partitions int
 	// Deadline is the latest instant at which the intent is answered. From then on
 	// the intent gets nothing.
@@ -52,9 +52,9 @@ type Decision struct {
 // Outcome is the result for an intent. Its text is a metric label and a log field.
 type Outcome string
 
-// The outcomes, ordered from the nearest to poppable to the farthest. An intent that gets nothing
-// has the outcome of its nearest candidate. A candidate with several obstacles counts as the
-// farthest of them. An expired intent has the outcome of an intent that was served too late.
+// The outcomes are ordered by how near a candidate is to poppable, the nearest first. An intent that gets nothing has the outcome
+// of its nearest candidate. A candidate with several obstacles has the outcome of the farthest obstacle. For an expired intent,
+// other intents count as having taken all poppable candidates.
 const (
 	ViableAssigned           Outcome = "viable_assigned"
 	SkipPartitionUnavailable Outcome = "skip_partition_unavailable" // other intents got all poppable candidates
@@ -71,8 +71,8 @@ const (
 // The caller increments rotate from round to round. rotate selects which of several equally deep
 // partitions is given first.
 //
-// doubleAssignments counts the rows that repeat a candidate. Each of them would have assigned one
-// partition twice to one group. A correct preflight returns none.
+// doubleAssignments counts the rows that repeat a candidate. Such a row could assign one partition twice to one group. A correct
+// preflight returns no such row.
 func Assign(now time.Time, rotate uint64, intents []Intent, candidates []Candidate) (decisions []Decision, doubleAssignments int) {
 	offers, repeated := offersOf(now, candidates)
 	r := round{now: now, rotate: rotate, intents: intents, decisions: make([]Decision, len(intents))}
@@ -165,7 +165,7 @@ func (r *round) serveAny(ranked []int, offered []offer) {
 	}
 }
 
-// skip records the decision that stands if the intent gets nothing.
+// skip records the outcome for the case that the intent gets nothing. grant replaces the outcome.
 func (r *round) skip(i int, outcome Outcome) {
 	r.decisions[i] = Decision{Outcome: outcome}
 }
@@ -260,7 +260,7 @@ func merged(a, b Candidate) Candidate {
 	return a
 }
 
-// skipReason returns the outcome of an intent that could take any of these offers and gets none.
+// skipReason returns the outcome of an intent that may take any of these offers and gets none of them.
 func skipReason(offers []offer) Outcome {
 	nearest := absent
 	for _, o := range offers {
