@@ -51,7 +51,7 @@ func TestWrapChoosesTheCodeBySQLState(t *testing.T) {
 		"54001":                queue.CodeInvalid,     // JSON nested too deeply
 		"08006":                queue.CodeUnavailable, // connection failure
 		"08P01":                queue.CodeUnavailable,
-		"28P01":                queue.CodeUnavailable, // another password: no connection can be had
+		"28P01":                queue.CodeUnavailable, // wrong password: no connection is possible
 		"3D000":                queue.CodeUnavailable, // no such database: it is being restored
 		"53300":                queue.CodeUnavailable, // too many connections
 		"53100":                queue.CodeUnavailable, // disk full
@@ -218,8 +218,8 @@ func TestWrapfSaysWhatFailed(t *testing.T) {
 	require.Equal(t, queue.CodeInternal, queue.CodeOf(err))
 }
 
-// Every text is stored, also one with more new characters than the questions of one call tell apart, and one that comes
-// while the database does not answer. JSON keeps its value.
+// Every text becomes storable: also a text with more new characters than one call tests, and a text that arrives while the
+// database does not answer. JSON keeps its value.
 func TestTextsAreMadeStorable(t *testing.T) {
 	t.Parallel()
 	pool := open(t, config(pgtest.EncodedDatabase(t, "LATIN1")))

@@ -101,7 +101,7 @@ func TestBoundedOutlivesTheClientButNotTheTimeout(t *testing.T) {
 
 	ctx, cancel = pool.Bounded(t.Context())
 	cancel()
-	require.Equal(t, context.Canceled, ctx.Err(), "cancel releases it")
+	require.Equal(t, context.Canceled, ctx.Err(), "cancel ends the context")
 }
 
 func TestUnreadableURLIsAnErrorWithoutThePassword(t *testing.T) {
@@ -143,8 +143,8 @@ func TestDurableSynchronousCommitIsKept(t *testing.T) {
 	}
 }
 
-// If detection misses a pooler in transaction mode, a missing prepared statement reveals
-// it. After that the pool prepares no statements.
+// If the pool does not detect a pooler in transaction mode, a missing prepared statement reveals the pooler. After that the pool
+// prepares no statements.
 func TestAMissingPreparedStatementRevealsAPooler(t *testing.T) {
 	pool := open(t, config(database(t), func(c *postgres.Config) { c.PoolSize = 1 }))
 	ask := func() (int, error) {

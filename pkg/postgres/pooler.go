@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// poolerProbes is the most connections that probe for a pooler. Several are needed: one address
-	// may lead to several poolers, and other programs use the sessions at the same time.
+	// poolerProbes is the maximum number of connections that probe for a pooler. Several are needed, because one address may lead
+	// to several poolers, and other programs use the sessions at the same time.
 	poolerProbes = 12
 	// sessionTimeout is how long a probe waits for a session. maxSessionTimeouts is how
 	// many probes may wait that long.
@@ -26,8 +26,8 @@ const (
 	detectTimeout = 30 * time.Second
 )
 
-// ErrTransactionPooled is returned where a session of its own is needed and a pooler in
-// transaction mode prevents it.
+// ErrTransactionPooled means that an operation needs a session that no other program uses, and a pooler in transaction mode
+// prevents this.
 var ErrTransactionPooled = errors.New("a pooler in transaction mode is between here and Postgres, so no session stays with its connection: " +
 	"set database.listen_url to a URL that reaches Postgres directly, or through a pool in session mode")
 
@@ -45,7 +45,7 @@ var sqlBackendPID = sql.Query("postgres/backend_pid")
 //  2. Otherwise other connections begin transactions, one after the other. In transaction mode such
 //     a transaction gets the session of conn, or conn moves to another session.
 //
-// The end of ctx ends it with an error.
+// If ctx ends, it returns an error.
 func TransactionPooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	session, err := backendPID(ctx, conn, "")
 	if err != nil || session == conn.PgConn().PID() {
@@ -85,7 +85,7 @@ func probePooler(ctx context.Context, conn *pgx.Conn, session uint32, config *pg
 	switch {
 	case ctx.Err() != nil, err != nil && waiting.Err() == nil:
 		return false, false, err
-	case err != nil: // no session is free; in session mode conn keeps its own
+	case err != nil: // no session is free; in session mode conn keeps its session
 		found, err = hasMoved(ctx, conn, session)
 		return found, true, err
 	}

@@ -42,8 +42,8 @@ func (p *Pool) InTransaction(ctx context.Context, do func(ctx context.Context, t
 	return pgx.BeginFunc(ctx, p, func(tx pgx.Tx) error { return do(ctx, tx) })
 }
 
-// CheckEpoch returns CodeUnavailable if the database is no longer in the given epoch. The
-// statements that ran with ids of that epoch then changed nothing.
+// CheckEpoch returns CodeUnavailable if the database is no longer in the given epoch. In that case, statements with ids of that
+// epoch changed nothing.
 func (p *Pool) CheckEpoch(ctx context.Context, epoch int64) error {
 	var now int64
 	if err := p.ScanRow(ctx, []any{&now}, sqlEpoch); err != nil {
@@ -67,7 +67,7 @@ func (s *Seconds) ScanFloat64(v pgtype.Float8) error {
 	return nil
 }
 
-// Wrapf is Wrap for an error that says what failed: the formatted text. It returns nil for nil.
+// Wrapf is like Wrap, and puts the formatted text before the error to say what failed. It returns nil if err is nil.
 func Wrapf(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -97,8 +97,8 @@ const (
 	firstRows = 16
 )
 
-// Query is that of pgxpool. If ctx has a reservation (see pkg/process/inflight), each row counts as the answer of its request
-// when it arrives. Without room the rows end with CodeOverloaded.
+// Query is Query of pgxpool. If ctx has a reservation (see pkg/process/inflight), each row that arrives counts as part of the
+// answer of the request. If too little memory is left, the rows end with CodeOverloaded.
 func (p *Pool) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	rows, err := p.Pool.Query(ctx, query, args...)
 	if memory := inflight.From(ctx); memory != nil {
@@ -107,7 +107,7 @@ func (p *Pool) Query(ctx context.Context, query string, args ...any) (pgx.Rows, 
 	return rows, err
 }
 
-// QueryRow is that of pgxpool, and counts the row as Query does.
+// QueryRow is QueryRow of pgxpool. It counts the row like Query.
 func (p *Pool) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
 	memory := inflight.From(ctx)
 	if memory == nil {
@@ -147,7 +147,7 @@ func (r *meteredRows) Err() error {
 	return r.Rows.Err()
 }
 
-// firstRow is a pgx.Row.
+// firstRow is a pgx.Row that reads the first of its rows.
 type firstRow struct{ rows pgx.Rows }
 
 // Scan reads the row, or returns pgx.ErrNoRows.
@@ -167,7 +167,7 @@ func (r firstRow) Scan(dest ...any) error {
 }
 
 // ReadPage reads a page of a list whose rows may be large. The page has at most limit rows, and not more bytes than the
-// reservation of ctx allows, but at least one row. cut: it has fewer rows than limit because of its bytes.
+// reservation of ctx allows, but at least one row. cut reports whether it has fewer rows than limit because of its bytes.
 //
 // ask queries the next n rows after last, which is nil at the beginning of the page. It may use Pool.Query, whose error
 // the rows return. Errors: CodeOverloaded if no memory is left, and the errors of ask and read.

@@ -31,10 +31,10 @@ var sessionSettings = []struct {
 	name, value string
 	// perClient: poolers in transaction mode keep the setting for each client.
 	perClient bool
-	// unchecked: another value is accepted where sessions are shared. That is a limit
-	// of sessions, or a search path, which nobody sets with pg_catalog at its end.
+	// unchecked: in a shared session another value is accepted. These settings are limits of sessions, and the search path, which
+	// nobody sets with pg_catalog at its end.
 	unchecked bool
-	// insteadOf: only this value is replaced. Empty: every other value is.
+	// insteadOf: only this value is replaced. Empty: every other value is replaced.
 	insteadOf string
 }{
 	{name: "default_transaction_isolation", value: "read committed"},
@@ -69,8 +69,7 @@ SET enable_indexscan = on;
 SET enable_indexonlyscan = on;
 SET jit = off`
 
-// settingColumns returns sessionSettings as the columns of a query, with or without
-// the unchecked ones.
+// settingColumns returns sessionSettings as the columns of a query, with or without the unchecked settings.
 func settingColumns(unchecked bool) (names, values, insteadOf []string) {
 	for _, s := range sessionSettings {
 		if unchecked || !s.unchecked {
@@ -80,7 +79,7 @@ func settingColumns(unchecked bool) (names, values, insteadOf []string) {
 	return names, values, insteadOf
 }
 
-// applySettings makes sessionSettings in the session of conn.
+// applySettings sets sessionSettings in the session of conn.
 func applySettings(ctx context.Context, conn *pgx.Conn) error {
 	names, values, insteadOf := settingColumns(true)
 	// Not prepared: a session needs the statement once.
@@ -102,8 +101,8 @@ func ConfigureSession(ctx context.Context, conn *pgx.Conn) error {
 	return applySettings(ctx, conn)
 }
 
-// checkSettings returns a settingsError if a setting of conn differs from
-// sessionSettings. It serves connections whose session is shared.
+// checkSettings returns a settingsError if a setting of conn differs from sessionSettings. Use it for connections with a shared
+// session.
 func checkSettings(ctx context.Context, conn *pgx.Conn) error {
 	names, values, insteadOf := settingColumns(false)
 	rows, err := conn.Query(ctx, sqlDifferingSettings, names, values, insteadOf)
@@ -122,7 +121,7 @@ func checkSettings(ctx context.Context, conn *pgx.Conn) error {
 	return &settingsError{found: found, remedy: remedy}
 }
 
-// settingsError: the sessions of a pooler have settings that do not suit.
+// settingsError says that the sessions of a pooler have settings with which Belfry cannot work.
 type settingsError struct{ found, remedy []string }
 
 func (e *settingsError) Error() string {
@@ -131,8 +130,8 @@ func (e *settingsError) Error() string {
 		strings.Join(e.found, ", "), strings.Join(e.remedy, " "))
 }
 
-// OpenSession opens one connection, for a command. It has the settings of the pool. The url must not
-// lead through a pooler in transaction mode: ErrTransactionPooled. Errors do not contain the password.
+// OpenSession opens one connection, for a command. It has the settings of the pool. It returns ErrTransactionPooled if the url
+// leads through a pooler in transaction mode. Errors do not contain the password.
 func OpenSession(ctx context.Context, url, application string) (*pgx.Conn, error) {
 	cfg, err := ParseURL(url)
 	if err != nil {

@@ -17,7 +17,6 @@
 // connection. Use it for development and tests, not on a machine with users who must not
 // read the data.
 //
-// The folder contains the data, the lock file, the marker file, and the log of the latest
-// start (postgres.log) and of the one before (postgres.log.old). Postgres refuses to run
-// as root, so for root it runs as another account; see account.
+// The folder contains the data, the lock file, the marker file, the log of the latest start (postgres.log), and the log of the
+// start before it (postgres.log.old). Postgres refuses to run as root, so for root it runs as another account; see account.
 package devdb

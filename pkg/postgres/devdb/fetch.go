@@ -70,11 +70,10 @@ func moveIntoPlace(from, home string) error {
 	return nil
 }
 
-// extract downloads the programs and unpacks them into work/extracted. The library can do
-// this only as part of starting a server. It would run initdb as the current user, which
-// fails for root. Therefore it gets a decoy: a data folder that looks initialized. The
-// library skips initdb and fails to start a server on the decoy. That failure is ignored
-// if the programs are there.
+// extract downloads the programs and unpacks them into work/extracted. The library can do this only as part of starting a server.
+// It would run initdb as the current user, which fails for root. Therefore extract gives the library a decoy: a data folder that
+// looks initialized. The library skips initdb and fails to start a server on the decoy. extract ignores that failure if the
+// programs are there.
 func (f fetcher) extract(ctx context.Context, work string) error {
 	extracted, decoy := filepath.Join(work, "extracted"), filepath.Join(work, "decoy")
 	if err := os.Mkdir(decoy, 0o700); err != nil {
@@ -121,7 +120,7 @@ type downloadProxy struct {
 	served     chan struct{} // closed when the server has ended
 
 	mu      sync.Mutex
-	failure error // the first one
+	failure error // the first failure
 }
 
 func newDownloadProxy(ctx context.Context, repository string) (*downloadProxy, error) {

@@ -43,7 +43,7 @@ func (r *repository) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.NotFound(w, req)
 		return
 	}
-	_, _ = w.Write(content) // a client that left fails its own test
+	_, _ = w.Write(content) // an error means that the client has left, and then its test fails
 }
 
 func newRepository(t *testing.T) *repository {

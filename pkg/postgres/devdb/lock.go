@@ -13,10 +13,9 @@ import (
 
 const lockName = "lock"
 
-// Holder is the content of the lock file, for error texts. The lock itself is the flock, which
-// the kernel releases when the holder dies. Until a new holder has written the file, it names
-// the previous holder. PID is 0 if the file is unreadable or was never written. Port is 0
-// while the Postgres of the holder starts.
+// Holder is the content of the lock file, for error texts. The lock itself is the flock, which the kernel releases when the
+// holder dies. Until a new holder has written the file, the file names the previous holder. PID is 0 if the file is unreadable or
+// was never written. Port is 0 while the Postgres of the holder starts.
 type Holder struct {
 	PID   int       `json:"pid"`
 	Since time.Time `json:"since"`

@@ -59,10 +59,9 @@ func (p *process) exited() bool {
 	}
 }
 
-// stop requests a fast shutdown, which ends the sessions and writes a checkpoint. When ctx
-// ends first, it requests an immediate shutdown, after which the next start recovers. When
-// that takes longer than immediateTimeout, it kills the postmaster. The postmaster has
-// exited in every case. An error means that the shutdown was not a fast one.
+// stop requests a fast shutdown, which ends the sessions and writes a checkpoint. If ctx ends first, stop requests an immediate
+// shutdown, after which the next start recovers. If this takes longer than immediateTimeout, stop kills the postmaster. When stop
+// returns, the postmaster has always exited. An error means that the shutdown was not fast.
 func (p *process) stop(ctx context.Context) error {
 	if p.exited() {
 		return nil

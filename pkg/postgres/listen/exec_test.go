@@ -28,7 +28,7 @@ func TestSendingDoesNotChangeTheSession(t *testing.T) {
 	require.Equal(t, pid, again, "the connection is kept")
 }
 
-// If the primary becomes read only, another one may have replaced it.
+// If the primary becomes read only, another server may have become the primary.
 func TestAReadOnlyConnectionIsDropped(t *testing.T) {
 	t.Parallel()
 	calls := 0

@@ -18,19 +18,19 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// State says how far the listener can be trusted.
+// State says whether notifications reach the listener.
 type State string
 
-// The states of a listener. Only in StateProven does silence mean that nothing happened.
-// In every other state, look at the tables.
+// The states of a listener. In StateProven, no notification means that nothing happened. In every other state, look at the
+// tables.
 const (
 	StateStarting State = "starting" // no connection has been proven yet, and none has failed
 	StateProven   State = "proven"   // the latest canary was heard in time
 	// StateReconnecting: there is no connection, or it is not proven yet, or canaries
 	// cannot be sent.
 	StateReconnecting State = "reconnecting"
-	// StateDeaf: LISTEN succeeds and no notification arrives, as behind a pooler in
-	// transaction mode. The listener tries again slowly.
+	// StateDeaf: LISTEN succeeds but no notification arrives, for example behind a pooler in transaction mode. The listener tries
+	// again slowly.
 	StateDeaf    State = "deaf"
 	StateStopped State = "stopped" // Run has returned
 )
@@ -38,8 +38,8 @@ const (
 const (
 	minReconnectDelay = 100 * time.Millisecond
 	maxReconnectDelay = time.Second
-	// maxUnheardIntervals is the longest delay between the attempts in StateDeaf, in canary intervals. The
-	// first delay is one canary interval.
+	// maxUnheardIntervals is the longest delay between the attempts in StateDeaf, as a number of canary intervals. The first delay
+	// is one canary interval.
 	maxUnheardIntervals = 6
 )
 
@@ -166,7 +166,7 @@ func (l *Listener) change(next func(now State) State) {
 	l.mu.Unlock()
 	if now != before {
 		if before == StateProven {
-			l.sender.sendWithheld() // from now on an instance can be there unheard
+			l.sender.sendWithheld() // from now on the listener may not hear a starting instance
 		}
 		l.callbacks.OnState(now)
 	}
@@ -182,8 +182,8 @@ func (l *Listener) prove() (before State, gap time.Duration) {
 	return before, gap
 }
 
-// maxPeers is the most instances whose silence is noticed. Messages of further instances
-// are received, but their silence is not noticed. Only an instance can be a peer: it knows belfry.channel_key.
+// maxPeers is the maximum number of instances whose silence the listener notices. It receives messages of further instances, but
+// does not notice their silence. Only an instance can be a peer, because a peer must know belfry.channel_key.
 const maxPeers = 1024
 
 // peers are the other live instances. It is safe for concurrent use.
@@ -192,8 +192,8 @@ type peers struct {
 
 	mu  sync.Mutex
 	due map[queue.ID]time.Time // when each instance counts as silent
-	// quietSince is when an instance was heard last, or when the listener was proven if that is later. Zero:
-	// the listener is not proven, so an instance may be there unheard.
+	// quietSince is when an instance was heard last, or when the listener was proven if that is later. Zero: the listener is not
+	// proven, so it may not hear another instance.
 	quietSince time.Time
 }
 
@@ -230,8 +230,8 @@ func (p *peers) trust(proven bool, now time.Time) {
 	}
 }
 
-// alone reports whether no other instance can be listening: the listener is proven, and heard none for the
-// timeout. After a goodbye another instance may just be starting.
+// alone reports whether no other instance can be listening: the listener is proven, and has heard no other instance for the
+// timeout. A goodbye restarts the timeout, because another instance may be starting.
 func (p *peers) alone(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -272,7 +272,7 @@ func (p *peers) expire(now time.Time) (silent []queue.ID, next time.Time) {
 	return silent, next
 }
 
-// knows reports whether an instance is known to live.
+// knows reports whether the instance is a live peer.
 func (p *peers) knows(id queue.ID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

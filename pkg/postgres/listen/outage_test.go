@@ -31,7 +31,7 @@ func TestATerminatedListenerReconnectsWithinASecond(t *testing.T) {
 	require.Equal(t, 3, a.logged(zapcore.WarnLevel), "one line per outage: %v", a.logs.All())
 }
 
-// Postgres considers a listening session idle.
+// Postgres counts a listening session as idle.
 func TestIdleSessionTimeoutDoesNotEndTheListener(t *testing.T) {
 	dsn := database(t)
 	pgtest.Set(t, dsn, map[string]string{"idle_session_timeout": "50"})
@@ -64,8 +64,8 @@ func TestAFrozenConnectionIsNoticed(t *testing.T) {
 	require.Equal(t, b.id, a.waitMessage(t).Instance)
 }
 
-// Neither existing nor new connections work for a while. The peer does not expire, because it is the network that
-// is silent.
+// For a while, existing connections and new connections do not work. The peer does not expire, because the listener cannot hear
+// it during this time.
 func TestAFrozenNetworkIsNoticedAndSurvived(t *testing.T) {
 	dsn := database(t)
 	network, through := pgproxy.New(t, dsn)
@@ -192,8 +192,8 @@ func TestANotificationDoesNotWaitForAStandby(t *testing.T) {
 	require.Zero(t, a.sender.Counts().Failures)
 }
 
-// commitHangs commits in a session of its own, and reports whether the commit waits for a standby. Such a commit waits
-// until the end of the test.
+// commitHangs commits in a separate session, and reports whether the commit waits for a standby. Such a commit waits until the
+// end of the test.
 func commitHangs(t *testing.T, dsn string, watcher *pgx.Conn) bool {
 	t.Helper()
 	other := connect(t, dsn)

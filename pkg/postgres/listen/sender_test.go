@@ -127,7 +127,7 @@ func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
 		require.Equal(t, Counts{Flushes: 2, EntriesIn: 4, EntriesOut: 3}, h.Counts())
 		h.stop()
 		require.Equal(t, 2*time.Second, <-h.ended)
-		require.Len(t, h.flushes, 2, "nothing is pending, and without a canary no goodbye is due")
+		require.Len(t, h.flushes, 2, "nothing is pending, and without a canary no goodbye is needed")
 	})
 }
 
@@ -274,8 +274,8 @@ func TestStoppingEndsWithTheStopTimeout(t *testing.T) {
 	}
 }
 
-// Payloads for watchers are sent again after a failure, in their order. Without an end of the failures the
-// oldest ones are dropped.
+// Payloads for watchers are sent again after a failure, in their order. While the failures continue, the oldest payloads are
+// dropped.
 func TestPayloadsForWatchersAreSentAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *senderHarness) {
 		var sent [][]string
@@ -328,7 +328,7 @@ func TestTheSenderSendsTheEventsOfThisInstanceOnly(t *testing.T) {
 	bus.SQLWaiter(queue.SQLWaiter{})
 	bus.Listening()
 	bus.Inbox()
-	require.True(t, sender.pending.empty(), "these events are of this instance alone")
+	require.True(t, sender.pending.empty(), "these events stay in this instance")
 }
 
 // A partition is one entry, however many groups it became ready for.

@@ -34,8 +34,8 @@ func (i *instance) nextWaiter(t *testing.T) queue.SQLWaiter {
 	}
 }
 
-// The listener reads the same names and the same channel from the notification of belfry.await that
-// belfry.await received and returned, whatever characters the names have.
+// From the notification of belfry.await, the listener reads the names that belfry.await received, and the channel that
+// belfry.await returned. The names may have any characters.
 func TestAwaitRegistersASQLWaiter(t *testing.T) {
 	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())
@@ -81,7 +81,7 @@ func TestOnListeningIsCalledEachTimeListenTakesEffect(t *testing.T) {
 	require.Equal(t, "q", i.nextWaiter(t).Queue, "the new session receives SQL waiters")
 }
 
-// What another session sends on the channel is no SQL waiter, also if it repeats what belfry.await has sent.
+// A payload of another session on the channel is no SQL waiter, even if it repeats a payload of belfry.await.
 func TestOnlyAwaitMakesASQLWaiter(t *testing.T) {
 	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())

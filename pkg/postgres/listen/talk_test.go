@@ -26,7 +26,7 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 	// The answer of b follows on the same channel, so a has heard its own messages by then.
 	b.sender.SendResync()
 	require.Equal(t, "another instance asked for it", a.waitResync(t).resync)
-	a.stopSender() // the counters change after the answer of Postgres, which b may precede
+	a.stopSender() // the counters change after the answer of Postgres, and b may receive the message earlier
 	require.EqualValues(t, 3, a.sender.Counts().EntriesIn)
 	require.EqualValues(t, 2, a.sender.Counts().EntriesOut)
 }
@@ -109,7 +109,7 @@ func TestATerminatedSenderSendsAgain(t *testing.T) {
 	require.Zero(t, a.listener.Peers(), "without a heartbeat b is not a peer")
 }
 
-// TestASilentPeerExpires checks what happens without a goodbye.
+// TestASilentPeerExpires tests a peer that sends no goodbye.
 func TestAPeerWithAGoodbyeIsForgotten(t *testing.T) {
 	dsn := database(t)
 	cfg := listen.DefaultConfig()
@@ -152,8 +152,8 @@ func TestStoppingLogsNothing(t *testing.T) {
 	require.Zero(t, a.logged(zapcore.WarnLevel)+a.logged(zapcore.ErrorLevel), "%v", a.logs.All())
 }
 
-// An instance that is alone sends no hints. One that starts then learns that it may have missed some, and
-// hears the hints after that.
+// An instance that is alone sends no hints. An instance that starts then gets a resync, because it may have missed hints. It
+// receives all later hints.
 func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
 	dsn := database(t)
 	cfg := listen.DefaultConfig()
@@ -173,8 +173,8 @@ func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
 	require.Equal(t, []queue.Ready{listen.Ready(1, 2, time.Time{})}, b.waitMessage(t).Ready)
 }
 
-// Notifications of any role make others look at once, then at a pace, and again after the last one. They do not disturb
-// the proof. The SQL expressions make payloads from a number. TestAPacedCallComesAfterTheLastRequest checks the pace.
+// Notifications of any role make instances look at once, then at a limited rate, and once more after the last notification. They
+// do not end the proof. The SQL expressions make payloads from a number. TestAPacedCallComesAfterTheLastRequest checks the pace.
 func TestManyNotificationsRequestFewLooks(t *testing.T) {
 	t.Parallel()
 	const many, bursts = 2_000, 10

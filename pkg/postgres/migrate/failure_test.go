@@ -195,8 +195,8 @@ func holdAsStranger(t *testing.T, dsn string) (role string, pid uint32) {
 	return role, stranger.PgConn().PID()
 }
 
-// A role that may only connect can hold the migration lock. That stops only who has something to migrate, and the
-// error names the role and the session.
+// A role that may only connect can hold the migration lock. This stops only a run that has something to migrate. The error names
+// the role and the session.
 func TestAStrangerWithTheLockStopsOnlyMigrations(t *testing.T) {
 	dsn := database(t)
 	role, pid := holdAsStranger(t, dsn)
@@ -234,7 +234,7 @@ func TestAStrangerWithTheLockStopsOnlyMigrations(t *testing.T) {
 	named(up())
 }
 
-// Only the owner of a table can change it: a role with every other right changes nothing, and is told of the GRANT.
+// Only the owner of a table can change the table. A role with every other right changes nothing, and its error names the GRANT.
 func TestARoleThatOwnsNoTableMigratesNothing(t *testing.T) {
 	dsn := database(t)
 	admin, owners := connect(t, dsn), migrator(dsn, three())

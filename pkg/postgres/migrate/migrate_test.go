@@ -130,7 +130,7 @@ func TestEmbeddedMigrationsGoUpDownAndUp(t *testing.T) {
 	require.Empty(t, tables(t, conn))
 	var leftovers int
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_proc WHERE pronamespace = 'belfry'::regnamespace`).Scan(&leftovers))
-	require.Zero(t, leftovers, "functions survive going down")
+	require.Zero(t, leftovers, "functions are left after going down")
 
 	require.NoError(t, m.Up(t.Context()))
 	require.Equal(t, made, tables(t, conn))
@@ -159,7 +159,7 @@ func TestStatusPlanAndCheckChangeNothing(t *testing.T) {
 	require.ErrorContains(t, err, "belfry migrate up")
 	var schema bool
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT to_regnamespace('belfry') IS NOT NULL`).Scan(&schema))
-	require.False(t, schema, "looking must not create the schema")
+	require.False(t, schema, "Status and Check must not create the schema")
 
 	single := fstest.MapFS{"000001_step_1.up.sql": three()["000001_step_1.up.sql"]}
 	require.NoError(t, migrator(dsn, single).Up(t.Context()))
@@ -224,8 +224,7 @@ func TestForceRefusesUnknownVersions(t *testing.T) {
 	requireAt(t, m, 0)
 }
 
-// newRole makes a role of the test's own and returns its quoted name and a DSN
-// that works as that role.
+// newRole makes a role for the test, and returns its quoted name and a DSN that works as that role.
 func newRole(t *testing.T, dsn string, conn *pgx.Conn) (quoted, roleDSN string) {
 	t.Helper()
 	role := "role_of_" + conn.Config().Database
@@ -289,7 +288,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, m.Up(ended), context.Canceled)
-	// A role that may not write the record fails between golang-migrate's calls.
+	// The trigger makes the write of the record fail, between two calls of golang-migrate.
 	exec(t, conn, "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END'; "+
 		"CREATE TRIGGER refuse BEFORE INSERT ON belfry.schema_migrations FOR EACH ROW EXECUTE FUNCTION refuse()")
 	require.ErrorContains(t, m.Up(t.Context()), "recording version 1")
