@@ -61,16 +61,16 @@ type callerGroup struct {
 // admission decides which intents may wait. The lock of the Intents guards it. The cost of a method grows only with the logarithm
 // of the number of waiting intents.
 //
-// If there were only a limit, one caller could use all of it and keep the others out.
+// Without shares, one caller could use the whole limit and keep all other callers out.
 //
-// While fewer intents than the limit wait, every intent may wait. So a single caller may use the whole limit. At the limit, a new
-// intent can displace a waiting intent. This ends the wait of the displaced intent:
+// While fewer intents than the limit wait, every intent may wait. So the only caller may use the whole limit. At the limit, a new
+// intent can displace a waiting intent, whose wait then ends:
 //
 //  1. With n callers, the share of a caller is limit/n. A caller below its share displaces an intent of a caller above its
 //     share.
-//  2. If there are more callers than the limit, no caller is above its share. Then groups have shares: with n groups, the share
-//     of a group is limit/n. A group below its share displaces an intent of a group above its share. A caller can invent groups,
-//     so groups have no shares if there are more groups than callers.
+//  2. If there are more callers than the limit, no caller is above its share. Then groups have shares too: with n groups, the
+//     share of a group is limit/n. A group below its share displaces an intent of a group above its share. A caller can invent
+//     groups, so groups have no shares if there are more groups than callers.
 //  3. A caller that has reached its share, or is the only caller, divides its intents among its groups. A group below its part
 //     displaces an intent of the same caller from a group above its part.
 //
@@ -131,7 +131,7 @@ func (a *admission) toDisplace(key callerGroup) (*intent, refusal) {
 		return a.byGroup.above(share), refusedFull
 	}
 	if caller == nil {
-		return nil, refusedCaller // the share is 0 here, so there are other callers
+		return nil, refusedCaller // the caller has no intents, so other callers have all of them
 	}
 	ownGroups, own := caller.groups, a.callerGroups[key].count()
 	if own == 0 {
@@ -181,15 +181,14 @@ func countWith[K comparable](counts map[K]*tally, key K) int {
 	return len(counts) + 1
 }
 
-// tallies is the number of tallies that count an intent: the tally of its caller, of its group, and of the caller within the
-// group.
+// Three tallies count each intent: the tally of its caller, of its group, and of its callerGroup.
 const tallies = 3
 
 // admissionSlot has the tallies that count a waiting intent. The lock of the Intents guards it.
 type admissionSlot struct {
 	key     callerGroup
 	tallies [tallies]*tally
-	// index is the position in tally.sleeping plus 1, or 0 if the intent is not in it.
+	// index is the position in tally.sleeping plus 1, or 0 if the intent is not in tally.sleeping.
 	index [tallies]int
 }
 
@@ -216,7 +215,7 @@ func tallyOf[K comparable](all map[K]*tally, key K, by *ranking) *tally {
 	return t
 }
 
-// count returns how many intents wait. A nil tally has none.
+// count returns how many intents wait. A nil tally counts 0.
 func (t *tally) count() int {
 	if t == nil {
 		return 0

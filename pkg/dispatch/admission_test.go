@@ -12,11 +12,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// crowd has the requests of a caller in a group.
+// crowd is a set of requests of one caller in one group.
 type crowd struct {
 	t    *testing.T
 	outs []<-chan answer
-	// refused and displaced count the requests that were answered so.
+	// refused and displaced count the refused and the displaced requests.
 	refused, displaced int
 }
 
@@ -105,7 +105,7 @@ func TestCallersThatDoNotCompeteHaveNoShares(t *testing.T) {
 	})
 }
 
-// A displaced request consumes no message. Each of the other requests gets one.
+// A displaced request consumes no message. Each of the other requests gets a message.
 func TestMessagesAfterADisplacement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -102,7 +102,7 @@ type leftover struct {
 	next readiness.NextDue
 }
 
-// leftovers returns what the claims left behind, by group.
+// leftovers returns the leftover of each group.
 func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[int64]leftover {
 	left := map[int64]leftover{}
 	for i, g := range grants {
@@ -131,7 +131,7 @@ func leftovers(grants []grant, deliveries []queue.Delivery, errs []error) map[in
 	return left
 }
 
-// grantedPartitions returns the partitions that the plan gives away.
+// grantedPartitions returns the partitions that the plan assigns.
 func grantedPartitions(grants []grant) map[queue.Target]bool {
 	granted := map[queue.Target]bool{}
 	for _, g := range grants {
@@ -146,8 +146,8 @@ func grantedPartitions(grants []grant) map[queue.Target]bool {
 func (w *worker) updateReadiness(targets []roundTarget, granted map[queue.Target]bool, left map[int64]leftover) {
 	for _, t := range targets {
 		l := left[t.target.Group]
-		// The preflight may list only some of the due partitions. If intents that name partitions took all of these, more may be
-		// due.
+		// The preflight may list only some of the due partitions. If intents that name partitions took all listed partitions, more
+		// partitions may be due.
 		l.unknown = l.unknown || !t.sawAll()
 		paused := false
 		for _, c := range t.result.Candidates {
@@ -216,8 +216,8 @@ func (w *worker) popAfterLostRace(r *roundIntent, unopened error) {
 	})
 }
 
-// culpritRetry is when the other intents of a target probe after the database refused a claim, or after a panic. If they probed
-// at once, each of them would get the same error.
+// culpritRetry is the delay before the other intents of a target probe, after the database refused a claim or after a panic. If
+// they probed at once, each of them would get the same error.
 const culpritRetry = time.Second
 
 // hasCulprit reports whether one value of a statement may be the reason of its error. If the database is unavailable, every

@@ -25,13 +25,14 @@ type Config struct {
 	UsePriorityDispatch bool          `mapstructure:"use_priority_dispatch"`
 }
 
-// At most MaxIntentions/refusalDivisor refusals are delayed.
+// At most MaxIntentions/refusalDivisor requests have a delayed refusal at the same time.
 const refusalDivisor = 10
 
 // maxDelayedRefusals returns the maximum number of refused requests whose answer is delayed.
 func (c Config) maxDelayedRefusals() int { return max(1, c.MaxIntentions/refusalDivisor) }
 
-// MostRequests returns the maximum number of requests that wait or have a delayed refusal. Each request uses a connection.
+// MostRequests returns the maximum number of requests that wait or have a delayed refusal. Each of these requests uses a
+// connection of its client.
 func (c Config) MostRequests() int { return c.MaxIntentions + c.maxDelayedRefusals() }
 
 // Backoff is the delay between probes while the listener is not proven.

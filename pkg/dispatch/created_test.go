@@ -28,8 +28,8 @@ func missingTarget() (*fakeStore, *atomic.Bool) {
 	return store, exists
 }
 
-// The queue is created after the store has answered that it does not exist, and before the request takes its ticket. In case 1
-// the request has just arrived. In case 3 a wake made the request resolve the name again.
+// The queue is created after the store has answered that it does not exist, and before the request takes its ticket. In the case
+// "resolve 1" the request has just arrived. In the case "resolve 3" a wake made the request resolve the name again.
 func TestCreationDuringTheProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	for _, before := range []int{1, 3} {
@@ -122,9 +122,10 @@ func TestPopByTagsWakesForItsGroupsAndForCreations(t *testing.T) {
 	}
 }
 
-// A request that finds new groups can make the other requests with the same tags wait for these groups too. A first probe does
-// not do this, because thousands of requests may arrive with the same groups. A later probe does this for new groups. A request
-// that a creation woke does this for all groups that the others may not know. These include the groups of its own first probe.
+// A request that finds new groups can make the other requests with the same tags wait for these groups too. The first probe of a
+// request does not share the groups with them, because thousands of requests may arrive with the same groups. A later probe
+// shares new groups. If a creation woke the request, it also shares the groups of its first probe, which the other requests may
+// not know.
 func TestPopByTagsSharesNewGroupsAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -183,8 +184,8 @@ func TestPopByTagsFollowsItsGroups(t *testing.T) {
 	})
 }
 
-// The first probe may find that the target was deleted since it was resolved. Then the request
-// waits for the creation of the name, or for the new target.
+// The target may be deleted after the request has resolved it and before the first probe. Then the request waits for the creation
+// of the name, or for the new target.
 func TestDeletionBeforeTheFirstProbeIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, created := range map[string]bool{"deleted": false, "created again": true} {
@@ -262,7 +263,7 @@ func TestDeadlineAndStopEndRepeatedDeletions(t *testing.T) {
 	}
 }
 
-// The queue was deleted, and perhaps created again. A waiting request resolves its names again.
+// After the queue was deleted, and perhaps created again, a waiting request resolves its names again.
 func TestGroupThatIsGoneIsResolvedAgain(t *testing.T) {
 	t.Parallel()
 	for name, waiting := range map[string]int{"alone": 1, "in a round": 2} {

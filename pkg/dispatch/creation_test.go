@@ -83,8 +83,8 @@ func TestCreationWakesOneForEachName(t *testing.T) {
 	}
 }
 
-// The messages of the first push are committed before any request probes. For each partition one request gets a message, and the
-// other requests do not probe.
+// The messages of the first push are committed before any request probes. For each partition one request probes and gets the
+// message. The other requests do not probe.
 func TestFirstMessagesOfANewQueueAreDelivered(t *testing.T) {
 	t.Parallel()
 	const many, partitions = 300, 40

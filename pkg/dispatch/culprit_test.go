@@ -245,7 +245,7 @@ func TestRoundsDropExpiredAndLeftRequests(t *testing.T) {
 	})
 }
 
-// A panic fails the requests of its round. The worker goes on.
+// A panic fails the requests of its round. The worker continues.
 func TestAPanicInARoundFailsItsRequests(t *testing.T) {
 	t.Parallel()
 	for name, breakIn := range map[string]func(*fakeStore){

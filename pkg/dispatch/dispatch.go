@@ -51,7 +51,8 @@ type Deps struct {
 }
 
 const (
-	// A waiting pop is answered before its timeout: by the share answerEarly of the timeout, but at most by answerEarlyMax.
+	// A waiting pop is answered a little before its timeout ends: at most answerEarlyMax earlier, and at most the share
+	// answerEarly of the timeout earlier.
 	answerEarly    = 0.05
 	answerEarlyMax = 250 * time.Millisecond
 )
@@ -106,11 +107,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // Waiting returns how many requests wait now.
 func (d *Dispatcher) Waiting() int { return d.Intents.count() }
 
-// Stop ends the wait of every request at once. Later requests make one probe and do not wait. It does not block.
+// Stop ends the wait of every request at once. Later requests make one probe and do not wait. Stop does not block.
 func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 
-// Pop claims once. With req.Wait it waits and probes again until it has claimed messages, the time is up, ctx ends (the client
-// left), the rights of the sender end, or Stop was called. A Delivery without messages means that nothing was poppable.
+// Pop claims once. With req.Wait it waits and probes again. The wait ends when it has claimed messages, the time is up, ctx ends
+// (the client left), the rights of the sender end, or Stop is called. A Delivery without messages means that nothing was
+// poppable.
 //
 // During pop maintenance Pop does not probe. Without req.Wait it answers at once without messages. With req.Wait it waits for the
 // end of maintenance and then probes. If the time is up before, it answers without messages.
@@ -181,7 +183,8 @@ func (d *Dispatcher) Release(ctx context.Context, delivery *queue.Delivery) {
 	}
 }
 
-// The sources of a wake are labels of the metrics. One more source is notify.ByTimer: a partition became due at a known instant.
+// These constants are the sources of a wake, as labels of the metrics. notify.ByTimer is one more source: a partition became due
+// at a known instant.
 const (
 	wakeArrival  = "arrival"  // the request has just arrived
 	wakeLocal    = "local"    // an event of this instance
@@ -202,8 +205,8 @@ func (d *Dispatcher) OnReady(ready []queue.Ready, from events.Origin) {
 	d.Metrics.woken.WithLabelValues(source).Add(float64(woken))
 }
 
-// OnCreated wakes one intent for each created name that intents wait for. A peer does not send the name, so its event counts for
-// every name.
+// OnCreated wakes one intent for each created name that intents wait for. A peer does not send the name, so OnCreated then wakes
+// an intent for every name.
 func (d *Dispatcher) OnCreated(queueName, partition string, from events.Origin) {
 	if from == events.Here {
 		woken := d.Readiness.Created(queueName, partition, wakeLocal)

@@ -1,12 +1,13 @@
-// Package dispatch answers pops. A pop with wait=true that finds nothing waits. Such a request is called an intent. It waits
-// until there are messages for it, its time is up, its client leaves, the rights of its sender end (they expire or are revoked),
-// or the server stops. While it waits, it makes no queries.
+// Package dispatch answers pops. A pop with wait=true that finds nothing waits. Such a request is called an intent. An intent
+// waits until it gets messages, its time is up, its client leaves, or the server stops. Its wait also ends when the rights of its
+// sender expire or are revoked. A waiting intent makes no queries.
 //
 // # The loop of an intent
 //
 // An intent resolves its names to a target: a group, or one partition for a group. Then it runs the loop of package readiness:
-// take a ticket, probe unless the target is known to be empty, wait. The wait ends at a wake of the ticket, a handoff, the
-// fallback timer, the deadline, the leaving of the client, or the stop of the server. wait.go has the loop, probe.go the probe.
+// take a ticket, probe unless the target is known to be empty, wait. The intent waits for a wake of the ticket, a handoff, the
+// fallback timer, the deadline, the end of the client's connection, or the stop of the server. wait.go has the loop, probe.go the
+// probe.
 //
 // # The registry
 //
@@ -38,10 +39,10 @@
 //
 // # Handoff
 //
-// A push to one partition also claims for an intent that waits for the partition, in the last statements of its own round trip
-// (Intents.Handoffs). In each group, the intent with the earliest deadline gets the handoff. Afterwards the push announces what
-// is ready after the claim: the partition at the end of its lease, or nothing if the message was consumed. The target is known to
-// be empty again, so the next intent of the client waits without a query.
+// A push to one partition also claims for an intent that waits for the partition (Intents.Handoffs). The claim is in the last
+// statements of the round trip of the push. In each group, the intent with the earliest deadline gets the handoff. Afterwards the
+// push announces what is ready after the claim: the partition at the end of its lease, or nothing if the message was consumed.
+// The target is known to be empty again, so the next intent of the client waits without a query.
 //
 // # What wakes an intent
 //
@@ -59,28 +60,28 @@
 //
 // An event with partitions wakes one intent for each partition (notify.Exclusive). The timer wakes one intent for each due
 // instant. A creation wakes one intent for each name that it may have created, and for each set of tags. This intent resolves the
-// name. The other intents then wait for the resolved target. A resync wakes all intents, and each round then costs one query. An
-// event is a hint and the tables are the truth. The clock of the database decides when something is due. Local clocks only
-// measure waits.
+// name. The other intents with the same name then wait for the resolved target. A resync wakes all intents, and each round then
+// costs one query. An event is a hint and the tables are the truth. The clock of the database decides when something is due.
+// Local clocks only measure waits.
 //
 // # Who forwards a wake
 //
-// If a wake wakes only one intent, this intent must use the wake or forward it. The wake is used:
+// An intent that was woken alone must use its wake or forward it. The wake is used:
 //
 //   - by a probe that finds nothing: the announced messages are no longer due;
 //   - by a delivery from the partition of the wake. If messages or a lease are left, the delivery announces when the partition is
 //     due again, for the intents that were not woken;
 //   - by a delivery of a round. The round wakes an intent for each due partition that it found and did not assign.
 //
-// A wake by the timer names no partition: it is for everything that is due at that instant. A wake by a creation also names no
-// partition: it is for everything that is due now.
+// Wakes by the timer and by creations name no partition. A wake by the timer is for everything that is due at its instant. A wake
+// by a creation is for everything that is due now.
 //
 // In every other case the intent forwards the wake when it ends: its client left, its time is up, it got other messages, or it
-// panicked. After an error of the database, the next intent waits for dispatch.poll_interval. It waits for a second if the first
-// intent may be the reason of the error.
+// panicked. After an error of the database, the next intent waits for dispatch.poll_interval. If the first intent may be the
+// reason of the error, the next intent waits for a second.
 //
-// So a due partition and an intent that could take it never both wait. The order in which intents wake does not matter, because
-// an intent that takes the partition of another wake forwards its own wake.
+// So no intent keeps waiting while a partition is due that it could take. The order in which intents wake does not matter,
+// because an intent that takes the partition of another wake forwards its own wake.
 //
 // While the listener is proven, the fallback timer is the last safety net: it makes an intent probe after
 // dispatch.fallback_interval. While the listener is not proven, all intents of a group share a backoff from

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// In a new epoch, an id may belong to the group of another queue. A request of the old epoch may still wait with this id. It must
-// not affect a request of the new epoch with the same id. An announcement carries no epoch and wakes both requests.
+// In a new epoch, an id may belong to the group of another queue. A request of the old epoch, which still waits with this id,
+// must not affect a request of the new epoch with the same id. An announcement carries no epoch and wakes both requests.
 func TestOneIDInTwoEpochs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

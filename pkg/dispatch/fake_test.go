@@ -13,8 +13,9 @@ import (
 // leaseTime is how long the fake store leases.
 const leaseTime = 10 * time.Minute
 
-// fakeStore keeps partitions in memory. A claim leases a partition, and a claim with AutoAck removes its messages. The hooks run
-// without the lock, before the call has an effect. If a hook returns an error, the call returns it.
+// fakeStore keeps partitions in memory. A claim leases a partition, and a claim with AutoAck removes its messages. The hooks
+// (onPop, onClaim and so on) run without the lock, before the method has an effect. If a hook returns an error, the method
+// returns this error.
 type fakeStore struct {
 	// resolve replaces the answer of Resolve, and pop the answer of Pop.
 	resolve func(req *queue.PopRequest) (queue.Target, bool, error)

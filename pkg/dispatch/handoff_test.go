@@ -103,7 +103,7 @@ func TestHandoffsOfSeveralGroups(t *testing.T) {
 		offers := b.intents.Handoffs("orders", "1")
 		require.Len(t, offers, 2)
 		require.Equal(t, []int64{2, 1}, []int64{offers[0].Target.Group, offers[1].Target.Group}, "the request for this partition comes first")
-		require.Empty(t, b.intents.Handoffs("orders", "1"), "both have an offer already")
+		require.Empty(t, b.intents.Handoffs("orders", "1"), "both requests have an offer already")
 		require.True(t, offers[1].Take(claimed()))
 		delivered(t, anyOut)
 		pending(t, specificOut)
@@ -156,7 +156,7 @@ func TestAWakeDuringAHandoffGoesToAnotherRequest(t *testing.T) {
 	})
 }
 
-// A claim with AutoAck consumes the messages. So the request always waits for the end of the offer.
+// A claim with AutoAck consumes the messages. So a request with an offer always waits for the end of the offer.
 func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {
 	t.Parallel()
 	for name, wake := range map[string]func(b *harness, leave context.CancelFunc){
@@ -208,7 +208,7 @@ func TestAnAutoAckRequestGoesOnAfterAnEmptyHandoff(t *testing.T) {
 	})
 }
 
-// The messages may be consumed already, so the request must fail and not continue.
+// The messages may be consumed already, so the request must fail and not wait for other messages.
 func TestAnAutoAckRequestFailsIfItsHandoffIsLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestAnAutoAckRequestFailsIfItsHandoffIsLost(t *testing.T) {
 	})
 }
 
-// After a handoff, the target is known to be empty again, unless something became ready meanwhile or the
+// After a handoff, the target is known to be empty again, except if another partition became ready during the handoff, or if the
 // handoff left messages.
 func TestWhatIsKnownAfterAHandoff(t *testing.T) {
 	t.Parallel()

@@ -29,8 +29,8 @@ type members struct {
 	partition *string
 	// sleeping has the intents that sleep without an offer. The readiness.Tracker has their order.
 	sleeping map[*readiness.Ticket]*intent
-	// noHandoffs: the claim of a push found nothing, because new messages of this queue become due later. No push claims for the
-	// target until an intent of the target ends.
+	// noHandoffs: the claim of a push found nothing, because new messages of this queue become due only after a delay. Pushes make
+	// no claims for the target until the wait of one of its intents ends.
 	noHandoffs bool
 }
 
@@ -127,26 +127,26 @@ func (r *Intents) isAlone(in *intent) bool {
 	return m == nil || m.count <= 1
 }
 
-// maxHandoffs bounds the claims that one push makes. If intents wait for more targets of the queue, the push makes no claims. A
-// round probes all these targets with one query.
+// maxHandoffs bounds the claims that one push makes. If intents wait for more than maxHandoffs targets of the queue, the push
+// makes no claims. A round probes all these targets with one query.
 const maxHandoffs = 4
 
 // intentState is what an intent does.
 type intentState uint8
 
 const (
-	stateAwake    intentState = iota // it probes, or is about to
+	stateAwake    intentState = iota // it probes or is about to probe
 	stateSleeping                    // it waits to be woken
 	stateOffered                     // it sleeps, and a push claims for it
-	stateEnded                       // a push gave it its delivery, it was displaced, or its rights have ended
+	stateEnded                       // its wait is over: a push set its delivery, another intent displaced it, or its rights have ended
 )
 
 // Handoffs returns the claims that a push to the partition makes right after its commit. In each group, one sleeping intent that
 // can take the partition gets a handoff. Intents that name the partition are first, then the earliest deadline. A pushed message
 // that is handed over needs no wake, no probe and no further round trip.
 //
-// An intent with AutoAck does not probe before the end of its offer. The claim consumes the messages. They would be lost if the
-// intent had found other messages meanwhile.
+// An intent with AutoAck does not probe before the end of its offer. The claim consumes the messages. If the intent found other
+// messages before the end of the offer, the claimed messages would be lost.
 func (r *Intents) Handoffs(queueName, partition string) []queue.Handoff {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -243,7 +243,7 @@ func (r *Intents) markSleeping(in *intent) {
 	r.markSleepingLocked(in)
 }
 
-// markSleepingLocked ends the wait at once if the rights of the intent have ended.
+// markSleepingLocked is markSleeping under the lock. It ends the wait at once if the rights of the intent have ended.
 func (r *Intents) markSleepingLocked(in *intent) {
 	if err := in.req.Valid(); err != nil {
 		in.end(queue.Delivery{Lost: err})
@@ -252,7 +252,7 @@ func (r *Intents) markSleepingLocked(in *intent) {
 	in.state = stateSleeping
 	in.canBeDisplaced()
 	if in.ticket == nil {
-		return // during pop maintenance
+		return // an intent has no ticket during pop maintenance
 	}
 	in.ticket.SetIdle(true)
 	if m := r.waiting[in.req.Queue][in.target]; m != nil {

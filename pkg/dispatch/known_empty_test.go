@@ -102,7 +102,7 @@ func TestKnownEmptyEndsAtTheDueInstant(t *testing.T) {
 		<-b.begin(t.Context(), request(time.Second))
 		<-b.begin(t.Context(), request(time.Second))
 		require.Equal(t, 1, store.count())
-		// A request that made no probe wakes as well.
+		// A request that made no probe also wakes at the instant.
 		out := b.wait()
 		require.Equal(t, 1, store.count())
 		time.Sleep(10*time.Second - 1900*time.Millisecond - time.Nanosecond)
@@ -149,7 +149,7 @@ func TestFailedProbeLeavesNoKnownEmptyEntry(t *testing.T) {
 	})
 }
 
-// A request that waited without a first probe makes no first probe when it wakes. One message wakes one of a thousand such
+// A request that waited without a first probe makes no first probe when it wakes. A message wakes only one of a thousand such
 // requests.
 func TestRequestsWithoutAFirstProbeMakeOneClaim(t *testing.T) {
 	t.Parallel()

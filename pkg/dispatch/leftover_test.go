@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// inOneRound wakes the requests so that all of them are in one round. They join during an earlier round. The partitions become
-// ready before that round ends.
+// inOneRound wakes the requests so that all of them are in one round. The requests join while an earlier round runs. The
+// partitions become ready before that round ends.
 func (b *harness) inOneRound(reqs []*queue.PopRequest, partitions ...int64) []<-chan answer {
 	b.t.Helper()
 	outs := make([]<-chan answer, len(reqs))
@@ -65,7 +65,7 @@ func TestEndOfALeaseWakesTheOtherRequestsOfTheRound(t *testing.T) {
 	})
 }
 
-// The client that got the message pops again. It is woken when its own lease ends.
+// The client that got the message pops again. The end of its own lease wakes this second pop.
 func TestEndOfALeaseWakesItsOwnClient(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestAssignedButUnclaimedPartitionGoesToTheNextRequest(t *testing.T) {
 	})
 }
 
-// A preflight lists only a few of the due partitions. Requests that name partitions can take all the listed ones, in the same
+// A preflight lists only a few of the due partitions. Requests that name partitions can take all listed partitions, in the same
 // round as a request for any partition. More partitions may be due, so the group is not known to be empty.
 func TestAPartlyProbedGroupIsNotKnownToBeEmpty(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestAPartlyProbedGroupIsNotKnownToBeEmpty(t *testing.T) {
 	resync := func(b *harness) { b.resync(1, 2, 3, 4) }
 	for name, c := range map[string]struct {
 		wake    func(*harness)
-		arrives bool // the fourth request comes after the round
+		arrives bool // the last request arrives after the round
 	}{
 		"the request that gets the wake of the instant": {instant, false},
 		"a request of the next round":                   {resync, false},
@@ -260,7 +260,7 @@ func TestALostClaimIsFollowedByAPop(t *testing.T) {
 				}
 				time.Sleep(leaseTime)
 				got, _ = split(t, outs)
-				require.Positive(t, got, "the rival's lease has ended")
+				require.Positive(t, got, "the lease of the other consumer has ended")
 			})
 		})
 	}

@@ -44,7 +44,7 @@ func (d *Dispatcher) probe(in *intent) (found *queue.Delivery, again bool, err e
 		_, again, err = d.Store.Resolve(in.ctx, in.req)
 		return nil, again, err
 	case d.Proven() && d.Readiness.KnownEmpty(target):
-		// The next probe goes through a round, together with all intents that wake then.
+		// The next probe is part of a round, together with all intents that wake at the same time.
 		in.firstProbeDone = true
 		return nil, false, nil
 	}
@@ -115,9 +115,9 @@ func (d *Dispatcher) probeTags(in *intent) (found *queue.Delivery, again bool, e
 	return nil, false, nil
 }
 
-// shareGroups makes the other intents with the same tags wait for the groups that the first probe of this intent found. This is
-// necessary only if the creation of a queue woke this intent alone. The others may have arrived before that creation, and then do
-// not know these groups.
+// shareGroups makes the other intents with the same tags wait for the groups that the first probe of this intent found. It does
+// nothing if this intent was not woken alone by the creation of a queue. Intents that arrived before that creation do not know
+// these groups.
 func (d *Dispatcher) shareGroups(in *intent) {
 	if len(in.wake.Keys) == 1 && in.wake.Keys[0] == readiness.TagKey(in.req) && len(in.unsharedGroups) > 0 {
 		d.Readiness.Watch(in.req, in.unsharedGroups)

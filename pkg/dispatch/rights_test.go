@@ -11,8 +11,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// When the rights of a request expire or are revoked, the request is answered at that instant with the reason, whatever it waits
-// for. Other requests keep waiting.
+// When the rights of a request expire or are revoked, the request is answered at that instant with the reason. The test covers
+// everything that a request can wait for. Other requests keep waiting.
 func TestAWaitEndsWithTheRights(t *testing.T) {
 	t.Parallel()
 	absent := func(*queue.PopRequest) (queue.Target, bool, error) { return queue.Target{}, false, nil }

@@ -22,8 +22,8 @@ const maxPreflightTimeout = 5 * time.Second
 // roundIntent is an intent that joins the next round.
 type roundIntent struct {
 	*intent
-	// target and wake are copies of the fields of the intent at the time it joined. The intent changes its fields as soon as it
-	// has the answer.
+	// target and wake are the target and the wake of the intent when it joined. They are copies, because the intent changes its
+	// own fields as soon as it has the answer.
 	target queue.Target
 	wake   readiness.Wake
 	// reply receives exactly one answer. It is buffered, so the round never waits for the intent.
@@ -48,7 +48,7 @@ type roundReply struct {
 	err       error
 }
 
-// worker makes the rounds of the groups that hash to it, one at a time.
+// worker makes the rounds of the groups whose id selects this worker, one round at a time.
 type worker struct {
 	d *Dispatcher
 
@@ -110,7 +110,7 @@ func (w *worker) run(ctx context.Context) error {
 // pause blocks until smart_poll.min_interval has passed since the last round, or ctx ends.
 func (w *worker) pause(ctx context.Context) {
 	if !w.lastRound.IsZero() {
-		_ = backoff.Sleep(ctx, time.Until(w.lastRound.Add(w.d.poll.MinInterval))) // the next query notices the end of ctx
+		_ = backoff.Sleep(ctx, time.Until(w.lastRound.Add(w.d.poll.MinInterval))) // if ctx has ended, the next query fails
 	}
 }
 
@@ -180,7 +180,7 @@ type roundTarget struct {
 // left.
 func (t *roundTarget) limit() int { return 2*t.want + 1 }
 
-// due lists the partitions that the preflight found due.
+// due lists the partitions that were due in the preflight.
 func (t *roundTarget) due() (partitions []int64) {
 	for _, c := range t.result.Candidates {
 		if c.In <= 0 && !c.Paused {
@@ -236,8 +236,8 @@ func (w *worker) preflight(ctx context.Context, targets []roundTarget, intents i
 	}, func(i int, err error) { targets[i].err = err })
 }
 
-// preflightInTime makes one preflight. It repeats a query that exceeds its time limit with twice the limit, so a slow database
-// delays the intents but does not starve them.
+// preflightInTime makes one preflight. If the query exceeds its time limit, preflightInTime repeats it with twice the limit. So a
+// slow database delays the intents but does not starve them.
 func (w *worker) preflightInTime(ctx context.Context, probes []queue.Probe, intents int) ([]queue.ProbeResult, error) {
 	m := w.d.Metrics
 	for {

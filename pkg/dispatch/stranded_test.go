@@ -57,8 +57,8 @@ var acts = rapid.Custom(func(t *rapid.T) act {
 
 // TestNothingIsStranded performs random steps: pops, clients that leave, pushes, acks, claims of another consumer (rival), and
 // time that passes. Each change is announced once. The fallback interval is longer than the test. After each step, no request may
-// wait that could take a due partition. A push may wake at most as many requests as partitions that it makes ready. The queue and
-// its partitions do not exist at first. A creation may wake at most as many requests as there are names.
+// wait that could take a due partition. A push may wake at most one request for each partition that it makes ready. The queue and
+// its partitions do not exist at first. A creation may wake at most one request for each name.
 func TestNothingIsStranded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -75,7 +75,7 @@ func TestNothingIsStranded(t *testing.T) {
 type scene struct {
 	*harness
 	requests []*playedRequest
-	// exists has the partitions that exist. 0 is the queue.
+	// exists has the partitions that exist. Key 0 stands for the queue.
 	mu     sync.Mutex
 	exists map[int64]bool
 }
@@ -245,7 +245,7 @@ func (s *scene) handOver(partition int64) float64 {
 			}
 		}
 	}
-	return created + s.announce(ready, events.Here) + 2 // and the released partitions
+	return created + s.announce(ready, events.Here) + 2 // 2 more for released partitions
 }
 
 // stranded describes a request that waits although it could take a partition, or returns "".

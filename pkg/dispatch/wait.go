@@ -30,8 +30,8 @@ type intent struct {
 	// emptyProbes counts the empty probes of an intent without a group. For a group, backoffs counts
 	// them.
 	emptyProbes int
-	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are the groups that its first probe found, as long
-	// as the other intents with the same tags may not know them.
+	// watchedGroups are the groups that a pop by tags waits for. unsharedGroups are the groups that its first probe found, until
+	// the other intents with the same tags wait for them too.
 	watchedGroups, unsharedGroups []int64
 	// target is what the intent waits for. It is zero if the queue or partition does not exist. Only Intents.register sets it.
 	target queue.Target
@@ -48,7 +48,7 @@ type intent struct {
 	// probe of the intent sets it.
 	state    intentState
 	delivery queue.Delivery
-	// handedOver is closed when another goroutine has ended the wait (stateEnded).
+	// handedOver is closed when the wait has ended (stateEnded).
 	handedOver chan struct{}
 }
 
@@ -95,7 +95,8 @@ var goneBackoff = backoff.Policy{Initial: 16 * time.Millisecond, Max: time.Secon
 
 const goneRetries = 3
 
-// armAndProbe takes a ticket and probes. It repeats both while the target is gone. If done is true, in.delivery is the answer.
+// armAndProbe takes a ticket and probes. If the target is gone, it takes a new ticket and probes again. If done is true,
+// in.delivery is the answer.
 func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error) {
 	for gone := 1; ; gone++ {
 		var keys []readiness.Key
@@ -137,7 +138,7 @@ func (d *Dispatcher) armAndProbe(in *intent, woken string) (done bool, err error
 			if in.deadline.Before(at) {
 				at = in.deadline
 			}
-			_, _ = readiness.WaitUntil(in.ctx, at, d.stopping) // waitIsOver checks the reason in the next pass
+			_, _ = readiness.WaitUntil(in.ctx, at, d.stopping) // if ctx has ended, waitIsOver notices it in the next pass
 		}
 	}
 }
@@ -173,8 +174,8 @@ func (d *Dispatcher) countWake(woken string, delivered bool) {
 	}
 }
 
-// sleep blocks until the ticket wakes, a push hands over, the fallback timer fires, the deadline is reached, the client leaves,
-// or Stop is called. If done is true, the intent must be answered without another probe.
+// sleep blocks until the ticket wakes, a push hands over messages, the fallback timer fires, the deadline is reached, the client
+// leaves, or Stop is called. If done is true, the intent must be answered without another probe.
 func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	left := time.Until(in.deadline)
 	if left <= 0 {
@@ -216,8 +217,8 @@ func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared b
 	}
 }
 
-// hold blocks during pop maintenance. Meanwhile another intent can displace the intent. If over is true, the intent must be
-// answered without a probe.
+// hold blocks during pop maintenance. During this time another intent can displace the intent. If over is true, the intent must
+// be answered without a probe.
 func (d *Dispatcher) hold(in *intent) (over bool, err error) {
 	for ended := d.Paused(); ended != nil && !over; ended = d.Paused() {
 		d.Intents.markSleeping(in)
@@ -289,7 +290,7 @@ func (d *Dispatcher) retryAfter(err error) time.Duration {
 }
 
 // useWake drops the wake if the delivery used it: the delivery is from the partition of the wake, or the round woke other intents
-// for the rest. A wake without a partition is not used, because more partitions may be due.
+// for the rest. A delivery does not use a wake without a partition, because more partitions may be due.
 func (in *intent) useWake(delivery *queue.Delivery) {
 	partition := readiness.PartitionOf(in.wake)
 	if in.forwarded || partition != 0 && slices.Contains(partitionsOf(delivery), partition) {
@@ -306,7 +307,7 @@ func (in *intent) foundNothing() {
 }
 
 // announceTaken announces when the partitions of a delivery are due again. The other intents did not probe, so they do not know
-// this instant.
+// when this is.
 func (d *Dispatcher) announceTaken(target queue.Target, delivery *queue.Delivery) {
 	if target.Group == 0 {
 		target = delivery.Target

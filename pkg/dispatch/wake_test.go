@@ -91,7 +91,7 @@ func TestThousandWaitersAndOneMessageAreOneProbe(t *testing.T) {
 		require.Equal(t, 999, b.Waiting())
 		require.Equal(t, before+1, store.count())
 
-		// The others still wait: each message reaches one of them.
+		// The other requests still wait, and each further message reaches one of them.
 		for i := range 20 {
 			b.ready(1, int64(i+2), 1)
 		}
@@ -218,8 +218,8 @@ func TestAnInstantReachesARequestForEachPartition(t *testing.T) {
 	}
 }
 
-// Two requests are woken for two partitions. Their round gives a third, deeper partition to one of them. The round wakes a third
-// request for the partition that it leaves.
+// Two requests are woken for two partitions. Their round gives one of these requests a third partition, which has more messages.
+// The round wakes a third request for the partition that it leaves.
 func TestARoundForwardsTheWakeForWhatItLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestAGoneTargetWakesAllItsRequests(t *testing.T) {
 	})
 }
 
-// A request that was woken for a partition ends without it. Then another request gets the wake.
+// If a woken request ends without a delivery from the partition of its wake, another request gets the wake.
 func TestAWakeIsForwarded(t *testing.T) {
 	t.Parallel()
 	broken := &queue.Error{Code: queue.CodeUnavailable}

@@ -9,8 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
 )
 
-// BenchmarkWake measures one announcement to a key with many tickets. No waiter
-// runs in the measured time.
+// BenchmarkWake measures one announcement to a key with many tickets. The measured time contains no waiters.
 func BenchmarkWake(b *testing.B) {
 	for _, tickets := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprintf("tickets=%d", tickets), func(b *testing.B) {

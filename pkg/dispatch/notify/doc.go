@@ -14,7 +14,7 @@
 //	}
 //	ticket.Close()
 //
-// A writer first publishes (commits) and then announces.
+// A waiter takes its ticket before it looks. A writer publishes (commits) before it announces.
 //
 // With these two rules no wake is lost:
 //
@@ -34,10 +34,10 @@
 //	<-ticket.C()
 //	wake := ticket.Accept()                // now the waiter holds this wake
 //
-// The woken waiter looks once more. Its look uses the wake if the announced item is taken or does not exist. In every other case
-// the waiter forwards the wake: it announces the keys of the wake again. It must forward the wake if it leaves without a look,
-// the look fails, it takes another item, or more items are left. Close forwards a wake that was not accepted. So while there are
-// exclusive tickets, a waiter looks, or is about to look, for each announced item that is not taken.
+// The woken waiter looks once more. The wake is used if this look takes the announced item, or finds that the item is gone. In
+// every other case the waiter must forward the wake: it announces the keys of the wake again. Examples: the waiter leaves without
+// a look, the look fails, the waiter takes another item, or more items are left. Close forwards a wake that was not accepted. So
+// while there are exclusive tickets, a waiter looks, or is about to look, for each announced item that is not taken.
 //
 // A scheduled instant wakes one exclusive ticket. Its waiter finds out how much is due. Broadcast wakes all tickets.
 //
@@ -65,8 +65,8 @@
 //     first and announces the instant again. So the number of open tickets and of their keys bounds the memory, including the
 //     keys from Extend.
 //
-// An announcement is a hint. A waiter that wakes may find nothing. It also needs a
-// fallback timer for announcements that were never made.
+// An announcement is a hint. A waiter that wakes may find nothing. Every waiter also needs a fallback timer for announcements
+// that were never made.
 //
 // The package uses only memory and imports only pkg/process/heap of Belfry.
 package notify

@@ -2,8 +2,8 @@ package notify
 
 import "time"
 
-// Kept returns the memory that the Notifier holds for tickets, keys and instants,
-// and whether its timer is set. All of it is zero if no ticket is open.
+// Kept returns the memory that the Notifier holds for tickets, keys and instants, and whether its timer is set. All results are
+// zero if no ticket is open.
 func (n *Notifier[K]) Kept() (tickets, keys, instants int, armed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

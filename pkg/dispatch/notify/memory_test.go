@@ -64,7 +64,7 @@ func TestKeysOfExtendEndWithTheirTickets(t *testing.T) {
 	requireNothingKept(t, n)
 }
 
-// Not parallel: it counts the goroutines of the process.
+// This test is not parallel, because it counts the goroutines of the process.
 func TestInstantsNeedNoGoroutines(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	n := notify.New[int]()
@@ -76,7 +76,7 @@ func TestInstantsNeedNoGoroutines(t *testing.T) {
 	require.NoError(t, goleak.Find(before))
 }
 
-// Not parallel: it counts the allocations of the process.
+// This test is not parallel, because it counts the allocations of the process.
 func TestAnnounceDoesNotAllocate(t *testing.T) {
 	n := notify.New[int]()
 	defer n.Close()

@@ -26,7 +26,7 @@ type Notifier[K comparable] struct {
 // New returns a Notifier. Close releases its timer.
 func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 
-// Announce says that a look for one of the keys finds something from the instant at on, and that one waiter takes it.
+// Announce says that from the instant at on, a look for one of the keys finds something that one waiter can take.
 //
 // If at is not in the future, Announce wakes all shared tickets of the keys and one exclusive ticket, and returns the number of
 // woken tickets. The exclusive ticket is the first ticket of the first key with exclusive tickets. If at is in the future,
@@ -104,11 +104,11 @@ func (n *Notifier[K]) announceEachLocking(cause string, keys []K) []*Ticket[K] {
 	return woken
 }
 
-// Extend gives the exclusive tickets of key more keys. It does not block. The first time for a key it
-// examines all exclusive tickets of both keys.
+// Extend gives the exclusive tickets of key more keys. It does not block. The first call for a pair of keys examines all
+// exclusive tickets of both keys.
 //
-// A later ticket is not extended. Its waiter looks after it takes the ticket, and so finds the new key
-// itself.
+// Extend does not change later tickets of key. The waiter of a later ticket looks after it takes the ticket, so it finds the new
+// key itself.
 func (n *Notifier[K]) Extend(key K, more ...K) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,8 +178,8 @@ func (n *Notifier[K]) Broadcast(cause string, key K) int {
 	return len(woken)
 }
 
-// BroadcastAll wakes every ticket now, whatever its keys, and returns their number.
-// Use it when announcements may have been lost. It does not block.
+// BroadcastAll wakes every ticket of every key now, and returns the number of tickets. Use it when announcements may have been
+// lost. It does not block.
 func (n *Notifier[K]) BroadcastAll(cause string) int {
 	n.mu.Lock()
 	woken := n.takeAllLocked(cause)
@@ -188,8 +188,8 @@ func (n *Notifier[K]) BroadcastAll(cause string) int {
 	return len(woken)
 }
 
-// Close wakes every ticket, drops every scheduled instant and stops the timer. It waits for a timer
-// function that is running, which blocks on nothing but the lock. Further calls do nothing.
+// Close wakes every ticket, drops every scheduled instant and stops the timer. If the timer function is running, Close waits for
+// it. The timer function waits only for the lock. Further calls do nothing.
 //
 // After Close, announcements do nothing and a new ticket never wakes. Waiters need another signal
 // that ends their waiting.
@@ -241,9 +241,8 @@ func (n *Notifier[K]) resetLocked() {
 	n.entries, n.all.refs, n.due = nil, nil, nil
 }
 
-// wake closes the channels of removed tickets. The caller does not hold the lock,
-// so that 10,000 waiters that resume do not contend for it. Each ticket is removed
-// once, so its channel is closed once.
+// wake closes the channels of removed tickets. The caller does not hold the lock, so that 10,000 waiters that resume do not
+// contend for it.
 func wake[K comparable](tickets []*Ticket[K]) {
 	for _, ticket := range tickets {
 		close(ticket.c)

@@ -181,7 +181,7 @@ type modelTicket struct {
 	waiting          bool
 	exclusive, idle  bool
 	deadline         int
-	wakes            []int // the keys of a wake that it forwards when it closes
+	wakes            []int // the keys of its wake, which it forwards when it closes
 	accepted, closed bool
 }
 

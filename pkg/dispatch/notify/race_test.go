@@ -50,9 +50,9 @@ func (tb *table) look(keys []int) (found bool, next map[int]time.Time) {
 	return false, next
 }
 
-// TestNoWakeIsLost has a publisher for each key. It adds one item, due now or soon, and continues when the item was taken.
-// Waiters have no fallback timer, so one lost wake stops the test. Waiters with exclusive tickets also leave and return at
-// random.
+// TestNoWakeIsLost has a publisher for each key. The publisher adds one item, due now or soon, and continues when a waiter has
+// taken the item. Waiters have no fallback timer, so one lost wake stops the test. Waiters with exclusive tickets also leave and
+// return at random.
 func TestNoWakeIsLost(t *testing.T) {
 	t.Parallel()
 	const keys, items, waitersOfEach = 4, 300, 3

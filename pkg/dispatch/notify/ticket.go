@@ -9,12 +9,12 @@ import (
 // ByTimer is the cause of a wake at a scheduled instant.
 const ByTimer = "timer"
 
-// Ticket is the right to be woken once. A waiter takes it before it looks.
+// Ticket is the right to be woken once. A waiter takes a ticket before it looks.
 type Ticket[K comparable] struct {
 	notifier    *Notifier[K]
 	c           chan struct{}   // closed to wake the waiter
 	wake        Wake[K]         // written before c is closed
-	accepted    bool            // only the waiter uses it
+	accepted    bool            // used only by the waiter
 	deadline    time.Time       // of an exclusive ticket
 	idle        bool            // under the lock
 	number      uint64          // tickets taken later have higher numbers
@@ -41,7 +41,7 @@ type membership[K comparable] struct {
 // entry holds the tickets of a key. The lock guards all of it.
 type entry[K comparable] struct {
 	key K
-	// Announce wakes the first of the exclusive tickets, and all shared ones.
+	// Announce wakes the first exclusive ticket and all shared tickets.
 	exclusive, shared list[K]
 	due               due
 	// extended are the keys that Extend gave to the tickets of key. Later tickets do not have them. It has at most as many keys as
@@ -115,8 +115,8 @@ func (t *Ticket[K]) SetIdle(idle bool) {
 	}
 }
 
-// C returns the channel that closes when the ticket wakes. It never carries a
-// value. A ticket that was closed first does not wake.
+// C returns the channel that closes when the ticket wakes. It never carries a value. A ticket that was closed before its wake
+// does not wake.
 func (t *Ticket[K]) C() <-chan struct{} { return t.c }
 
 // Accept returns why the ticket woke. After Accept, Close does not forward the wake. Call Accept only after C has closed.
@@ -167,8 +167,8 @@ type list[K comparable] struct {
 	ordered bool
 }
 
-// ref is a ticket in a list. Its index and the place of the membership point at each other, so a
-// ticket leaves a list of 10,000 tickets without a search.
+// ref is a ticket in a list. The heap stores the position of a ref in the membership of the ticket. So a ticket leaves a list of
+// 10,000 tickets without a search.
 type ref[K comparable] struct {
 	ticket *Ticket[K]
 	index  int // in ticket.memberships

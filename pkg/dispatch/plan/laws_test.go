@@ -20,13 +20,12 @@ type scene struct {
 // groupPartition is one partition of one group.
 type groupPartition struct{ group, partition int64 }
 
-// poppable repeats the definition independently of the code under test.
+// poppable defines a poppable candidate independently of the code under test.
 func poppable(c plan.Candidate) bool {
 	return !c.Paused && !c.Delayed && !c.WindowOpen && !c.Leased && !c.ReadyAt.After(now)
 }
 
-// merged joins the rows of each partition: a flag of one row holds, and the greater
-// depth and the later instant count.
+// merged joins the rows of each partition. A flag is set if one row has it. The greater depth and the later instant are kept.
 func (s scene) merged() map[groupPartition]plan.Candidate {
 	joined := map[groupPartition]plan.Candidate{}
 	for _, c := range s.candidates {

@@ -21,15 +21,15 @@ func (k Key) any() bool { return k.Partition == 0 }
 type Intent struct {
 	Key Key
 	// Partitions is the maximum number of partitions that the intent may claim. A value below 1 counts as 1. An intent that names
-	// a partition ignores it.
+	// a partition ignores Partitions.
 	Partitions int
 	// Deadline is the latest instant at which the intent is answered. From then on
 	// the intent gets nothing.
 	Deadline time.Time
 }
 
-// Candidate is one row of a preflight: a partition that has messages for the group.
-// It is poppable if ReadyAt is not after now and no flag is set.
+// Candidate is one row of a preflight: a partition that has messages for the group. The partition is poppable if ReadyAt is not
+// after now and no flag is set.
 type Candidate struct {
 	Group, Partition int64
 	// ReadyAt is when the partition is due: the end of the delay, of the window or of the lease.
@@ -44,17 +44,17 @@ type Candidate struct {
 // Decision is the result for one intent.
 type Decision struct {
 	Outcome Outcome
-	// Partitions are the partitions to claim, in the order in which they were given.
-	// Nil unless Outcome is ViableAssigned.
+	// Partitions are the partitions to claim, in the order in which they were given. They are nil if Outcome is not
+	// ViableAssigned.
 	Partitions []int64
 }
 
 // Outcome is the result for an intent. Its text is a metric label and a log field.
 type Outcome string
 
-// The outcomes are ordered by how near a candidate is to poppable, the nearest first. An intent that gets nothing has the outcome
-// of its nearest candidate. A candidate with several obstacles has the outcome of the farthest obstacle. For an expired intent,
-// other intents count as having taken all poppable candidates.
+// The outcomes are in order: a candidate with an earlier outcome is nearer to poppable. An intent that gets nothing has the
+// outcome of its nearest candidate. A candidate with several obstacles has the outcome of the farthest obstacle. An expired
+// intent with a poppable candidate has SkipPartitionUnavailable.
 const (
 	ViableAssigned           Outcome = "viable_assigned"
 	SkipPartitionUnavailable Outcome = "skip_partition_unavailable" // other intents got all poppable candidates
@@ -246,8 +246,8 @@ func offersOf(now time.Time, candidates []Candidate) (offers []offer, repeated i
 	return offers, repeated
 }
 
-// merged joins two rows of one partition. If they disagree, the partition is poppable
-// only if both rows say so. The order of the rows does not matter.
+// merged joins two rows of one partition. The partition is poppable only if it is poppable in both rows. The order of the rows
+// does not matter.
 func merged(a, b Candidate) Candidate {
 	if b.ReadyAt.After(a.ReadyAt) {
 		a.ReadyAt = b.ReadyAt

@@ -36,7 +36,7 @@ type Observation struct {
 	paused bool      // nothing is due before a resync
 	until  time.Time // when something of the target is due; zero: no such instant is known
 	learnt time.Time // when the probe ended
-	// ready are the partitions that became ready since the probe. Nothing else of the target is due.
+	// ready has the partitions that became ready since the probe. No other partition of the target is due.
 	ready map[int64]bool
 	// prior is the entry that this probe replaced, if nothing became ready since then.
 	prior *Observation
@@ -84,9 +84,9 @@ func (t *Tracker) Exclusive(deadline time.Time, keys ...Key) *Ticket {
 	return t.notifier.Exclusive(deadline, keys...)
 }
 
-// Ready announces partitions that are ready or become ready later. When a partition is ready, one intent wakes for it. Intents
-// that name the partition come before intents for any partition of the group. Ready returns how many tickets woke at once. cause
-// is the cause of the wakes.
+// Ready announces partitions that are ready or become ready later. One intent wakes for each partition, when the partition is
+// ready. Intents that name the partition come before intents for any partition of the group. Ready returns how many tickets woke
+// at once. cause is the cause of the wakes.
 func (t *Tracker) Ready(ready []queue.Ready, cause string) (woken int) {
 	return t.announce(ready, time.Now(), cause)
 }
@@ -160,8 +160,8 @@ func (t *Tracker) CreatedUnnamed(cause string) (woken int) {
 	return t.notifier.AnnounceEach(cause, anyName, anyQueue)
 }
 
-// Found records that an intent found the target of its name. If wake is for the name, Found makes the other intents that wait for
-// the name wait for the target too, and returns a wake for the target. Otherwise it returns wake. Call Found before the next
+// Found records that an intent found the target of its name. If wake is for the name, Found extends the tickets of the other
+// intents with this name to the target, and returns a wake for the target. Otherwise it returns wake. Call Found before the next
 // probe of the intent.
 func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
 	if len(wake.Keys) == 0 || wake.Keys[0].kind != kindName {
@@ -207,8 +207,8 @@ func (t *Tracker) Observe(target queue.Target) *Observation {
 	return o
 }
 
-// SetEmpty ends a probe that found nothing due. The target is known to be empty until next, unless
-// it was announced since Observe, or a later probe has begun. The tickets of the target wake at next.
+// SetEmpty ends a probe that found nothing due. The target is known to be empty until next, except if it was announced since
+// Observe, or if a later probe has begun. The tickets of the target wake at next.
 func (t *Tracker) SetEmpty(target queue.Target, o *Observation, next NextDue) {
 	until := time.Time{}
 	if next.Known {
@@ -291,8 +291,8 @@ func (t *Tracker) Drop(target queue.Target) {
 	delete(t.observations, TargetKey(target))
 }
 
-// noteReady records that a partition (0: unknown) of the target of key is due at the instant at. It returns false if the target
-// is paused. A known-empty entry holds until that instant.
+// noteReady records that a partition of the target of key is due at the instant at. partition is 0 if it is unknown. It returns
+// false if the target is paused. A known-empty entry holds until that instant.
 func (t *Tracker) noteReady(key Key, partition int64, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,8 +27,8 @@ const (
 	probeReady                      // a pop finds a message, unless another transaction holds the cursor
 )
 
-// probe takes the ticket of the target and then probes once. It returns the ticket in every case. held means that the waiters
-// must not be notified yet, even if the probe finds messages.
+// probe takes the ticket of the target and then probes once. probe always returns a ticket. held means that the waiters must not
+// be notified yet, even if the probe finds messages.
 func (w *Watcher) probe(ctx context.Context, waiter queue.SQLWaiter, held bool) (*readiness.Ticket, probeResult) {
 	select {
 	case w.probing <- struct{}{}:
@@ -64,8 +64,8 @@ func (w *Watcher) probe(ctx context.Context, waiter queue.SQLWaiter, held bool) 
 	return ticket, result
 }
 
-// probeAndSettle probes and settles drained cursors, until a probe finds no further ones. A drained cursor is still marked ready,
-// so no push to it would be announced.
+// probeAndSettle probes and settles drained cursors, until a probe finds no further drained cursors. This is necessary, because
+// no push to a cursor that is marked ready is announced.
 //
 // If held is true, it settles the cursors with messages too. Such a cursor may have no poppable message, because the log has gaps
 // or a failed message waits for its retry.
@@ -108,8 +108,7 @@ func (w *Watcher) probeFailed(ctx context.Context, waiter queue.SQLWaiter, err e
 	return probeUnknown
 }
 
-// duePartitions are the partitions that are marked ready. SQL consumers left the drained ones without messages. The filled ones
-// have messages.
+// duePartitions are the partitions that are marked ready. drained have no messages left by SQL consumers. filled have messages.
 type duePartitions struct{ drained, filled []int64 }
 
 // preflight probes the target as belfry.pop does.

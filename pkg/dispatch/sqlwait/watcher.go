@@ -33,7 +33,7 @@ type Store interface {
 
 // Config are the delays of a Watcher.
 type Config struct {
-	// Fallback is the delay after which a channel is notified even if no probe found messages.
+	// Fallback is the delay after which the Watcher notifies a channel even if no probe found messages.
 	Fallback backoff.Policy
 	// Backoff is the delay after a failed probe, or between probes while the listener is not proven. It is also the delay between
 	// failed notifications.
@@ -180,8 +180,8 @@ type waiterLoop struct {
 	repeats int
 }
 
-// runLoop notifies the channel each time after a waiter announced itself. It returns when ctx ends,
-// or when no waiter announced itself for dispatch.fallback_interval.
+// runLoop notifies the channel once for each announcement of a waiter. It returns when ctx ends, or when no waiter announced
+// itself for dispatch.fallback_interval.
 func (w *Watcher) runLoop(ctx context.Context, l *waiterLoop) {
 	defer l.closeTicket()
 	for {
@@ -279,7 +279,7 @@ func (w *Watcher) waitForReady(ctx context.Context, l *waiterLoop) bool {
 				return false
 			}
 		case !time.Now().Before(deadline):
-			return true // the fallback interval is over, so the waiters pop once
+			return true // the fallback interval is over, so the waiters must pop to check
 		}
 	}
 }
@@ -316,7 +316,7 @@ func (s *waiterSet) add(waiter queue.SQLWaiter) bool {
 	return true
 }
 
-// setSignal sends a value, unless one is pending.
+// setSignal sends a value. It does nothing if a value is pending.
 func setSignal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -109,7 +109,7 @@ func TestMessagesHeldByAConsumerAreNotifiedWithGrowingDelays(t *testing.T) {
 		b.await()
 		require.Equal(t, before+3, b.notified())
 		time.Sleep(pollInterval)
-		require.Equal(t, before+4, b.notified(), "the delays start again with the shortest")
+		require.Equal(t, before+4, b.notified(), "the next delay is the shortest delay again")
 	})
 }
 
@@ -178,8 +178,7 @@ func TestCreationOfTheQueueNotifies(t *testing.T) {
 	})
 }
 
-// The queue is created after Find and before the ticket is taken, so its announcement wakes no
-// ticket.
+// The queue is created after Find and before the ticket is taken, so the announcement of the creation wakes no ticket.
 func TestCreationDuringTheProbeIsNotLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
