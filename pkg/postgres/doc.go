@@ -3,7 +3,7 @@
 //
 // It promises:
 //
-//   - Every error from Wrap carries a queue.Code, chosen by SQLSTATE and never by text.
+//   - Every error from Wrap has a queue.Code, which depends on the SQLSTATE and never on the text.
 //   - The hot statements keep their plans, whatever the statistics say (planSettings).
 //   - The settings of the database, the role or the server do not change what a statement means
 //     (sessionSettings).
@@ -17,6 +17,6 @@
 //  1. Such a pooler costs speed. With both cores of a machine full, `belfry bench end-to-end --duration 8s` measured 9,656
 //     messages/s through such a pooler, 14,604 through a pooler in session mode and 16,046 without a pooler.
 //  2. statement_timeout and idle_in_transaction_session_timeout are not set. The operator can set them for the role.
-//  3. Migrations fail with ErrTransactionPooled. Every instance runs or checks the migrations first, so it does not start.
-//     Otherwise the sequencer would run without its session locks.
+//  3. Migrations fail with ErrTransactionPooled. Every instance runs or checks the migrations first, so an instance does not
+//     start in this case. If it started, the sequencer would run without its session locks.
 package postgres

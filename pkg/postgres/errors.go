@@ -142,8 +142,8 @@ func unavailable(err error) error {
 	}
 }
 
-// ConnectionLost reports whether err means that the connection failed, was lost or
-// exceeded its time. Then the outcome of the statements sent over it is unknown.
+// ConnectionLost reports whether err means that the connection failed, was lost or exceeded its time. In these cases the outcome
+// of the statements sent over the connection is unknown.
 func ConnectionLost(err error) bool {
 	if err == nil || errors.Is(err, pgx.ErrNoRows) {
 		return false

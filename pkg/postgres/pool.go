@@ -30,7 +30,7 @@ const (
 type Pool struct {
 	*pgxpool.Pool
 	requestTimeout time.Duration
-	// closing is the context that Close ends with close.
+	// closing is a context that ends when Close is called. close ends it.
 	closing context.Context
 	close   context.CancelFunc
 	*losses
@@ -124,8 +124,8 @@ func (p *Pool) test(ctx context.Context, conn *pgx.Conn, idle time.Duration) {
 	}
 }
 
-// configure sets or checks the settings of a new connection, within the request timeout. pgxpool sets no limit, and a
-// connection that is silent here would keep its place in the pool for ever.
+// configure sets or checks the settings of a new connection, within the request timeout. pgxpool sets no time limit, so without
+// this limit a silent connection would keep its place in the pool for ever.
 func (p *Pool) configure(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := p.Bounded(ctx)
 	defer cancel()
@@ -147,18 +147,16 @@ func (p *Pool) configure(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// beforeClose reports a connection that broke. A connection that the pool closes by
-// itself is still open here.
+// beforeClose reports a connection that broke. If the pool closes a connection that works, the connection is still open here.
 func (p *Pool) beforeClose(conn *pgx.Conn) {
 	switch {
 	case conn.IsClosed():
 		p.ReportBrokenConnection()
 		p.RetireConnections() // also the connections of related pools, which lead to the same database
-		// If the connection is silent, pgx takes up to 15 s to close it, and the
-		// connection keeps its place in the pool meanwhile.
+		// If the connection is silent, pgx takes up to 15 s to close it, and the connection keeps its place in the pool until then.
 		time.AfterFunc(closeTimeout, func() { _ = conn.PgConn().Conn().Close() })
 	case p.isRetired(conn):
-		// Close the socket only: a regular close could block and keep the place in the pool.
+		// Close only the socket, because a regular close could block and keep the place in the pool.
 		_ = conn.PgConn().Conn().Close()
 	}
 }
@@ -166,9 +164,8 @@ func (p *Pool) beforeClose(conn *pgx.Conn) {
 // RequestTimeout returns the request timeout. Without a pooler in transaction mode, Postgres ends each statement after this time.
 func (p *Pool) RequestTimeout() time.Duration { return p.requestTimeout }
 
-// Bounded returns a context for the database work of one request. It ends after the
-// request timeout. It does not end when the client disconnects, because cutting off a
-// statement costs its connection and leaves its outcome unknown.
+// Bounded returns a context for the database work of one request. It ends after the request timeout. It does not end when the
+// client disconnects, because a canceled statement loses its connection, and its outcome is unknown.
 func (p *Pool) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), p.requestTimeout)
 }
@@ -187,11 +184,11 @@ type losses struct {
 func (l *losses) now() time.Duration { return time.Since(l.opened) }
 
 // Losses returns a channel that receives after a connection was lost, and after SignalLoss. The wakes after the last commits over
-// that connection may not have run. One signal may stand for several losses.
+// that connection may not have run. One value may be sent for several losses.
 func (l *losses) Losses() <-chan struct{} { return l.signal }
 
 // ReportBrokenConnection signals a loss and makes TakeBroken return true. Call it if a connection of this instance, or of an
-// instance that died, broke. The wakes after the last commits over it may not have run.
+// instance that died, broke. The wakes after the last commits over this connection may not have run.
 func (l *losses) ReportBrokenConnection() {
 	l.broken.Store(true)
 	l.SignalLoss()
@@ -215,8 +212,8 @@ func (l *losses) DoubtConnections() { l.allDoubted.Store(int64(l.now())) }
 const (
 	// sqlstateReadOnly is the SQLSTATE of a write to a read-only Postgres.
 	sqlstateReadOnly = "25006"
-	// readOnlyAge is the age from which on a connection with sqlstateReadOnly shows that the primary was replaced. A younger
-	// connection leads to the current Postgres.
+	// If a connection of at least readOnlyAge gets sqlstateReadOnly, the primary was replaced. A younger connection leads to the
+	// current Postgres.
 	readOnlyAge = time.Second
 	// connectedKey is the key under which a connection keeps the time of its start, as now returns it.
 	connectedKey = "belfry.connected"
@@ -230,9 +227,8 @@ func connectedAt(conn *pgconn.PgConn) time.Duration {
 	return after
 }
 
-// isDemoted reports whether conn must be closed because its Postgres was the primary
-// and is read only now. The promotion of a standby need not end the connections to the
-// old primary. If conn is demoted, isDemoted retires all connections.
+// isDemoted reports whether conn must be closed because its Postgres was the primary and is read only now. When a standby is
+// promoted, the connections to the old primary may stay open. If conn is demoted, isDemoted retires all connections.
 func (p *Pool) isDemoted(conn *pgconn.PgConn, refused *pgconn.PgError) bool {
 	if refused.Code != sqlstateReadOnly || p.now()-connectedAt(conn) < readOnlyAge {
 		return false

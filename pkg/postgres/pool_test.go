@@ -227,9 +227,8 @@ func TestPingOfAnAbsentDatabaseFails(t *testing.T) {
 	require.ErrorContains(t, err, "database.url")
 }
 
-// When a primary becomes read only, the pool that notices and its related pools retire
-// all connections to it. A connection younger than readOnlyAge does not retire
-// anything: a new connection would lead to the same Postgres.
+// When a primary becomes read only, the pool that notices and its related pools retire all connections to it. A connection
+// younger than readOnlyAge causes no retirement, because a new connection would lead to the same Postgres.
 func TestConnectionsToAReadOnlyPrimaryAreRetired(t *testing.T) {
 	dsn := database(t)
 	pool := open(t, config(dsn))

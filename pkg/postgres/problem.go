@@ -82,8 +82,9 @@ const DirectKeys = "database.url (database.listen_url when it is set)"
 // connectTimeout bounds Connect if the URL has no connect_timeout.
 const connectTimeout = 10 * time.Second
 
-// Connect opens a connection. It blocks for at most connect_timeout of the URL for each address, or for ten seconds
-// in all. Its error says what to change, and has no password. key is the setting with the URL.
+// Connect opens a connection. It blocks for at most connect_timeout of the URL for each address. If the URL has no
+// connect_timeout, it blocks for at most ten seconds in total. Its error says what to change, and has no password. key is the
+// setting with the URL.
 func Connect(ctx context.Context, cc *pgx.ConnConfig, key string) (*pgx.Conn, error) {
 	bounded := ctx
 	if cc.ConnectTimeout == 0 {
@@ -236,8 +237,7 @@ func (f *facts) readOnly(cause error) *Problem {
 	}
 }
 
-// writable returns the command that makes sessions writable again, by the source of the setting as pg_settings
-// names it.
+// writable returns the command that makes sessions writable again. source is the source of the setting in pg_settings.
 func writable(source, role, database string) string {
 	const setting = "default_transaction_read_only"
 	switch source {

@@ -91,9 +91,9 @@ func LikePatterns(patterns []string) []string {
 var likeEscaper = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
 
 const (
-	// rowOverhead is about how many bytes a row takes in memory and in JSON besides its columns.
+	// rowOverhead is an estimate of the bytes that a row takes in memory and in JSON besides its columns.
 	rowOverhead = 512
-	// firstRows is how many rows of a page are read first. Their size says how many more fit.
+	// firstRows is the number of rows of a page that are read first. From their size, ReadPage computes how many more rows fit.
 	firstRows = 16
 )
 
@@ -124,7 +124,7 @@ type meteredRows struct {
 	full   bool
 }
 
-// Next returns false if the memory for the row is not available. Then it discards the other rows.
+// If no memory is left for the row, Next discards the other rows and returns false.
 func (r *meteredRows) Next() bool {
 	if r.full || !r.Rows.Next() {
 		return false
@@ -169,8 +169,8 @@ func (r firstRow) Scan(dest ...any) error {
 // ReadPage reads a page of a list whose rows may be large. The page has at most limit rows, and not more bytes than the
 // reservation of ctx allows, but at least one row. cut reports whether it has fewer rows than limit because of its bytes.
 //
-// ask queries the next n rows after last, which is nil at the beginning of the page. It may use Pool.Query, whose error
-// the rows return. Errors: CodeOverloaded if no memory is left, and the errors of ask and read.
+// ask queries the next n rows after last, which is nil at the beginning of the page. ask may ignore the error of Pool.Query,
+// because the rows return the error. Errors: CodeOverloaded if no memory is left, and the errors of ask and read.
 func ReadPage[Row any](ctx context.Context, limit int64, ask func(n int64, last *Row) pgx.Rows, read pgx.RowToFunc[Row]) (page []Row, cut bool, err error) {
 	memory := inflight.From(ctx)
 	if memory == nil {
@@ -194,7 +194,7 @@ func ReadPage[Row any](ctx context.Context, limit int64, ask func(n int64, last 
 	}
 }
 
-// appendRows appends rows to a page until its memory is used up. It closes them.
+// appendRows appends rows to a page until its memory is used up. It closes rows.
 func appendRows[Row any](memory *inflight.Reservation, page *[]Row, rows pgx.Rows, read pgx.RowToFunc[Row]) (cut bool, err error) {
 	defer rows.Close()
 	for rows.Next() {

@@ -123,8 +123,8 @@ func killed(t *testing.T, cluster *devdb.Cluster) {
 	require.NoError(t, pool.Ping(soon(t)))
 }
 
-// All connections fall silent at the same time. The first request that notices uses up
-// its whole time. The next requests do not.
+// All connections fall silent at the same time. The first request that notices this uses up its whole time. The next requests get
+// new connections.
 func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
 	const size = 6
 	network, through := pgproxy.New(t, database(t))
@@ -148,7 +148,7 @@ func TestSilentConnectionsAreRetiredTogether(t *testing.T) {
 	for !postgres.ConnectionLost(ask()) {
 	}
 	_ = ask()            // this request may get its connection before the first request fails
-	for range size - 2 { // on a silent connection, these would wait for all of their time
+	for range size - 2 { // on a silent connection, these requests would wait until their timeout
 		_, err := pool.Exec(soon(t), "SELECT 1")
 		require.NoError(t, err)
 	}

@@ -19,14 +19,14 @@ var (
 // sessionSettings override the settings of the database, the role or the server (ALTER DATABASE ...
 // SET) under which a statement of Belfry would fail or mean something else:
 //
-//   - an isolation level that does not see what a lock waited for
+//   - an isolation level with which a statement does not see the commit that it waited for
 //   - other text forms of values
 //   - schemas before pg_catalog
 //   - limits for interactive sessions
 //   - commits that a crash loses
 //
-// They are set after connecting and not as startup parameters, because poolers refuse unknown
-// startup parameters.
+// The pool sets sessionSettings after connecting and not as startup parameters, because poolers refuse unknown startup
+// parameters.
 var sessionSettings = []struct {
 	name, value string
 	// perClient: poolers in transaction mode keep the setting for each client.
@@ -82,7 +82,7 @@ func settingColumns(unchecked bool) (names, values, insteadOf []string) {
 // applySettings sets sessionSettings in the session of conn.
 func applySettings(ctx context.Context, conn *pgx.Conn) error {
 	names, values, insteadOf := settingColumns(true)
-	// Not prepared: a session needs the statement once.
+	// The statement is not prepared, because a session needs it only once.
 	_, err := conn.Exec(ctx, sqlApplySettings, pgx.QueryExecModeExec, names, values, insteadOf)
 	return err
 }

@@ -39,8 +39,8 @@ func (r *repertoire) setEncoding(encoding string) {
 
 // Storable changes a free text, such as an error, a reason or a subject, so that the database can store it. NUL and bytes that
 // are not UTF-8 become U+FFFD. If the encoding of the database is not UTF8, characters that it lacks become "?". Storable never
-// fails. For a text with new characters it asks the database, in at most maxQuestions round trips. If these do not suffice, other
-// characters become "?" too.
+// fails. For a text with new characters it asks the database, in at most maxQuestions round trips. If this limit is reached,
+// other characters become "?" too.
 //
 // Do not use it for names, because two names could become one.
 func (p *Pool) Storable(ctx context.Context, text string) string {

@@ -109,10 +109,10 @@ func pgConfigDir(ctx context.Context, path []string) []string {
 	return nil
 }
 
-// installed returns the existing install folders in the order of the patterns.
+// installed returns the existing install folders, in the order of installPatterns.
 func (f finder) installed() (dirs []string) {
 	for _, pattern := range f.patterns {
-		// The only error is a malformed pattern; then nothing matches.
+		// Glob fails only for a malformed pattern. Then it returns no matches.
 		matches, _ := filepath.Glob(pattern)
 		slices.SortStableFunc(matches, func(a, b string) int { return cmp.Compare(versionIn(b), versionIn(a)) })
 		dirs = append(dirs, matches...)

@@ -30,7 +30,7 @@ type Cluster struct {
 
 	// lifecycle serializes Stop and Restart, which hold it while they block.
 	lifecycle sync.Mutex
-	lock      *lock                   // released by Stop; written under lifecycle
+	lock      *lock                   // Stop releases it; guarded by lifecycle
 	proc      atomic.Pointer[process] // the latest run
 	port      int                     // written before the first run, then constant
 }
@@ -121,9 +121,9 @@ func (c *Cluster) Dir() string { return c.dir }
 // Restart starts a new run with a new channel.
 func (c *Cluster) Done() <-chan struct{} { return c.proc.Load().done }
 
-// Stop shuts Postgres down (fast: it ends the sessions and writes a checkpoint) and releases the folder. If ctx ends first, Stop
-// ends Postgres immediately and returns an error. The next start then recovers. When Stop returns, Postgres has always exited. A
-// second Stop does nothing.
+// Stop shuts Postgres down and releases the folder. This fast shutdown ends the sessions and writes a checkpoint. If ctx ends
+// first, Stop ends Postgres immediately and returns an error. The next start then recovers. When Stop returns, Postgres has
+// always exited. A second Stop does nothing.
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.lifecycle.Lock()
 	defer c.lifecycle.Unlock()

@@ -117,7 +117,7 @@ func TestTakenPortFailsAtOnce(t *testing.T) {
 	require.Equal(t, port, c.Port())
 	require.ErrorContains(t, c.Restart(ctx), "it is running")
 
-	// The port was taken while Postgres was down. Postgres itself reports it.
+	// Another program took the port while Postgres was down. Postgres itself reports this.
 	require.NoError(t, c.Stop(ctx))
 	taken, err = lc.Listen(ctx, "tcp4", c.address())
 	require.NoError(t, err)

@@ -85,7 +85,7 @@ func TestAnImmediateStopReturnsAnErrorAndRecovers(t *testing.T) {
 	}
 	require.Equal(t, 1, stopped)
 	require.ErrorIs(t, c.Stop(ended), context.Canceled)
-	require.True(t, c.proc.Load().cmd.ProcessState.Exited(), "the postmaster exited by itself: no signal killed it")
+	require.True(t, c.proc.Load().cmd.ProcessState.Exited(), "the postmaster exited by itself and was not killed by a signal")
 	require.NoError(t, c.Restart(testContext(t)))
 	require.Equal(t, "kept", query(t, c, readNote))
 

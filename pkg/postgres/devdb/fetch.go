@@ -108,10 +108,9 @@ func (f fetcher) extract(ctx context.Context, work string) error {
 	return nil
 }
 
-// downloadProxy is an HTTP proxy between the library and the repository. The library has
-// no context, hides the reason of a failed download and accepts a missing checksum. The
-// proxy ends with its context, keeps the first failure and treats a missing checksum as a
-// failure.
+// downloadProxy is an HTTP proxy between the library and the repository. The library has no context, hides the reason of a failed
+// download and accepts a missing checksum. The proxy ends with its context and keeps the first failure. It treats a missing
+// checksum as a failure.
 type downloadProxy struct {
 	url        string
 	repository string
@@ -146,7 +145,7 @@ func newDownloadProxy(ctx context.Context, repository string) (*downloadProxy, e
 	p.server.SetKeepAlivesEnabled(false) // the library must keep no idle connection
 	go func() {
 		defer close(p.served)
-		_ = p.server.Serve(l) // ends by close
+		_ = p.server.Serve(l) // ends when close is called
 	}()
 	return p, nil
 }
@@ -173,7 +172,7 @@ func (p *downloadProxy) forward(w http.ResponseWriter, out *http.Request) error 
 	if err != nil {
 		return err // net/http names the URL and the cause
 	}
-	defer func() { _ = resp.Body.Close() }() // read completely or abandoned
+	defer func() { _ = resp.Body.Close() }() // the body was read completely, or is not needed
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s answers %s", out.URL, resp.Status)
 	}

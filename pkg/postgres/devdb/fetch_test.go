@@ -134,7 +134,7 @@ func TestFetchUnpacksOnce(t *testing.T) {
 	server := httptest.NewServer(repo)
 	t.Cleanup(server.Close)
 	f, _ := fetchFrom(t, server.URL)
-	// An incomplete folder, as after a crash.
+	// A crash can leave an incomplete folder like this.
 	install(t, f.cache, string(fetchVersion)+"/bin", "pg_ctl")
 
 	dir, err := f.fetch(t.Context())

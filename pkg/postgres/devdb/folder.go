@@ -111,8 +111,8 @@ func (c *Cluster) prepare(ctx context.Context, fresh bool) error {
 	return nil
 }
 
-// initialize creates the data folder under another name and renames it when it is
-// complete. A crash in between leaves no incomplete cluster.
+// initialize creates the data folder under another name and renames it when it is complete. So a crash leaves no incomplete
+// cluster.
 func (c *Cluster) initialize(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, initTimeout)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// ownerVariable makes the test program run the cluster in the named folder until it is
-// killed: some tests kill the owner of a cluster.
+// ownerVariable names a folder. A test program with this variable runs the cluster in the folder until the program is killed,
+// because some tests kill the owner of a cluster.
 const ownerVariable = "DEVDB_TEST_OWNER"
 
 func TestMain(m *testing.M) {
@@ -92,7 +92,7 @@ var template = sync.OnceValues(func() (dir string, err error) {
 	return dir, errors.Join(err, l.release())
 })
 
-// madeDir is a clusterDir in which initdb has run.
+// madeDir returns a folder like clusterDir in which initdb has run.
 func madeDir(t *testing.T) string {
 	t.Helper()
 	from, err := template()

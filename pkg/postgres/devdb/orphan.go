@@ -28,9 +28,9 @@ const (
 
 func pidFile(data string) string { return filepath.Join(data, "postmaster.pid") }
 
-// readPIDFile returns the content of postmaster.pid and its process id; 0: there is no
-// file, or it has no number. A negative number means that a user runs single-user mode.
-// That counts as no file, because Postgres itself then refuses to start.
+// readPIDFile returns the content of postmaster.pid and its process id; 0: there is no file, or it has no number. A negative
+// number means that a user runs Postgres in single-user mode. readPIDFile then returns 0, because Postgres itself refuses to
+// start.
 func readPIDFile(data string) (content []byte, pid int, err error) {
 	content, err = os.ReadFile(pidFile(data))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +98,8 @@ func awaitExit(ctx context.Context, pid int, data string, timeout time.Duration)
 	}
 }
 
-// neutralizeStalePID makes a stale postmaster.pid harmless and reports whether there was
-// one. The reasons, step by step:
+// neutralizeStalePID makes a stale postmaster.pid harmless and reports whether there was one. It works in this way for three
+// reasons:
 //
 //  1. Postgres refuses to start while any process of the same user has the process id in the file. After a power cut, another
 //     process may soon have this id.

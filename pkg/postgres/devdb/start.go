@@ -124,15 +124,15 @@ func (c *Cluster) startFailure(proc *process) error {
 		cause = errors.New("it exited without an error")
 	}
 	err := fmt.Errorf("starting Postgres in %s on port %d: %w", c.dir, c.port, cause)
-	log, readErr := os.ReadFile(filepath.Join(c.dir, logName)) // small: it began with this start
+	log, readErr := os.ReadFile(filepath.Join(c.dir, logName)) // the log is small, because it began with this start
 	if readErr != nil {
 		return errors.Join(err, fmt.Errorf("reading the log of Postgres: %w", readErr))
 	}
 	return fmt.Errorf("%w; the last lines of %s:\n%s", err, filepath.Join(c.dir, logName), tail(log))
 }
 
-// keepOldLog renames the log of the last run, so that the log of a crash survives one
-// start. At most two logs exist.
+// keepOldLog renames the log of the last run, so that the log of a crash still exists after the next start. At most two logs
+// exist.
 func (c *Cluster) keepOldLog() error {
 	name := filepath.Join(c.dir, logName)
 	if err := os.Rename(name, filepath.Join(c.dir, oldLogName)); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -80,8 +80,7 @@ func (c *cancelableConn) isCut() bool { return c.lifetime.Err() != nil }
 // cause returns the reason of the cut.
 func (c *cancelableConn) cause() error { return context.Cause(c.lifetime) }
 
-// close closes the connection regularly and waits until all its resources are released,
-// for at most closeTimeout.
+// close closes the connection regularly, for at most closeTimeout. It waits until all resources of the connection are released.
 func (c *cancelableConn) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
@@ -109,6 +108,6 @@ func dial(ctx, lifetime context.Context, network, address string) (net.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(lifetime, func() { _ = raw.Close() }) // its user gets an error
+	context.AfterFunc(lifetime, func() { _ = raw.Close() }) // the user of the socket gets an error
 	return raw, nil
 }

@@ -36,8 +36,8 @@ var sqlKey = sql.Query("postgres/listen/key")
 
 var errForged = errors.New("it is not from an instance of this database, or it was sent before")
 
-// channelKey is the key in belfry.channel_key. Only roles that can read every table know the key. So it proves that an instance
-// or belfry.await sent a notification. Listener and Sender share it. It is safe for concurrent use.
+// channelKey is the key in belfry.channel_key. Only roles that can read every table know the key. So the key proves that an
+// instance or belfry.await sent a notification. Listener and Sender share it. It is safe for concurrent use.
 type channelKey struct{ value atomic.Pointer[[]byte] }
 
 // load reads the key over conn.

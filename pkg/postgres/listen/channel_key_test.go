@@ -13,7 +13,7 @@ import (
 )
 
 // Every role can notify. These forged notifications do not hide the death of an instance: heartbeats in the name of 2,048
-// instances, goodbyes in the name of a live instance, and repetitions of its payloads after its death.
+// instances, goodbyes in the name of a live instance, and repetitions of the payloads of this instance after its death.
 func TestForgedNotificationsDoNotHideADeath(t *testing.T) {
 	t.Parallel()
 	r, w, resyncs := newParts(t)
@@ -105,7 +105,7 @@ func TestMalformedSQLWaitersAreRefused(t *testing.T) {
 	}
 }
 
-// No payload makes verify or open panic. They never accept an unsigned payload.
+// No payload makes verify or open panic. verify and open never accept an unsigned payload.
 func FuzzVerify(f *testing.F) {
 	f.Add("1;i=x;n=7;m=00")
 	f.Add("AAAA")

@@ -30,7 +30,7 @@ func fastCanaries() listen.Config {
 	return cfg
 }
 
-// database opens a database for a test, which then runs beside other tests.
+// database opens a database for a test, and makes the test parallel.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
 	t.Parallel()
@@ -47,7 +47,7 @@ type event struct {
 	left    queue.ID
 }
 
-// instance is a sender and a listener, as one process has them.
+// instance is a sender and a listener, like those of one process.
 type instance struct {
 	id       queue.ID
 	sender   *listen.Sender

@@ -24,7 +24,7 @@ type State string
 // The states of a listener. In StateProven, no notification means that nothing happened. In every other state, look at the
 // tables.
 const (
-	StateStarting State = "starting" // no connection has been proven yet, and none has failed
+	StateStarting State = "starting" // no connection has been proven or has failed yet
 	StateProven   State = "proven"   // the latest canary was heard in time
 	// StateReconnecting: there is no connection, or it is not proven yet, or canaries
 	// cannot be sent.
@@ -54,10 +54,10 @@ type Listener struct {
 
 	reconnect, unheardRetry backoff.Policy
 	reader                  reader
-	listening               chan *session // read loop to watch loop: LISTEN has taken effect
-	heard                   chan uint64   // read loop to watch loop: the latest own canary
+	listening               chan *session // the read loop sends the session to the watch loop when LISTEN has taken effect
+	heard                   chan uint64   // the read loop sends the latest own canary to the watch loop
 	created, look           *pacedCall    // OnCreated and OnLook
-	lastCanary              atomic.Uint64 // number of the latest canary; only the watch loop writes it
+	lastCanary              atomic.Uint64 // number of the latest canary; written only by the watch loop
 	decided                 chan struct{} // see Decided
 
 	mu         sync.Mutex
@@ -106,14 +106,14 @@ func (l *Listener) State() (state State, sinceLastProof time.Duration) {
 	return l.state, time.Since(since)
 }
 
-// Decided returns a channel that is closed when the state is no longer StateStarting: the first
-// connection is proven, or it failed, or Run has returned.
+// Decided returns a channel that is closed when the state is no longer StateStarting: the first connection is proven or has
+// failed, or Run has returned.
 func (l *Listener) Decided() <-chan struct{} { return l.decided }
 
 // Proven reports whether the state is StateProven. It costs one atomic read.
 func (l *Listener) Proven() bool { return l.proven.Load() }
 
-// Reconnects returns how often LISTEN has taken effect after the first time.
+// Reconnects returns how often LISTEN has taken effect again after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
 
 // Unreadable returns how many notifications could not be read or are forged. Every role that can connect can send
@@ -126,9 +126,8 @@ func (l *Listener) Peers() int { return l.peers.count() }
 // PeerIDs returns the ids of the other live instances, in order.
 func (l *Listener) PeerIDs() []queue.ID { return l.peers.ids() }
 
-// Run listens until ctx ends and then returns nil. It replaces broken connections, so
-// every error is a mistake in the program. It must be called only once. Sender.Run sends
-// the goodbye to the other instances.
+// Run listens until ctx ends and then returns nil. Run replaces broken connections, so an error of Run is a mistake in the
+// program. It must be called only once. Sender.Run sends the goodbye to the other instances.
 func (l *Listener) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.started = time.Now()
@@ -149,8 +148,7 @@ func (l *Listener) Run(ctx context.Context) error {
 	return fmt.Errorf("listening on channel %s: %w", Channel, err)
 }
 
-// change sets the state to the result of next and calls OnState if the state differs.
-// next runs with mu held.
+// change sets the state to the result of next and calls OnState if the state differs. change holds mu while it calls next.
 func (l *Listener) change(next func(now State) State) {
 	l.mu.Lock()
 	before := l.state
@@ -201,8 +199,8 @@ func newPeers(timeout time.Duration) *peers {
 	return &peers{timeout: timeout, due: make(map[queue.ID]time.Time)}
 }
 
-// heard records a message of an instance. Only a heartbeat adds a new instance, because
-// only instances with heartbeats are expected to send again.
+// heard records a message of an instance. Only a heartbeat adds a new instance, because an instance that sends no heartbeats may
+// never send again.
 func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +218,7 @@ func (p *peers) noteLocked(now time.Time) {
 	}
 }
 
-// trust records whether the listener is proven from this instant on.
+// trust records that the listener is, or is not, proven from this instant on.
 func (p *peers) trust(proven bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,8 +34,8 @@ type Notification struct {
 	// Instance is the sender. It is zero if the sender is not an instance: a trigger, or
 	// a person with psql.
 	Instance queue.ID
-	// CatalogChanged: queues, groups or partitions were created, changed or deleted. Cached
-	// descriptions of them must be read again. The notification names none of them.
+	// CatalogChanged: queues, groups or partitions were created, changed or deleted. Cached descriptions of them must be read
+	// again. The notification has no names.
 	CatalogChanged bool
 	// Resync: everything may have changed. It includes CatalogChanged.
 	Resync bool
@@ -149,8 +149,8 @@ func micros(at time.Time) int64 {
 	return at.Add(time.Microsecond - 1).UnixMicro()
 }
 
-// Decode reads a payload. It is strict: an error means that Encode of this version did not write
-// the payload, so a hint may be missed. It never panics, whatever the payload is.
+// Decode reads a payload. It is strict: an error means that Encode of this version did not write the payload, so a hint may be
+// missed. No payload makes Decode panic.
 func Decode(payload string) (Notification, error) {
 	m, err := decode(payload)
 	if err == nil && !slices.Equal(Encode(m), []string{payload}) {
@@ -162,7 +162,7 @@ func Decode(payload string) (Notification, error) {
 	return m, nil
 }
 
-// decode also accepts some payloads that Encode does not write. Encoding the result then gives another payload.
+// decode also accepts some payloads that Encode does not write. If the result of such a payload is encoded, the payload differs.
 func decode(payload string) (m Notification, err error) {
 	if len(payload) > maxPayload {
 		return m, fmt.Errorf("it has %d bytes, the limit is %d", len(payload), maxPayload)
@@ -236,14 +236,14 @@ func decodeEntries(list string, each func(owner, partition int64, at time.Time))
 }
 
 const (
-	// maxPending is the maximum number of ready entries that wait to be sent. One resync replaces a larger number. It loses no
-	// hint, because the other instances then look at everything.
+	// maxPending is the maximum number of ready entries that wait to be sent. A resync replaces a larger number of entries. This
+	// loses no hint, because the other instances then look at everything.
 	maxPending = 100_000
 	// maxPayloads is the maximum number of payloads of one statement. A larger set becomes one resync.
 	maxPayloads = 64
 )
 
-// groupPartition is the subject of a ready entry.
+// groupPartition is the group and the partition of a ready entry.
 type groupPartition struct{ group, partition int64 }
 
 // pendingNotifications is the set of entries to send. The zero value is empty. It is not

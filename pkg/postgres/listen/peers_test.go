@@ -32,7 +32,7 @@ func TestASilentPeerExpiresOnce(t *testing.T) {
 
 	p.heard(b, false, after(16))
 	silent, next = p.expire(after(30))
-	require.Empty(t, silent, "a peer expires once, and a message postpones this")
+	require.Empty(t, silent, "a peer expires once, and a message postpones the expiry")
 	require.Equal(t, after(31), next)
 
 	p.extendAll(after(31))
@@ -92,7 +92,7 @@ func lonely() (*Sender, *peers) {
 	return s, p
 }
 
-// A hint is queued, or a resync is queued for the instance that appears meanwhile.
+// Either the hint is queued, or a resync for the instance that appears at the same time.
 func TestNoWithheldHintIsLost(t *testing.T) {
 	for range 2000 {
 		s, p := lonely()
@@ -180,7 +180,7 @@ func TestAddKeepsTheEarliestInstant(t *testing.T) {
 	require.Equal(t, map[groupPartition]time.Time{{1, 2}: soon}, m.ready)
 	m.add(Ready(1, 2, time.Time{}))
 	m.add(Ready(1, 2, soon))
-	require.Equal(t, map[groupPartition]time.Time{{1, 2}: {}}, m.ready, "now is before every instant")
+	require.Equal(t, map[groupPartition]time.Time{{1, 2}: {}}, m.ready, "the zero time means now, which is before every instant")
 }
 
 func TestResyncReplacesTheOtherEntries(t *testing.T) {

@@ -17,8 +17,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxLastNumbers is the maximum number of instances in reader.lastNumber. It has instances that have ended too, so that nobody
-// can repeat their payloads.
+// maxLastNumbers is the maximum number of instances in reader.lastNumber. The map also has instances that have ended, so that
+// repetitions of their payloads are not accepted.
 const maxLastNumbers = 2 * maxPeers
 
 var (
@@ -155,7 +155,7 @@ func (r *reader) handle(signed string) {
 		r.handleOther(m)
 	case m.Canary > 0:
 		r.handleOwnCanary(m.Canary)
-	default: // this process has handled its own entries already
+	default: // the entries are from this process, which has handled them already
 	}
 }
 
@@ -203,7 +203,7 @@ func (r *reader) isNew(instance queue.ID, number uint64) bool {
 	return true
 }
 
-// handleOwnCanary handles an own canary, which proves the session.
+// handleOwnCanary handles a canary of this instance, which proves the session.
 func (r *reader) handleOwnCanary(number uint64) {
 	if r.current.isCut() {
 		return // the session was cut, and its next read fails
@@ -231,13 +231,13 @@ type Callbacks struct {
 	// so look at the tables. reason is for the log.
 	OnResync func(reason string)
 	// OnLook is called when another instance asked for a resync. It is also called when a notification could not be read, because
-	// this may be a hint of a later version. Look at the tables then. The sender lives, so no wake is missing. lookBurst and
-	// lookInterval limit the rate of the calls. reason is for the log.
+	// this may be a hint of a later version. Look at the tables then. In contrast to OnResync, no instance has died, so no wake is
+	// missing. lookBurst and lookInterval limit the rate of the calls. reason is for the log.
 	OnLook func(reason string)
 	// OnState is called after every change of the state.
 	OnState func(State)
-	// OnInbox is called when rows may have been committed to belfry.inbox: at each
-	// notification of its trigger, and each time LISTEN takes effect.
+	// OnInbox is called when rows may have been committed to belfry.inbox: at each notification of the trigger of belfry.inbox,
+	// and each time LISTEN takes effect.
 	OnInbox func()
 	// OnRevocation is called when a token may have been revoked: at each notification, and each time
 	// LISTEN takes effect.

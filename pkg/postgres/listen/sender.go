@@ -52,13 +52,13 @@ type Sender struct {
 
 	// alone reports whether no other instance can be listening. Nil: another instance may be listening.
 	alone func(now time.Time) bool
-	// newKey is called when the database has another key than before. It may be nil.
+	// newKey is called when the database has a new key. It may be nil.
 	newKey func()
 
 	config *pgx.ConnConfig
 	conn   *cancelableConn // nil: not connected; used only by Run
 	key    channelKey
-	number uint64 // of the latest payload; used only by Run
+	number uint64 // number of the latest payload; used only by Run
 
 	mu      sync.Mutex
 	pending pendingNotifications
@@ -70,7 +70,7 @@ type Sender struct {
 	// sentCanaries holds the number of the latest canary that was sent, until the
 	// listener takes it.
 	sentCanaries chan uint64
-	// announced: a canary was sent, so other instances know this one. Used only by Run.
+	// announced: a canary was sent, so other instances know this instance. Used only by Run.
 	announced bool
 
 	Stats SenderStats
@@ -102,9 +102,9 @@ func newSender(instance queue.ID, cfg Config, log *zap.Logger) *Sender {
 }
 
 // OnReady queues partitions that this instance made ready, and returns at once. For a partition that is poppable now, it also
-// sends since when the partition is poppable. For a partition that becomes poppable later, the receiver probes and learns the
-// instant from the database. A partition that became ready for several groups is one entry. Entries queued before Run are sent by
-// Run. Entries queued after Run has returned are not sent.
+// sends the instant at which the partition became poppable. For a partition that becomes poppable later, the receiver probes and
+// learns the instant from the database. A partition that became ready for several groups is one entry. Entries queued before Run
+// are sent by Run. Entries queued after Run has returned are not sent.
 func (s *Sender) OnReady(ready []queue.Ready, from events.Origin) {
 	if from != events.Here {
 		return
@@ -178,8 +178,8 @@ func (s *Sender) queueHints(count int, from events.Origin, change func(*pendingN
 	s.wake.Set()
 }
 
-// sendWithheld queues a resync in place of the withheld hints, if there are any. It is called when this instance is not alone any
-// more, or may not be.
+// sendWithheld queues a resync in place of the withheld hints, if there are any. It is called when this instance is no longer
+// alone, or may no longer be alone.
 func (s *Sender) sendWithheld() {
 	s.mu.Lock()
 	due := s.withheld
@@ -205,9 +205,8 @@ func (s *Sender) updatePending(change func(*pendingNotifications)) {
 	s.wake.Set()
 }
 
-// Run sends queued entries until ctx ends. It sends the first entry at once, and the
-// entries that arrive within notify_interval after it together. A flush that fails, or
-// has an unknown outcome, is sent again.
+// Run sends queued entries until ctx ends. It sends the first entry at once, and the entries that arrive within notify_interval
+// after it together. Run repeats a flush that fails or has an unknown outcome.
 //
 // When ctx ends, Run sends the queued entries together with a goodbye, within
 // stop_timeout. If that fails, it logs a warning, and the other instances notice the
@@ -383,7 +382,7 @@ func (s *Sender) send(ctx context.Context, channel string, payloads []string) (r
 		_, err = pgx.ForEachRow(rows, []any{nil, &readOnly, &key}, func() error { return nil })
 	}
 	if err == nil && s.key.setHex(key) && s.newKey != nil {
-		s.newKey() // until now nobody could read the announcements of SQL waiters
+		s.newKey() // with the old key nobody could read new announcements of SQL waiters
 	}
 	return readOnly, err
 }

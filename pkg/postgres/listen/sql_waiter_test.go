@@ -16,7 +16,7 @@ import (
 // maxNameBytes is the longest name that belfry.await and the listener accept.
 const maxNameBytes = 255
 
-// waitOnListening waits until the listener calls OnListening. A SQL waiter before that fails the test.
+// waitOnListening waits until the listener calls OnListening. If a SQL waiter arrives first, the test fails.
 func (i *instance) waitOnListening(t *testing.T) {
 	t.Helper()
 	require.Zero(t, i.nextWaiter(t), "a SQL waiter instead of the call of OnListening")

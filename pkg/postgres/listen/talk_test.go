@@ -31,7 +31,7 @@ func TestAMessageReachesTheOthersAndNotItsSender(t *testing.T) {
 	require.EqualValues(t, 2, a.sender.Counts().EntriesOut)
 }
 
-// Payloads for watchers arrive in their order, at the sender too. A goodbye is reported.
+// Payloads for watchers arrive in their order, also at the instance that sent them. A goodbye is reported.
 func TestPayloadsForWatchersArrive(t *testing.T) {
 	dsn := database(t)
 	a, b := startProven(t, dsn, dsn, listen.DefaultConfig()), startProven(t, dsn, dsn, listen.DefaultConfig())
@@ -152,8 +152,8 @@ func TestStoppingLogsNothing(t *testing.T) {
 	require.Zero(t, a.logged(zapcore.WarnLevel)+a.logged(zapcore.ErrorLevel), "%v", a.logs.All())
 }
 
-// An instance that is alone sends no hints. An instance that starts then gets a resync, because it may have missed hints. It
-// receives all later hints.
+// An instance that is alone sends no hints. An instance that starts then gets a resync, because it may have missed hints. The new
+// instance receives all later hints.
 func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
 	dsn := database(t)
 	cfg := listen.DefaultConfig()
@@ -173,8 +173,9 @@ func TestNoHintsAreSentWhileNoOtherInstanceIsThere(t *testing.T) {
 	require.Equal(t, []queue.Ready{listen.Ready(1, 2, time.Time{})}, b.waitMessage(t).Ready)
 }
 
-// Notifications of any role make instances look at once, then at a limited rate, and once more after the last notification. They
-// do not end the proof. The SQL expressions make payloads from a number. TestAPacedCallComesAfterTheLastRequest checks the pace.
+// Notifications of any role make instances look at once, then at a limited rate, and once more after the last notification. These
+// notifications do not end the proof. The SQL expressions make a payload from the number i.
+// TestAPacedCallComesAfterTheLastRequest checks the pace.
 func TestManyNotificationsRequestFewLooks(t *testing.T) {
 	t.Parallel()
 	const many, bursts = 2_000, 10
@@ -214,7 +215,7 @@ func TestManyNotificationsRequestFewLooks(t *testing.T) {
 			require.LessOrEqual(t, len(calls), most)
 			require.EqualValues(t, c.unreadable, a.listener.Unreadable())
 			require.True(t, a.listener.Proven())
-			require.Equal(t, min(c.unreadable, 1), a.logged(zapcore.WarnLevel), "one line a minute")
+			require.Equal(t, min(c.unreadable, 1), a.logged(zapcore.WarnLevel), "one log line a minute")
 		})
 	}
 }

@@ -83,8 +83,8 @@ func (w *watcher) startSession(s *session) {
 	w.firstCanary = w.lastCanary.Load()
 }
 
-// canarySent is called after the commit of a canary. The canary must be heard within
-// CanaryTimeout, unless it may have been committed before LISTEN took effect.
+// canarySent is called after the commit of a canary. The canary must then be heard within CanaryTimeout. A canary that may have
+// been committed before LISTEN took effect does not count.
 func (w *watcher) canarySent(number uint64) {
 	if w.current == nil || w.awaited != 0 || number < w.firstCanary || number <= w.lastHeard {
 		return
@@ -175,7 +175,7 @@ type pacedCall struct {
 	// asked passes reasons from the read loop to the watch loop. Only the watch loop uses the other fields.
 	asked chan string
 	pace  backoff.Pace
-	// timer fires when the call is due. It runs while reason is not empty.
+	// timer fires when the call is due. The timer runs while reason is not empty.
 	timer  *time.Timer
 	reason string
 }
@@ -190,7 +190,7 @@ func newPacedCall(interval time.Duration, burst int, call func(reason string)) *
 func (c *pacedCall) ask(reason string) {
 	select {
 	case c.asked <- reason:
-	default: // a call is pending, and it comes later than now
+	default: // a call is pending, which will also cover this request
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// newParts returns the two loops of a listener that has a session and no database, and
-// the reasons of its resyncs.
+// newParts returns the reader and the watcher of a listener that has a session but no database. It also returns the reasons of
+// the resyncs of this listener.
 func newParts(t *testing.T) (r *reader, w *watcher, resyncs *[]string) {
 	t.Helper()
 	const url = "postgres://nobody@localhost/none"
@@ -180,7 +180,7 @@ func TestACutConnectionDoesNotDial(t *testing.T) {
 }
 
 // looped returns a listener whose watch loop runs in a synctest bubble. Its session hears the notifications of its own sender,
-// unless freeze has frozen Postgres.
+// except while freeze has frozen Postgres.
 func looped(t *testing.T) (r *reader, states func() []State, freeze, thaw func()) {
 	t.Helper()
 	r, _, _ = newParts(t)
@@ -304,7 +304,8 @@ func TestPeersDoNotExpireWithoutASession(t *testing.T) {
 	})
 }
 
-// Many requests make a few calls at once, then one each interval, one after the last request, and then none.
+// Many requests cause a few calls at once, then one call in each interval. One call follows the last request, and no further call
+// follows.
 func TestAPacedCallComesAfterTheLastRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

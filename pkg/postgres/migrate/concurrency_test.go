@@ -129,9 +129,9 @@ func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
 			require.ErrorContains(t, err, word, name)
 		}
 	}
-	require.Equal(t, 3, logged.FilterMessage("waiting for another instance that is migrating").Len(), "once for each wait")
+	require.Equal(t, 3, logged.FilterMessage("waiting for another instance that is migrating").Len(), "one log line for each wait")
 
-	// The record is dirty now, but no error may advise to repair it.
+	// The record is dirty now, but no error may advise a repair, because the migration still runs.
 	status, err := impatient.Status(t.Context())
 	require.NoError(t, err)
 	require.True(t, status.Dirty)

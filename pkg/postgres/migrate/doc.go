@@ -1,6 +1,6 @@
 // Package migrate brings the schema belfry to the version this binary was built for, and back to earlier versions. The versions
-// are the files of sql/migrations. golang-migrate reads and orders them. The connection is not from golang-migrate, because its
-// Postgres driver waits for its lock forever and cannot be stopped.
+// are the files of sql/migrations. golang-migrate reads and orders them. This package has its own driver, because the Postgres
+// driver of golang-migrate waits for its lock forever and cannot be stopped.
 //
 // It promises:
 //
@@ -8,8 +8,8 @@
 //     instances wait for the lock, find nothing to do and succeed. The lock and
 //     the migrations use one connection, so a run that loses its lock has ended.
 //   - A current schema needs no lock. Each role that may connect can take the lock, also before the schema exists. So Up takes
-//     the lock only if there is something to migrate, and then checks the schema again. Errors call a holder that may not migrate
-//     a stranger.
+//     the lock only if there is something to migrate, and then checks the schema again. A holder of the lock that may not
+//     migrate is called a stranger in errors.
 //   - All or nothing. A migration and the record of its version commit together.
 //     After any failure the schema is at the version before or at the version
 //     after. So a migration cannot contain BEGIN, COMMIT or CREATE INDEX
@@ -17,14 +17,12 @@
 //   - Dirty means failed, not half done. The record is marked dirty when a migration starts and clean when it commits. After a
 //     failed statement the mark stays, so that an operator examines the failure before the next try. A migration that got no
 //     lock, or was cancelled, removes the mark and can be run again.
-//   - Traffic goes on. While a statement waits for a table lock, later users of
-//     the table wait too. So the statement gives up after
-//     Config.StatementLockTimeout, and the migration is repeated after a random
-//     pause, for Config.LockTimeout at most.
+//   - Requests continue during a migration. While a statement waits for a table lock, later users of the table wait too. So the
+//     statement gives up after Config.StatementLockTimeout, and the migration is repeated after a random pause, for
+//     Config.LockTimeout at most.
 //
-// The record is the table belfry.schema_migrations in golang-migrate's layout,
-// plus the column previous: the version that the schema still has while dirty is
-// set.
+// The record is the table belfry.schema_migrations in golang-migrate's layout, with the additional column previous. While dirty
+// is set, previous is the version that the schema still has.
 //
 // The baseline migration creates the function belfry.baseline. The comment of the function is a digest of the text of the
 // migration. A schema that has a version and lacks this function or this digest was made by an unreleased version of Belfry.

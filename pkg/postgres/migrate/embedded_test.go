@@ -66,10 +66,10 @@ func TestASchemaOfAnUnreleasedVersionIsRefused(t *testing.T) {
 		require.Equal(t, []string{"queue"}, tables(t, conn), "nothing was changed")
 	}
 	exec(t, conn, "DROP SCHEMA belfry CASCADE")
-	require.NoError(t, m.Up(t.Context()), "after the command of the error")
+	require.NoError(t, m.Up(t.Context()), "the command in the error makes a migration possible")
 }
 
-// Before the first release, the baseline changes without a new version number.
+// Before the first release, the baseline may change without a new version number. A schema of another baseline is then refused.
 func TestASchemaOfAnotherBaselineIsRefused(t *testing.T) {
 	dsn := database(t)
 	conn, m := connect(t, dsn), migrate.New(migrate.Config{URL: dsn}, nil)

@@ -48,7 +48,8 @@ func (e *NewerError) Error() string {
 
 // UnreleasedError says that an unreleased version of Belfry made the schema.
 type UnreleasedError struct {
-	// Version is the number in the database. It counts the migrations of the unreleased version, not those of this binary.
+	// Version is the number in the database. It is a number of the unreleased version, which has other migrations than this
+	// binary.
 	Version uint
 }
 
@@ -79,7 +80,7 @@ func (e *OlderError) Error() string {
 type Holder struct {
 	// PID is 0 for a prepared transaction.
 	PID int32
-	// Role is the role that logged in. Application and Address are empty if this role may not read them.
+	// Role is the role that logged in. Application and Address are empty if the role of this session may not read them.
 	Role, Application, Address string
 	// Stranger: the holder is not migrating, because its role may not create tables in the schema, or because there is no session.
 	// Each role that may connect can take the lock.

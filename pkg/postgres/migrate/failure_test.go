@@ -118,7 +118,7 @@ func TestFilesThatCannotBeRunAreRefused(t *testing.T) {
 		"the .up.sql file of version 2": {"1_a.up.sql": file, "2_b.down.sql": file},
 		"1_":                            {"1_a.up.sql": file, "001_b.up.sql": file},
 	} {
-		// No database is needed to find this out.
+		// The files are checked before the database is needed.
 		require.ErrorContains(t, migrator("", files).Up(t.Context()), want)
 	}
 }
@@ -165,7 +165,7 @@ func TestUnreachableDatabaseIsNamedWithoutThePassword(t *testing.T) {
 
 func TestConnectingEndsWithTheContext(t *testing.T) {
 	t.Parallel()
-	// A server that accepts and never answers.
+	// The server accepts connections and never answers.
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = listener.Close() })

@@ -37,15 +37,15 @@ type Config struct {
 // connection and closes it before it returns. So a Migrator needs no Close, and
 // several goroutines may use it.
 //
-// Every method returns when ctx ends. A migration that is running then is rolled
-// back, and the schema stays at the version before it.
+// Every method returns when ctx ends. A migration that is running at that time is rolled back, so the schema keeps the version
+// before the migration.
 type Migrator struct {
 	cfg Config
 	log *zap.Logger
 }
 
-// New returns a Migrator. It reads neither the database nor the files: the
-// methods report problems with them. A nil log is allowed.
+// New returns a Migrator. New does not read the database or the files. The methods report problems with them. A nil log is
+// allowed.
 func New(cfg Config, log *zap.Logger) *Migrator {
 	if cfg.LockTimeout <= 0 {
 		cfg.LockTimeout = defaultLockTimeout
@@ -89,10 +89,8 @@ func (m *Migrator) Up(ctx context.Context) error {
 	})
 }
 
-// Down undoes the last steps migrations, one by one, and destroys the data in
-// the tables and columns that they made. It changes nothing if fewer migrations
-// are applied, or if one of them has no .down.sql file. It blocks and fails like
-// Up.
+// Down undoes the last steps migrations, one by one, and destroys the data in the tables and columns that they made. Down changes
+// nothing if fewer migrations are applied, or if one of the migrations has no .down.sql file. It blocks and fails like Up.
 func (m *Migrator) Down(ctx context.Context, steps int) error {
 	if steps < 1 {
 		return fmt.Errorf("undoing %d migrations is not possible: give a number from 1", steps)

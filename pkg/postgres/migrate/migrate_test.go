@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// database opens a database without a schema for a test, which then runs beside other tests.
+// database opens a database without a schema for a test, and makes the test parallel.
 func database(t *testing.T) (dsn string) {
 	t.Helper()
 	t.Parallel()
@@ -25,10 +25,10 @@ func database(t *testing.T) (dsn string) {
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// patience bounds what must happen soon; a test that reaches it has failed.
+// patience bounds each wait of a test. A test that waits this long has failed.
 const patience = 30 * time.Second
 
-// source makes migrations from pairs of up and down, versions from 1.
+// source makes migrations from pairs of an up text and a down text. The first version is 1.
 func source(pairs ...string) fstest.MapFS {
 	files := fstest.MapFS{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -268,7 +268,7 @@ func TestRequestTimeoutsOfTheDatabaseDoNotApply(t *testing.T) {
 	require.NoError(t, migrator(dsn, source("SELECT pg_sleep(0.1)", "SELECT 1")).Up(t.Context()))
 }
 
-// Not parallel: it counts goroutines, and the parallel tests wait meanwhile.
+// This test is not parallel, because it counts goroutines. The parallel tests wait until it has ended.
 func TestNothingIsLeftBehind(t *testing.T) {
 	// The garbage collector would close forgotten connections.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))

@@ -18,8 +18,8 @@ import (
 // exists and cannot be checked against it.
 const (
 	hasRecord = `SELECT to_regclass('belfry.schema_migrations') IS NOT NULL`
-	// readRecord also compares the marker of the schema with the marker of the binary. One statement does both, because another
-	// instance may commit the baseline at any time.
+	// readRecord also compares the marker of the schema with the marker of the binary. One statement reads the record and the
+	// marker, because another instance may commit the baseline at any time.
 	readRecord = `SELECT version, dirty, previous, coalesce(obj_description(to_regprocedure('belfry.baseline()'), 'pg_proc') = $1, false)
   FROM belfry.schema_migrations`
 	clearRecord = `DELETE FROM belfry.schema_migrations`

@@ -58,8 +58,9 @@ type session struct {
 	log      *zap.Logger
 }
 
-// runPatiently runs the statements of text in one transaction. A try that waits longer than lock_timeout for a table is rolled
-// back, so that the users of the table go on. runPatiently repeats it after a random pause. It returns the error of the last try.
+// runPatiently runs the statements of text in one transaction. If a try waits longer than lock_timeout for a table, Postgres
+// rolls it back, so that the users of the table can continue. runPatiently repeats the try after a random pause. It returns the
+// error of the last try.
 func (s *session) runPatiently(ctx context.Context, text string) error {
 	for started := time.Now(); ; {
 		err := s.conn.PgConn().Exec(ctx, text).Close()
@@ -113,7 +114,7 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	if err := postgres.CheckVersion(conn); err != nil {
-		_ = conn.Close(ctx) // nothing was done over it
+		_ = conn.Close(ctx) // the connection was not used
 		return nil, err
 	}
 	s := &session{conn: conn, patience: m.cfg.LockTimeout, log: m.log}
@@ -122,7 +123,7 @@ func (m *Migrator) connect(ctx context.Context) (*session, error) {
 		s.close(ctx)
 		return nil, fmt.Errorf("preparing the connection: %w", err)
 	}
-	// The statement_timeout of a role or a database is meant for requests.
+	// The statement_timeout of a role or a database is meant for requests and not for migrations.
 	settings := fmt.Sprintf("SET statement_timeout = 0; SET client_min_messages = warning; SET lock_timeout = %d",
 		m.cfg.StatementLockTimeout.Milliseconds())
 	if err := conn.PgConn().Exec(ctx, settings).Close(); err != nil {
@@ -139,9 +140,8 @@ func (s *session) close(ctx context.Context) {
 	_ = s.conn.Close(cleanup)
 }
 
-// lock waits for the advisory lock, for timeout at most, or until ctx ends. It
-// polls and does not wait inside Postgres. So the wait holds no snapshot, and the
-// log names the holder.
+// lock waits for the advisory lock, for timeout at most, or until ctx ends. It tries the lock repeatedly and does not wait inside
+// Postgres. So it holds no snapshot while it waits, and it can log the holder.
 func (s *session) lock(ctx context.Context, timeout time.Duration, log *zap.Logger) error {
 	delay := firstLockDelay
 	for started := time.Now(); ; delay = min(delay*2, maxLockDelay) {

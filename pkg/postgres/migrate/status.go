@@ -39,7 +39,7 @@ func (m *Migrator) Status(ctx context.Context) (Status, error) {
 	}
 	switch refused := v.refusal(r); {
 	case refused == nil && len(status.Pending) == 0:
-		// The holder of the lock, if any, will find nothing to do.
+		// If an instance holds the lock, it will find nothing to migrate.
 	case holder != nil:
 		status.Problem = &LockedError{Holder: holder}
 	case refused != nil:
