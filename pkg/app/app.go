@@ -23,15 +23,15 @@ import (
 )
 
 // warmConnections is how many connections stay open while idle, so that the first requests after a pause need not connect.
-// Pushes, pops and acks at the same time use that many.
+// Pushes, pops and acks at the same time use about this number of connections.
 const warmConnections = 4
 
-// proofPatience is how long the API stays closed until the listener is proven (see docs/design.md). Behind a pooler in
-// transaction mode the listener is never proven.
+// proofPatience is how long the API stays closed at most while the listener is not yet proven (see docs/design.md). Behind a
+// pooler in transaction mode the listener is never proven.
 const proofPatience = time.Second
 
 // The server tries each step of the start up to startTries times within database.start_timeout, and pauses for startPause between
-// two tries. The connection for the migration gets at least leastConnect, even if that time is over.
+// two tries. The attempt to connect for the migration gets at least leastConnect, even at the end of database.start_timeout.
 const (
 	startTries   = 5
 	startPause   = 200 * time.Millisecond
@@ -42,9 +42,9 @@ const (
 // is down.
 const drainTimeout = 15 * time.Second
 
-// Run serves until ctx ends, then stops in order and returns nil. It listens at once, and answers 503 until it calls ready with
-// the address. It returns an error if the server could not start, or if a part of it failed. In every case it releases all
-// resources.
+// Run serves until ctx ends, then stops in order and returns nil. Run listens at once. It answers requests with 503 until it
+// calls ready with the address of the server. Run returns an error if the server could not start, or if a part of the server
+// failed. In every case Run releases all resources.
 func Run(ctx context.Context, cfg config.Config, log *zap.Logger, ready func(addr net.Addr)) error {
 	defer holdHeap()()
 	pool, err := postgres.Open(ctx, cfg.Database, "belfry", warmConnections)
@@ -210,7 +210,8 @@ func (p *parts) run(ctx context.Context, serve func() error, log *zap.Logger, re
 }
 
 // warm prepares the connections to the database, and waits until the listener is proven, so that waiting requests need not poll.
-// So the first requests are as fast as later ones. A failure only makes them slower, so warm logs it.
+// So the first requests are as fast as later requests. If warm fails, the first requests are only slower, so warm logs the
+// failure.
 func (p *parts) warm(ctx context.Context, log *zap.Logger) {
 	began := time.Now()
 	if err := p.verbs.Warm(ctx); err != nil {
@@ -258,7 +259,7 @@ func ended(ctx context.Context, err error) error {
 	return err
 }
 
-// hostname names this instance in the traces that it stores.
+// hostname returns the name of this instance in the traces that it stores.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -267,12 +268,13 @@ func hostname() string {
 	return name
 }
 
-// heapFloor is how many more bytes the program may allocate between two garbage collections than Go allows. Without it, a server
-// with a heap of a few megabytes collects many times a second under load, and takes CPU time from Postgres.
+// heapFloor is the size of a block that makes garbage collections rarer. By default, the program may then allocate heapFloor more
+// bytes between two collections. Without this block, a server with a heap of a few megabytes collects many times a second under
+// load, and takes CPU time from Postgres.
 const heapFloor = 32 << 20
 
 // holdHeap keeps a block of heapFloor bytes alive until release is called. The block is never written, so it costs address space
-// and no memory. A memory limit (GOMEMLIMIT) still holds.
+// and no memory. A memory limit (GOMEMLIMIT) still applies.
 func holdHeap() (release func()) {
 	block := make([]byte, heapFloor)
 	return func() { runtime.KeepAlive(block) }

@@ -62,7 +62,7 @@ type parts struct {
 	server *httpapi.Server
 	// dashboard is nil if dashboard.enabled is false.
 	dashboard *dashboard.Dashboard
-	// api has the dependencies of the API, which the server uses once it is open.
+	// api has the dependencies of the API, which the server uses after the API has opened.
 	api        httpapi.Deps
 	drainDelay time.Duration
 	// runs are further background work.
@@ -280,7 +280,7 @@ func (b builder) openUrgent(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool.Pool, nil
 }
 
-// open opens one more pool. Like the main pool, it reports each broken connection, because a wake may be lost with the
+// open opens one more pool. Like the main pool, this pool reports each broken connection, because a wake may be lost with the
 // connection.
 func (b builder) open(ctx context.Context, cfg postgres.Config, name string, warm int32) (*postgres.Pool, error) {
 	pool, err := b.pool.OpenRelated(ctx, cfg, name, warm)

@@ -16,7 +16,8 @@ import (
 )
 
 // Check finds valid settings with which Run fails before it calls the database: URLs that cannot be parsed, and files and
-// addresses that this machine does not have. It returns them as a *config.Error. It does not detect a port that is in use.
+// addresses that this machine does not have. Check returns a *config.Error that lists the problems. Check does not detect a port
+// that is in use.
 func Check(ctx context.Context, cfg config.Config) error {
 	problems := []error{
 		checkURL("database.url", cfg.Database.URL), checkURL("database.listen_url", cfg.Database.ListenURL),

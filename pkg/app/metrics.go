@@ -87,8 +87,8 @@ type scraped struct {
 	read func(context.Context) ([]float64, error)
 
 	mu     sync.Mutex
-	next   time.Time // when the values are read again
-	values []float64 // nil after an error
+	next   time.Time // the values are read again at this time
+	values []float64 // nil if the latest query failed
 }
 
 func (s *scraped) Describe(descriptions chan<- *prometheus.Desc) {
@@ -97,7 +97,7 @@ func (s *scraped) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect may block for a query, of this scrape or of another one.
+// Collect may block while this scrape or another scrape queries the database.
 func (s *scraped) Collect(samples chan<- prometheus.Metric) {
 	for i, value := range s.latest() {
 		samples <- prometheus.MustNewConstMetric(s.gauges[i], prometheus.GaugeValue, value)

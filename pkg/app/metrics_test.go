@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 )
 
-// Any number of scrapes causes one query a second, also while the database does not answer.
+// Any number of scrapes causes at most one query a second, even while the database does not answer.
 func TestScrapesShareOneReadingASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

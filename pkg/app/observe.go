@@ -71,9 +71,9 @@ func (e *eventWatch) run(ctx context.Context, changed func()) error {
 // changesFigures reports whether an event may change what a page shows.
 func changesFigures(e *live.Event) bool {
 	switch data := e.Data.(type) {
-	case api.Snapshot: // other instances send no events before they know of the watch
+	case api.Snapshot: // other instances sent no events before they knew of the watch
 		return len(data.Instances) > 1
-	case api.Rates: // an idle second has no queues
+	case api.Rates: // the event of a second without traffic has no queues
 		return len(data.Queues) > 0
 	}
 	return true

@@ -12,7 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// If requests need no token on a port that other machines can reach, the server logs a warning. The warning names both remedies.
+// If requests need no token on a port that other machines can reach, the server logs a warning. The warning names two remedies:
+// tokens, and a port that only this machine can reach.
 func TestAnOpenPortCausesAWarning(t *testing.T) {
 	t.Parallel()
 	required, optional, tokens := config.Default(), config.Default(), config.Default()

@@ -20,7 +20,7 @@ import (
 )
 
 // Before a server answers, it runs the hot statements on its connections, and its listener is proven. If the proof takes long,
-// the server answers without it. In this test only a slow machine can cause that.
+// the server answers before the listener is proven. In this test only a slow machine delays the proof so long.
 func TestServerIsWarmBeforeItAnswers(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)

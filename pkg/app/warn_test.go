@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/config"
 )
 
-// The default settings cause no warning. Settings that contradict each other cause one.
+// The default settings cause no warning. Settings that contradict each other cause a warning.
 func TestContradictionsAreLogged(t *testing.T) {
 	t.Parallel()
 	const keys, connections = "auth.enabled", "http.max_connections"

@@ -54,7 +54,7 @@ type Ready struct {
 	Group, Partition int64
 	// In is the time until the partition is poppable. 0 or less: it is poppable now.
 	In time.Duration
-	// At is the end of In by the clock of the database. Zero: unknown.
+	// At is the time when the partition becomes poppable, by the clock of the database. Zero: this time is unknown.
 	At time.Time
 }
 
@@ -79,7 +79,7 @@ type Candidate struct {
 type ProbeResult struct {
 	// Gone: the group no longer exists.
 	Gone bool
-	// Candidates are the partitions that have been due the longest, at most Want, and additionally the partition that becomes due
-	// next.
+	// Candidates are at most Want partitions, those that have been due the longest. Additionally, Candidates has the partition
+	// that becomes due next.
 	Candidates []Candidate
 }

@@ -38,8 +38,8 @@ const (
 	// CodeOverloaded: the server has reached one of its limits. Nothing was done.
 	// HTTP 503.
 	CodeOverloaded Code = "overloaded"
-	// CodeUndeliverable: the payload of a message cannot be decrypted, or Postgres cannot
-	// read the message. Message names it. HTTP 500.
+	// CodeUndeliverable: the payload of a message cannot be decrypted, or Postgres cannot read the message. Error.Message names
+	// the queue message. HTTP 500.
 	CodeUndeliverable Code = "undeliverable"
 	// CodeNotServed: the API of Queen MQ has this call, and Belfry does not. Message says what to do instead. HTTP 501.
 	CodeNotServed Code = "not_served"
@@ -61,11 +61,11 @@ type Error struct {
 	Err error
 }
 
-// ErrJoining is the cause of a CodeOverloaded error of a pop. The group of the pop still joins the queue, and no partition that
-// it has joined had a message. The client may send the pop again.
+// ErrJoining is the cause of a CodeOverloaded error of a pop. The group of the pop still joins the queue, and the partitions that
+// the group has joined had no message. The client may send the pop again.
 var ErrJoining = errors.New("the consumer group is joining the queue")
 
-// Joining returns the error of a pop whose group still joins the queue. Its cause is ErrJoining.
+// Joining returns the error of a pop whose group still joins the queue. The cause of the error is ErrJoining.
 func Joining(queueName, group string) *Error {
 	return &Error{
 		Code: CodeOverloaded, RetryAfter: time.Second, Err: ErrJoining,

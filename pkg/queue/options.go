@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Options are the fifteen options of a queue, as POST /api/v1/configure accepts
-// and echoes them. docs/concepts.md has a table of their effects. Durations are
-// whole seconds on the wire. Only the times of retries are in milliseconds.
+// Options are the fifteen options of a queue, as POST /api/v1/configure accepts and echoes them. docs/concepts.md has a table of
+// their effects. Durations are whole seconds on the wire. Only the delays of retries are in milliseconds.
 //
 // All options are stored and echoed. A change takes effect at once on all instances. ttl, deadLetterQueue and dlqAfterMaxRetries
 // have no effect. Clients of Queen MQ send them, or rely on their defaults, such as a ttl of one hour. These clients must not
@@ -16,14 +15,14 @@ import (
 //
 // maxSize works as follows:
 //
-//  1. It counts the messages that at least one group reading the partition has not passed. While no group reads the partition,
-//     it counts all messages of the partition.
-//  2. A request that does not fit is refused as a whole, with 429. While the queue is full, a repeated push is refused too, even
-//     if its messages are stored.
-//  3. One instance never exceeds maxSize.
-//  4. While messages are pushed, each instance repeats the count after 5 ms to 1 s. While no group reads the whole queue, it
-//     repeats the count after up to 1 minute. Between its counts an instance does not see the messages that other instances
-//     store. So n instances can exceed maxSize by n-1 times the free space at the last count.
+//  1. In each partition, the messages count that at least one group reading the partition has not passed. While no group reads
+//     the partition, all its messages count.
+//  2. A push request that would exceed maxSize is refused as a whole, with 429. While the queue is full, a repeated push is
+//     refused too, even if its messages are stored.
+//  3. If only one instance runs, the queue never exceeds maxSize.
+//  4. While messages are pushed, each instance repeats the count after 5 ms to 1 s. While no group reads the whole queue, each
+//     instance repeats the count after up to 1 minute. Between its counts an instance does not see the messages that other
+//     instances store. So n instances can exceed maxSize by n-1 times the free space at the last count.
 type Options struct {
 	LeaseTime                 int64 `json:"leaseTime"`
 	RetryLimit                int64 `json:"retryLimit"`
@@ -36,8 +35,9 @@ type Options struct {
 	MaxWaitTimeSeconds        int64 `json:"maxWaitTimeSeconds"`
 	MaxSize                   int64 `json:"maxSize"`
 	Priority                  int64 `json:"priority"`
-	// RetryDelay is how many milliseconds a partition is not poppable after a failed ack that leads to a redelivery. It varies by
-	// 20 % at random, and grows as Extensions say. 0: no delay. The status "retry" and the end of a lease cause no delay.
+	// RetryDelay is how many milliseconds a partition is not poppable after a failed ack that leads to a redelivery. The delay
+	// varies by 20 % at random. It grows as RetryBackoff and RetryDelayMax say. 0: no delay. The status "retry" and the end of a
+	// lease cause no delay.
 	RetryDelay         int64 `json:"retryDelay"`
 	TTL                int64 `json:"ttl"`
 	DeadLetterQueue    bool  `json:"deadLetterQueue"`
@@ -51,9 +51,9 @@ type Extensions struct {
 	RetryBackoff int64
 	// RetryDelayMax is the limit of the growing delay in milliseconds. A RetryDelay above this limit does not grow.
 	RetryDelayMax int64
-	// ExpireAfterSeconds: messages older than this are no longer delivered. 0: off.
-	// A sweep deletes expired messages (pkg/engine/sweep). A pop that finds them before the sweep skips them, and counts them in
-	// belfry_messages_expired_total. A consumer can still acknowledge an expired message that it has leased.
+	// ExpireAfterSeconds: messages older than this number of seconds are no longer delivered. 0: off. A sweep deletes expired
+	// messages (pkg/engine/sweep). A pop that finds them before the sweep skips them, and counts them in
+	// belfry_messages_expired_total. A consumer can still acknowledge an expired message whose lease it has.
 	ExpireAfterSeconds int64
 	// DeadLetterExpired: expired messages become dead letters.
 	DeadLetterExpired bool
@@ -119,7 +119,7 @@ func (d Defaults) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Options returns the options of a queue that sets none of them.
+// Options returns the options of a queue for which no option was set.
 func (d Defaults) Options() Options {
 	return Options{
 		LeaseTime: int64(d.LeaseTime / time.Second), RetryLimit: d.RetryLimit,
@@ -127,7 +127,7 @@ func (d Defaults) Options() Options {
 	}
 }
 
-// Extensions returns the Extensions of a queue that sets none of them.
+// Extensions returns the Extensions of a queue for which no option was set.
 func (d Defaults) Extensions() Extensions {
 	return Extensions{RetryBackoff: d.RetryBackoff, RetryDelayMax: d.RetryDelayMax.Milliseconds()}
 }

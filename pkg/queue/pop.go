@@ -21,7 +21,7 @@ type PopRequest struct {
 	Group string
 	// Batch is the maximum number of messages, and Partitions the maximum number of partitions. Both are at least 1.
 	Batch, Partitions int
-	// AutoAck acknowledges the messages at their delivery. They have no lease and are delivered at most once.
+	// AutoAck acknowledges the messages at their delivery. These messages have no lease and are delivered at most once.
 	AutoAck bool
 	// RightsEnd is when the rights of the sender expire. A revocation can end them earlier. Zero: they do not expire.
 	RightsEnd time.Time
@@ -68,8 +68,8 @@ type Tags struct {
 	Allowed Patterns
 }
 
-// Patterns are patterns of names, separated by NUL characters. The SQL function belfry.matches says what a pattern matches. As
-// one string, equal patterns compare equal. Empty: every name.
+// Patterns are patterns of names, separated by NUL characters. The SQL function belfry.matches says what a pattern matches.
+// Patterns is a string, so that two values can be compared with ==. Empty: every name.
 type Patterns string
 
 // JoinPatterns returns the patterns of a list. The list must not be empty.
@@ -115,7 +115,7 @@ type Message struct {
 	Payload       json.RawMessage
 	ProducerSub   string
 	CreatedAt     time.Time
-	// Attempt is the number of deliveries of the first message that this delivery has of the partition. This delivery counts. With
+	// Attempt tells how often the first message of the partition in this delivery was delivered, including this delivery. With
 	// AutoAck, Attempt is 0.
 	Attempt int
 }
@@ -143,21 +143,21 @@ type Delivery struct {
 	HasNext bool
 	// Paused: nothing was delivered because the queue or the group is paused. At the end of the pause, the server sends a resync.
 	Paused bool
-	// Contested: a partition was due, but another transaction held its cursor, or it was not poppable after all. If the delivery
-	// has no messages, the queue may still have some.
+	// Contested: a partition was due, but another transaction held its cursor, or the partition was not poppable after all. If the
+	// delivery has no messages, the queue may still have messages.
 	Contested bool
 	// Undeliverable is a CodeUndeliverable error if a payload of the claim could not be decrypted. The claim was released, so
 	// Contested is set too.
 	Undeliverable error
-	// Lost is set if a push claimed messages for this pop with AutoAck, and they cannot be delivered. The messages may be consumed
-	// already. The pop must return this error.
+	// Lost is set if a push claimed messages for this pop with AutoAck, and the messages cannot be delivered. The messages may
+	// already count as consumed. The pop must return this error.
 	Lost error
 	// Gone: the consumer group was deleted after the pop resolved it.
 	Gone bool
 	// Displaced: the wait ended early, because another request was admitted instead. The delivery has no messages.
 	Displaced bool
-	// Target is what a pop by name claimed from. It is zero if the target does not exist, or was deleted after the pop resolved
-	// it. For a pop by tags, it is the source of the messages.
+	// Target is what a pop by name claimed from. Target is zero if the named queue, partition or group does not exist, or was
+	// deleted after the pop resolved it. For a pop by tags, Target is the source of the messages.
 	Target Target
 	// Watched are the ids of the groups in which a pop by tags searched.
 	Watched []int64

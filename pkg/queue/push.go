@@ -45,7 +45,7 @@ type PushResult struct {
 type SequenceResult struct {
 	// Duplicate: the message of the row was stored before.
 	Duplicate bool
-	// Refused is the error, for the operator, of a row whose queue is full. The row was not stored and stays in the inbox. Nil:
-	// the queue was not full.
+	// Refused is the error of a row whose queue is full. Its text is for the operator. The row was not stored and stays in the
+	// inbox. Nil: the queue was not full.
 	Refused *Error
 }

@@ -12,13 +12,13 @@ const MaxOperations = 100_000
 // Transaction is a list of pushes and acks that are applied together or not at
 // all.
 type Transaction struct {
-	// Operations has 1 to MaxOperations elements. A cycle may have none.
+	// Operations has 1 to MaxOperations elements. In a cycle, Operations may be empty.
 	Operations []Operation
 	// RequiredLeases are lease ids. The transaction is applied only if all of them
 	// are live when it commits. See store.Transact.
 	RequiredLeases []string
-	// Cycle is set for a cycle of a stream. Such a transaction may have no operations. All its acks are
-	// for the partition of the cycle. A push of a message that is already stored is a duplicate and not a failure.
+	// Cycle is set for a cycle of a stream. All acks of such a transaction are for the partition of the cycle. A push of a message
+	// that is already stored is a duplicate and not a failure.
 	Cycle *Cycle
 }
 
@@ -30,8 +30,7 @@ type Operation struct {
 
 // TransactionResult is the result of a transaction.
 type TransactionResult struct {
-	// Applied: all operations were done. If false, none was done and Error says
-	// why.
+	// Applied: all operations were done. If Applied is false, no operation was done, and Error says why.
 	Applied bool
 	Error   string
 	// Stale: the cycle was refused, because another cycle changed the state after this cycle had read it.
@@ -46,7 +45,7 @@ type TransactionResult struct {
 type OperationResult struct {
 	Push *PushResult
 	Ack  *AckResult
-	// Error is set if the transaction failed because of this operation, and says why.
+	// Error is set if this operation made the transaction fail. It says why the operation failed.
 	Error string
 }
 

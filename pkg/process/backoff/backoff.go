@@ -42,8 +42,8 @@ func (p Policy) Delay(attempts int, random float64) time.Duration {
 	return time.Duration(delay * (1 - jitter*random))
 }
 
-// Sleep blocks for d and returns nil. If ctx ends first, it returns ctx.Err() at
-// once. If d is not positive, it does not block and returns ctx.Err().
+// Sleep blocks for d and returns nil. If ctx ends first, it returns ctx.Err() at once. If d is not positive, Sleep does not block
+// and returns ctx.Err().
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -84,8 +84,9 @@ func (b *Counters[K]) Reset(key K) {
 	delete(b.m, key)
 }
 
-// Next returns when the next attempt of a key is due. Until then all callers get the same instant, so all of them together make
-// one attempt. random is in [0, 1), as for Policy.Delay.
+// Next returns when the next attempt of a key is due. Until that instant every call for the key returns the same result. So the
+// attempts of all callers are due at the same time, and Fail counts them as one attempt. random is in [0, 1), as for
+// Policy.Delay.
 func (b *Counters[K]) Next(key K, now time.Time, policy Policy, random float64) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,8 +98,8 @@ func (b *Counters[K]) Next(key K, now time.Time, policy Policy, random float64) 
 	return state.at
 }
 
-// Fail counts all attempts at the instant at as one failure. The first call for an instant runs the function first. The other
-// calls wait until first has returned.
+// Fail counts all attempts at the instant at as one failure. The first call for an instant calls first. The other calls wait
+// until first has returned.
 func (b *Counters[K]) Fail(key K, at, now time.Time, first func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -153,7 +154,7 @@ type Pace struct {
 	full time.Time
 }
 
-// Next returns when the action may run next, which is now or later. It counts this run.
+// Next returns when the action may run next, and counts this run. The result is never before now.
 func (p *Pace) Next(now time.Time) time.Time {
 	if p.full.Before(now) {
 		p.full = now

@@ -20,19 +20,19 @@ type Origin uint8
 // The origins.
 const (
 	Here Origin = iota // this instance
-	Peer               // another instance; also if its notification may be missing
+	Peer               // another instance, or a resync because a notification may be missing
 	SQL                // a consumer or producer in a SQL session, whose notification reaches every instance
 )
 
-// Handler reacts to events. Several goroutines may call its methods at once, and no method may
-// block. Embed Nop to implement only some of them.
+// Handler reacts to events. Several goroutines may call its methods at once, and no method may block. Embed Nop to implement only
+// some of the methods.
 type Handler interface {
 	// OnReady is called when partitions became poppable for groups, or will become poppable at a known time.
 	OnReady(ready []queue.Ready, from Origin)
-	// OnCreated is called when a partition was created, or a queue if partition is empty. Both names are empty if a peer did not
-	// say what was created.
+	// OnCreated is called when a partition was created, or when a queue was created, with an empty partition. Both names are empty
+	// if a peer did not say what was created.
 	OnCreated(queueName, partition string, from Origin)
-	// OnPartitionsCreated is called when this instance has created n partitions of a queue.
+	// OnPartitionsCreated is called after this instance has created n partitions of a queue.
 	OnPartitionsCreated(queueName string, n int)
 	// OnGroupCreated is called when this instance has created a consumer group, or made it consume one more partition. partition
 	// is empty if the group consumes the whole queue.
@@ -114,7 +114,7 @@ func (b *Bus) Ready(ready []queue.Ready, from Origin) {
 	b.each(func(h Handler) { h.OnReady(ready, from) })
 }
 
-// Created publishes that a partition was created, or a queue when partition is empty.
+// Created publishes that a partition was created, or that a queue was created, if partition is empty.
 func (b *Bus) Created(queueName, partition string, from Origin) {
 	b.each(func(h Handler) { h.OnCreated(queueName, partition, from) })
 }
@@ -186,8 +186,9 @@ func (s Signal) Set() {
 	}
 }
 
-// Reread calls read each time the signal is set, until ctx ends. It waits 100 ms between two reads, because every role of the
-// database can notify. If a read fails, Reread calls failed, and reads again after a second. It returns nil.
+// Reread calls read each time the signal is set, until ctx ends. Reread waits at least 100 ms between two reads, because every
+// role of the database can send notifications. If a read fails, Reread calls failed, and reads again after a second. It returns
+// nil.
 func (s Signal) Reread(ctx context.Context, read func(context.Context) error, failed func(error)) error {
 	for {
 		select {

@@ -1,5 +1,5 @@
-// Package heap is a binary heap. Each element stores its index, so the heap moves or removes an element without a search. Unlike
-// container/heap, the package needs no type with five methods from its user.
+// Package heap is a binary heap. Each element stores its index, so the heap moves or removes an element without a search. A user
+// of container/heap has to write a type with five methods. A user of this package writes two methods.
 //
 // The package is pure memory and imports no other package of Belfry. A Heap is not safe for concurrent use.
 package heap

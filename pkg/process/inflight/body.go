@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// bodyRate is in bytes per second. A body that arrives more slowly loses its memory when other bodies need memory.
+	// bodyRate is a rate in bytes per second. A body that arrives more slowly than bodyRate can lose its memory to other bodies.
 	bodyRate = 512 << 10
 	// bodyGrace is how long a body may be behind bodyRate before it is slow.
 	bodyGrace = time.Second
@@ -22,7 +22,7 @@ const (
 // if there are no other callers. If no memory is left, one body that still arrives loses its memory:
 //
 //  1. A slow body of any caller, if there is a slow body. A body is slow when it has been behind bodyRate for longer than
-//     bodyGrace. A fast beginning gives it no more time than bodyGrace.
+//     bodyGrace. A body whose first bytes arrived fast also becomes slow after bodyGrace.
 //  2. Otherwise a body of the caller with the most memory. This caller must have more than its share, and the caller that needs
 //     memory must stay within its own share. With n callers, a share is 1/n of the memory.
 //
@@ -31,7 +31,8 @@ const (
 type bodies struct {
 	mu  sync.Mutex
 	all pool
-	// callers has the pools of the callers that have memory. The first pool of most has the most memory.
+	// callers has the pools of all callers that have memory. most has the pools with arriving bodies, and the pool with the most
+	// memory is first.
 	callers map[string]*pool
 	most    heap.Heap[*pool]
 }
@@ -134,7 +135,7 @@ func (b *Body) Take(n int) bool {
 			loser.lose()
 		}
 	}
-	all.callers[b.caller] = own // when the loop removed the last other body of the caller, leave deleted the pool
+	all.callers[b.caller] = own // leave has deleted the pool if the loop removed the last other body of the caller
 	b.memory += memory
 	for level, p := range b.pools {
 		p.used += memory
@@ -144,8 +145,8 @@ func (b *Body) Take(n int) bool {
 	return true
 }
 
-// aboveShare returns the body that loses its memory so that the caller with the pool own can take more. It returns nil if that
-// caller would exceed its share, or if no caller has more than its share.
+// aboveShare returns the body that loses its memory so that the caller with the pool own can take more memory. It returns nil if
+// that caller would exceed its share, or if no caller has more than its share.
 func (all *bodies) aboveShare(own *pool, memory int64) *Body {
 	callers := len(all.callers)
 	if own.used == 0 {

@@ -1,8 +1,8 @@
 // Package inflight bounds the memory of the requests and answers that a server processes.
 //
-// A body reserves memory as its bytes arrive. An answer reserves memory as its messages or rows arrive from the database. If
-// too little memory is left, the body or answer is refused at once, so no request waits for the memory of another one. The server
-// discards a refused body. It releases the leases of a refused answer. A slow body, or a body of a caller with more than its
+// A body reserves memory as its bytes arrive. An answer reserves memory as its messages or rows arrive from the database. If too
+// little memory is left, the body or answer is refused at once, so no request waits for the memory of another request. The server
+// discards a refused body, and releases the leases of a refused answer. A slow body, or a body of a caller with more than its
 // share, loses its memory to other bodies: see bodies. Claims and pages of lists get the free memory as a limit, so that few
 // answers are refused. Bodies and answers have half of the budget each, so that clients that do not read their answers cannot
 // stop pushes.
@@ -27,14 +27,14 @@ const (
 const answersAtOnce = 2
 
 const (
-	// FreeAnswer is the size in bytes up to which an answer needs no reservation, so that small answers are possible when the
-	// budget is used up. The server writes a larger piece only with a reservation.
+	// FreeAnswer is the size in bytes up to which an answer needs no reservation, so that small answers are possible when no
+	// memory is left. The server writes a piece of more than FreeAnswer bytes only with a reservation.
 	FreeAnswer = 64 << 10
 	// pageStart is how many bytes a page of a list reserves before it is read.
 	pageStart = 1 << 20
 )
 
-// Budget bounds bytes. Any goroutine may call its methods, and no method blocks.
+// Budget limits the memory of requests and answers. Any goroutine may call its methods, and no method blocks.
 type Budget struct {
 	half, page int64
 	bodies     bodies
@@ -177,7 +177,8 @@ func (r *Reservation) End() {
 
 type contextKey struct{}
 
-// With returns a context whose reads count as the answer of the request with the reservation r. If r is nil, they do not count.
+// With returns a context whose reads count as the answer of the request with the reservation r. If r is nil, these reads do not
+// count.
 func With(ctx context.Context, r *Reservation) context.Context {
 	return context.WithValue(ctx, contextKey{}, r)
 }

@@ -2,8 +2,8 @@
 //
 // A log often goes to a pipe. If the reader of the pipe stalls, a direct write would block each goroutine that logs, and the
 // server would stop. So lines go to a bounded buffer, and one goroutine writes them. If the buffer is full, lines are dropped and
-// counted. If the reader has closed the pipe, all lines are dropped, and Gone says so. The package imports only the standard
-// library.
+// counted. If the reader has closed the pipe, all lines are dropped, and the channel of Gone is closed. The package imports only
+// the standard library.
 package logbuffer
 
 import (
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// size is the maximum of the buffered bytes. The chunk in the current call of Write does not count.
+	// size is the maximum number of buffered bytes. The chunk in the current call of Write does not count.
 	size = 1 << 20
 	// syncPatience is how long Sync waits.
 	syncPatience = time.Second
@@ -32,7 +32,7 @@ type Buffer struct {
 	writing bool
 	// written is closed and replaced when the buffer is empty.
 	written chan struct{}
-	// dropped counts the dropped lines. reported is the part of them that onDropped was called with.
+	// dropped counts the dropped lines. reported is the number of dropped lines that onDropped was told about.
 	dropped, reported int64
 	failed            bool
 	onDropped         func(lines int64)
