@@ -26,8 +26,8 @@ import (
 // Pushes, pops and acks at the same time use about this number of connections.
 const warmConnections = 4
 
-// proofPatience is how long the API stays closed at most while the listener is not yet proven (see docs/design.md). Behind a
-// pooler in transaction mode the listener is never proven.
+// proofPatience is the longest time for which the API stays closed because the listener is not proven yet (see docs/design.md).
+// Behind a pooler in transaction mode the listener is never proven.
 const proofPatience = time.Second
 
 // The server tries each step of the start up to startTries times within database.start_timeout, and pauses for startPause between

@@ -15,7 +15,7 @@ import (
 )
 
 // Any number of scrapes causes at most one query a second, even while the database does not answer.
-func TestScrapesShareOneReadingASecond(t *testing.T) {
+func TestScrapesShareOneQueryASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var reads int

@@ -131,7 +131,7 @@ func (a *admission) toDisplace(key callerGroup) (*intent, refusal) {
 		return a.byGroup.above(share), refusedFull
 	}
 	if caller == nil {
-		return nil, refusedCaller // the caller has no intents, so other callers have all of them
+		return nil, refusedCaller // the caller has no waiting intent, so all waiting intents are of other callers
 	}
 	ownGroups, own := caller.groups, a.callerGroups[key].count()
 	if own == 0 {

@@ -126,7 +126,7 @@ func TestPopByTagsWakesForItsGroupsAndForCreations(t *testing.T) {
 // request does not share the groups with them, because thousands of requests may arrive with the same groups. A later probe
 // shares new groups. If a creation woke the request, it also shares the groups of its first probe, which the other requests may
 // not know.
-func TestPopByTagsSharesNewGroupsAlone(t *testing.T) {
+func TestPopByTagsSharesOnlyNewGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var groups atomic.Pointer[[]int64]

@@ -40,7 +40,7 @@ func (b *harness) waitForName(n int, req func(time.Duration) *queue.PopRequest) 
 
 // A creation wakes one of the requests that wait for the name, also if nothing is pushed. A pushed message then wakes one
 // request.
-func TestCreationWakesOneForEachName(t *testing.T) {
+func TestACreationWakesOneRequestForEachName(t *testing.T) {
 	t.Parallel()
 	const many = 300
 	all := creations()
@@ -180,7 +180,7 @@ func TestAQueueIsCreatedAgain(t *testing.T) {
 }
 
 // A new queue wakes one pop of each set of tags. This pop gets the message, or it makes the other pops wait for the new group.
-func TestCreationWakesOneForEachTags(t *testing.T) {
+func TestACreationWakesOnePopForEachSetOfTags(t *testing.T) {
 	t.Parallel()
 	const many = 200
 	for name, create := range creations() {

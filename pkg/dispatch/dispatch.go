@@ -110,12 +110,12 @@ func (d *Dispatcher) Waiting() int { return d.Intents.count() }
 // Stop ends the wait of every request at once. Later requests make one probe and do not wait. Stop does not block.
 func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 
-// Pop claims once. With req.Wait it waits and probes again. The wait ends when it has claimed messages, the time is up, ctx ends
+// Pop claims once. With req.Wait it waits and probes again. The wait ends when Pop has claimed messages, the time is up, ctx ends
 // (the client left), the rights of the sender end, or Stop is called. A Delivery without messages means that nothing was
 // poppable.
 //
 // During pop maintenance Pop does not probe. Without req.Wait it answers at once without messages. With req.Wait it waits for the
-// end of maintenance and then probes. If the time is up before, it answers without messages.
+// end of maintenance and then probes. If the time is up before maintenance ends, Pop answers without messages.
 //
 // Errors:
 //
@@ -172,7 +172,7 @@ func (d *Dispatcher) releaseIfLeft(ctx context.Context, delivery *queue.Delivery
 }
 
 // Release ends the lease of a delivery that did not reach its client. It blocks for one statement, at most for the timeout of the
-// database. It logs a failure. The lease then ends when it expires.
+// database. If the statement fails, Release logs the error, and the lease ends when it expires.
 func (d *Dispatcher) Release(ctx context.Context, delivery *queue.Delivery) {
 	if delivery.LeaseID.IsZero() || len(delivery.Messages) == 0 {
 		return

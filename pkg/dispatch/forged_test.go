@@ -11,9 +11,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Every role of the database can announce a group that has no messages. The first 500 spurious wakes happen at once, and then 500
-// a second. During this load, a message of another instance wakes a request after at most 2 ms. A message of this instance wakes
-// a request at once.
+// Every role of the database can announce a group that has no messages. The first 500 spurious wakes happen at once, and further
+// spurious wakes happen at a rate of 500 a second. During this load, a message of another instance wakes a request after at most
+// 2 ms. A message of this instance wakes a request at once.
 func TestSpuriousNotificationsHaveAPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

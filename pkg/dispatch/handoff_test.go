@@ -194,7 +194,7 @@ func TestHandoffToAnAutoAckRequestIsNeverRefused(t *testing.T) {
 }
 
 // After the offer of a failed push, the request continues as if it had no offer.
-func TestAnAutoAckRequestGoesOnAfterAnEmptyHandoff(t *testing.T) {
+func TestAnAutoAckRequestContinuesAfterAnEmptyHandoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{})

@@ -125,7 +125,7 @@ func TestFailedReleaseIsLogged(t *testing.T) {
 	})
 }
 
-// Every request of the round gets the error, and none keeps waiting.
+// Every request of the round gets the error, and no request keeps waiting.
 func TestFailedPreflightIsTheAnswerOfTheRound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestAnnouncementDuringADirectClaimIsNotLost(t *testing.T) {
 	})
 }
 
-func TestThousandWaitersAndOneMessageAreOneProbe(t *testing.T) {
+func TestThousandWaitersAndOneMessageCauseOneProbe(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -348,7 +348,7 @@ func TestTheLeaseOfAPopByTagsEndsForTheOthers(t *testing.T) {
 
 // A request is woken for partition 1 and takes partition 2, which has been due longer. It forwards its wake, and another request
 // takes partition 1.
-func TestADeliveryFromAnotherPartitionPassesTheWakeOn(t *testing.T) {
+func TestADeliveryFromAnotherPartitionForwardsItsWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := run(t, &fakeStore{}, oneWorker)
@@ -357,7 +357,7 @@ func TestADeliveryFromAnotherPartitionPassesTheWakeOn(t *testing.T) {
 		b.store.onClaim = func([]queue.Assignment) error {
 			b.store.onClaim = nil
 			<-hold
-			b.store.put(1, 2, 1, -time.Second) // due longer than partition 1, and announced to nobody else
+			b.store.put(1, 2, 1, -time.Second) // due longer than partition 1; no announcement wakes a request for it
 			return nil
 		}
 		b.ready(1, 1, 1)

@@ -42,8 +42,8 @@ type Pool struct {
 	detected          bool // under detectMu: a connection has reached Postgres
 }
 
-// Open returns a pool that keeps warm connections open, used or not. It does not wait for a
-// connection: see Wait. Close releases the pool. An error means that the URL is invalid.
+// Open returns a pool that always keeps the given number of connections open (warm). It does not wait for a connection: see Wait.
+// Close releases the pool. An error means that the URL is invalid.
 func Open(ctx context.Context, cfg Config, applicationName string, warm int32) (*Pool, error) {
 	return open(ctx, cfg, applicationName, warm, &losses{opened: time.Now(), signal: events.NewSignal()})
 }

@@ -19,7 +19,7 @@ func TestEverySessionHasTheSettings(t *testing.T) {
 	pgtest.Set(t, dsn, pgtest.ForeignSettings())
 	pool := open(t, config(dsn, func(c *postgres.Config) { c.RequestTimeout = 7 * time.Second }))
 	var conns []*pgxpool.Conn
-	for range 3 { // every new session has the settings, not only the first
+	for range 3 { // every new session has the settings, not only the first session
 		conn, err := pool.Acquire(soon(t))
 		require.NoError(t, err)
 		defer conn.Release()
@@ -185,7 +185,7 @@ func newPinger(t *testing.T, dsn string) *postgres.Pinger {
 
 // A pool without a free connection does not delay a ping. All pings use one connection, and replace it
 // when it is lost.
-func TestPingerHasAConnectionOfItsOwn(t *testing.T) {
+func TestPingerHasASeparateConnection(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	pool := open(t, config(dsn, func(cfg *postgres.Config) { cfg.PoolSize = 1 }))

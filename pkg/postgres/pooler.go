@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// poolerProbes is the maximum number of connections that probe for a pooler. Several are needed, because one address may lead
-	// to several poolers, and other programs use the sessions at the same time.
+	// poolerProbes is the maximum number of connections that probe for a pooler. Several connections are needed, because one
+	// address may lead to several poolers, and other programs use the sessions at the same time.
 	poolerProbes = 12
 	// sessionTimeout is how long a probe waits for a session. maxSessionTimeouts is how
 	// many probes may wait that long.

@@ -55,9 +55,8 @@ var sessionSettings = []struct {
 	{name: "transaction_timeout", value: "0", unchecked: true}, // since Postgres 17
 }
 
-// planSettings pin the plans of the hot statements. Each of them has one sensible
-// plan: nested loops over index scans. On a fresh database without statistics the
-// planner chooses other plans, caches them, and keeps them while the tables grow.
+// planSettings pin the plans of the hot statements. Each hot statement has only one sensible plan: nested loops over index scans.
+// On a fresh database without statistics the planner chooses other plans, caches them, and keeps them while the tables grow.
 const planSettings = `
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;

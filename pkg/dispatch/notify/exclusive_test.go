@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dispatch/notify"
 )
 
-func TestAnAnnouncementWakesOneExclusiveTicketAndAllSharedOnes(t *testing.T) {
+func TestAnAnnouncementWakesOneExclusiveTicketAndAllSharedTickets(t *testing.T) {
 	t.Parallel()
 	n := notify.New[string]()
 	defer n.Close()
@@ -32,7 +32,7 @@ func TestAnAnnouncementWakesOneExclusiveTicketAndAllSharedOnes(t *testing.T) {
 }
 
 // If a ticket closes while it wakes, the next ticket gets the wake.
-func TestAWakeThatIsNotAcceptedGoesToTheNext(t *testing.T) {
+func TestAWakeThatIsNotAcceptedGoesToTheNextTicket(t *testing.T) {
 	t.Parallel()
 	for range 500 {
 		n := notify.New[int]()

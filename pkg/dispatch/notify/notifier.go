@@ -26,7 +26,8 @@ type Notifier[K comparable] struct {
 // New returns a Notifier. Close releases its timer.
 func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 
-// Announce says that from the instant at on, a look for one of the keys finds something that one waiter can take.
+// Announce says that a look for one of the keys finds something that one waiter can take. The look finds it at the instant at, or
+// later.
 //
 // If at is not in the future, Announce wakes all shared tickets of the keys and one exclusive ticket, and returns the number of
 // woken tickets. The exclusive ticket is the first ticket of the first key with exclusive tickets. If at is in the future,

@@ -11,8 +11,7 @@
 //     kind they are served in the order in which the caller lists them.
 //   - The deepest partition is given first. Partitions of equal depth take turns at being first if
 //     the caller increments rotate.
-//   - Every intent that takes any partition gets its first partition before any of them gets a
-//     second one.
+//   - Every intent that takes any partition gets its first partition before such an intent gets a second partition.
 //   - No partition is left over while a live intent wants it.
 //   - The order of the candidates does not change the result.
 //   - The running time is at most the time of sorting the input.

@@ -137,8 +137,8 @@ func (r *round) serveSpecific(ranked []int, offered []offer) {
 	}
 }
 
-// serveAny decides the intents of one group that take any partition. It gives one partition to each
-// intent. While partitions are left, it gives one more to each intent that may have more.
+// serveAny decides the intents of one group that take any partition. It gives one partition to each intent. While partitions are
+// left, it gives one more partition to each intent that may have more partitions.
 func (r *round) serveAny(ranked []int, offered []offer) {
 	if len(ranked) == 0 {
 		return

@@ -347,8 +347,8 @@ func WaitUntil(ctx context.Context, at time.Time, signal <-chan struct{}) (signa
 	}
 }
 
-// Notifications may cause notifiedBurst spurious wakes, and one more in each notifiedInterval. Until these are used up,
-// notifications wake waiters at once. After that they wake waiters at most once in each notifiedInterval. Healthy instances cause
+// Notifications may cause notifiedBurst spurious wakes, and one more in each notifiedInterval. Below this limit, notifications
+// wake waiters at once. At the limit, notifications wake waiters at most once in each notifiedInterval. Healthy instances cause
 // spurious wakes too. Each instance hears up to 100 notifications a second from each other instance, and often another instance
 // takes the messages first.
 const (

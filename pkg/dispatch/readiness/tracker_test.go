@@ -147,7 +147,7 @@ func TestKnownEmptyAfterAllReadyPartitionsWereTaken(t *testing.T) {
 
 // A push to a paused target wakes no ticket. The resync at the end of the pause wakes the tickets, also if it happens during the
 // probe.
-func TestAPausedTargetIsWokenByAResyncAlone(t *testing.T) {
+func TestOnlyAResyncWakesAPausedTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tracker := newTracker(t)

@@ -13,8 +13,8 @@
 //
 // # What SQL consumers leave behind
 //
-// A SQL consumer leaves a drained cursor marked ready, and a push to a ready cursor announces
-// nothing. So a probe that sees only drained cursors settles them and probes again.
+// A cursor whose messages were all taken is called drained. A SQL consumer leaves a drained cursor marked ready, and a push to a
+// ready cursor announces nothing. So a probe that sees only drained cursors settles them and probes again.
 //
 // A SQL consumer may also hold messages in an open transaction. A probe sees these messages, but a pop finds nothing. So if
 // nothing was announced since the last notification, the next notification is delayed. The delay doubles each time, up to

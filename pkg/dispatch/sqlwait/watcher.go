@@ -135,7 +135,7 @@ func (w *Watcher) runAnnounceAgain(ctx context.Context) {
 	}
 }
 
-// notify sends a notification. It blocks and retries until one was sent, or ctx ends.
+// notify sends a notification. It blocks and retries until a notification was sent, or ctx ends.
 func (w *Watcher) notify(ctx context.Context, channel string) {
 	for failures := 1; ; failures++ {
 		err := w.Store.Tell(ctx, channel)

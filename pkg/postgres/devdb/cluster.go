@@ -75,8 +75,8 @@ func (c *Cluster) firstStart(ctx context.Context) (err error) {
 	return nil
 }
 
-// startOnSomePort starts on the configured port or on a free one. Another process may take
-// a free port before Postgres does. Then the next free port is tried.
+// startOnSomePort starts on the configured port or on a free port. Another process may take a free port before Postgres does.
+// Then the next free port is tried.
 func (c *Cluster) startOnSomePort(ctx context.Context) error {
 	if c.cfg.Port != 0 {
 		if err := checkFree(ctx, c.cfg.Port); err != nil {

@@ -19,7 +19,7 @@ type Config struct {
 	// Dir is the folder of the cluster. It is created when missing. An existing folder
 	// must be empty or contain a cluster of this package.
 	Dir string
-	// Port is the TCP port on 127.0.0.1; 0 picks a free one.
+	// Port is the TCP port on 127.0.0.1; 0: Start picks a free port.
 	Port int
 	// Fresh deletes the data in Dir first.
 	Fresh bool

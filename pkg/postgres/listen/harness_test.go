@@ -160,7 +160,7 @@ func (i *instance) waitMessage(t *testing.T) listen.Notification {
 	}
 }
 
-// waitResync drops events until a resync.
+// waitResync drops events until a resync arrives.
 func (i *instance) waitResync(t *testing.T) event {
 	t.Helper()
 	for {

@@ -116,8 +116,8 @@ func (l *Listener) Proven() bool { return l.proven.Load() }
 // Reconnects returns how often LISTEN has taken effect again after the first time.
 func (l *Listener) Reconnects() int64 { return max(0, l.reconnects.Load()-1) }
 
-// Unreadable returns how many notifications could not be read or are forged. Every role that can connect can send
-// them.
+// Unreadable returns how many notifications could not be read or are forged. Every role that can connect can send such
+// notifications.
 func (l *Listener) Unreadable() int64 { return l.unreadable.Load() }
 
 // Peers returns the number of other live instances.

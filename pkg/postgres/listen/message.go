@@ -79,7 +79,8 @@ const (
 // maxAt is the latest instant that is sent. A later instant is sent as maxAt.
 var maxAt = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// Encode returns m as payloads, each short enough for one notification. It returns none if m is empty. A payload has the form
+// Encode returns m as payloads, each short enough for one notification. If m is empty, Encode returns no payload. A payload has
+// the form
 //
 //	1;i=<instance>;c=<canary>;bye;born;all;r=<group>/<partition>@<at>,...;p=<queue>/<partition>@<at>,...
 //

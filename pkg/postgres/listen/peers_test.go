@@ -143,7 +143,7 @@ func TestStoppingTellsAnInstanceThatIsStarting(t *testing.T) {
 	})
 }
 
-func TestALostProofSendsWhatWasWithheld(t *testing.T) {
+func TestALostProofSendsAResyncForWithheldHints(t *testing.T) {
 	r, w, _ := newParts(t)
 	w.current = r.current
 	r.prove()

@@ -304,7 +304,7 @@ func (l *Listener) handleSQLWaiter(payload string, pid uint32) {
 	w, err := l.sender.key.readSQLWaiter(payload, pid)
 	if err != nil {
 		l.unreadable.Add(1)
-		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send one
+		l.log.Debug("ignored an unreadable SQL waiter", zap.Error(err)) // every role can send such a notification
 		return
 	}
 	l.callbacks.OnSQLWaiter(w)

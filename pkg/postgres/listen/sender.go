@@ -193,7 +193,8 @@ func (s *Sender) sendWithheld() {
 	}
 }
 
-// sendCanary queues a canary. After its commit, sentCanaries receives its number or a later one.
+// sendCanary queues a canary. After the commit of the canary, sentCanaries receives the number of this canary or of a later
+// canary.
 func (s *Sender) sendCanary(number uint64) {
 	s.updatePending(func(n *pendingNotifications) { n.canary = max(n.canary, number) })
 }
@@ -243,8 +244,8 @@ func (s *Sender) Run(ctx context.Context) error {
 	}
 }
 
-// countFailures returns how many flushes in a row have failed, given the outcome of the
-// latest. It logs the first failure and the recovery.
+// countFailures returns how many flushes in a row have failed, given the outcome of the latest flush. It logs the first failure
+// and the recovery.
 func (s *Sender) countFailures(failed int, err error) int {
 	switch {
 	case err != nil && failed == 0:

@@ -108,7 +108,7 @@ func ready1(partitions ...int64) (entries []queue.Ready) {
 	return entries
 }
 
-func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
+func TestTheFirstEntryIsSentAtOnceAndTheNextEntriesTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.run(t)
 		h.at(time.Second)
@@ -131,7 +131,7 @@ func TestTheFirstEntryIsSentAtOnceAndTheNextTogether(t *testing.T) {
 	})
 }
 
-func TestEntriesOfAFlushInFlightGoWithTheNext(t *testing.T) {
+func TestEntriesDuringAFlushAreSentWithTheNextFlush(t *testing.T) {
 	inBubble(t, func(t *testing.T, h *senderHarness) {
 		h.takes = 50 * time.Millisecond
 		h.Send(ready1(1)...) // before Run
@@ -189,7 +189,7 @@ func TestAFailedFlushIsSentAgain(t *testing.T) {
 		require.Equal(t, []string{
 			"warn sending notifications to other instances failed; they are kept and sent again",
 			"info sending notifications to other instances works again",
-		}, texts, "one warning for the outage, and not one for each attempt")
+		}, texts, "one warning for the whole outage, and not a warning for each attempt")
 
 		h.Send(ready1(3)...)
 		synctest.Wait()

@@ -68,8 +68,8 @@ func TestAwaitRegistersASQLWaiter(t *testing.T) {
 	require.Zero(t, i.logged(zapcore.WarnLevel))
 }
 
-// The listener calls OnListening at its first LISTEN, and again at the LISTEN of the session that
-// replaces a terminated one. The new session receives SQL waiters.
+// The listener calls OnListening at its first LISTEN, and again at the LISTEN of the session that replaces a terminated session.
+// The new session receives SQL waiters.
 func TestOnListeningIsCalledEachTimeListenTakesEffect(t *testing.T) {
 	dsn := database(t)
 	i := startProven(t, dsn, dsn, listen.DefaultConfig())

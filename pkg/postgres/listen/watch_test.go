@@ -83,7 +83,7 @@ func TestOnlyACanaryAfterListenIsAwaited(t *testing.T) {
 	w.canarySent(5)
 	require.EqualValues(t, 5, w.awaited)
 	w.canarySent(6)
-	require.EqualValues(t, 5, w.awaited, "a later canary does not extend the time of the first")
+	require.EqualValues(t, 5, w.awaited, "a later canary does not extend the time of the first canary")
 	w.canaryHeard(4)
 	require.EqualValues(t, 5, w.awaited)
 	w.canaryHeard(6)

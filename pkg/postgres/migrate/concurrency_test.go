@@ -105,7 +105,7 @@ func TestTenInstancesStartTogether(t *testing.T) {
 	require.Equal(t, []int32{1, 2, 3}, ran, "each migration runs once, in order")
 }
 
-func TestOtherInstancesWaitAndNameTheMigratingOne(t *testing.T) {
+func TestOtherInstancesWaitAndNameTheMigratingInstance(t *testing.T) {
 	dsn := database(t)
 	g := newGate(t, dsn)
 	first := inBackground(func() error {
@@ -192,7 +192,7 @@ func TestMigrationGivesUpWhenATableIsBusy(t *testing.T) {
 	require.NoError(t, m.Up(t.Context()), "no repair is needed")
 }
 
-func TestMigrationLetsTheUsersOfABusyTablePass(t *testing.T) {
+func TestMigrationLetsTheUsersOfABusyTableContinue(t *testing.T) {
 	dsn := database(t)
 	files := source("CREATE TABLE belfry.one (n int)", "DROP TABLE belfry.one",
 		"ALTER TABLE belfry.one ADD COLUMN m int", "SELECT 1")

@@ -4,9 +4,8 @@
 //
 // It promises:
 //
-//   - One at a time. A run holds an advisory lock of the database. Other
-//     instances wait for the lock, find nothing to do and succeed. The lock and
-//     the migrations use one connection, so a run that loses its lock has ended.
+//   - Only one run at a time. A run holds an advisory lock of the database. Other instances wait for the lock, find nothing to
+//     do and succeed. The lock and the migrations use one connection, so a run that loses its lock has ended.
 //   - A current schema needs no lock. Each role that may connect can take the lock, also before the schema exists. So Up takes
 //     the lock only if there is something to migrate, and then checks the schema again. A holder of the lock that may not
 //     migrate is called a stranger in errors.

@@ -21,7 +21,7 @@ func TestDelayGrowsAfterTheThresholdUpToMax(t *testing.T) {
 	require.Equal(t, policy.Max, policy.Delay(1<<30, 0), "many attempts do not overflow the delay")
 }
 
-func TestPaceAllowsABurstAndThenOneEachInterval(t *testing.T) {
+func TestPaceAllowsABurstAndThenOneRunEachInterval(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	p := backoff.Pace{Interval: time.Second, Burst: 3}
