@@ -110,9 +110,9 @@ func (d *Dispatcher) Waiting() int { return d.Intents.count() }
 // Stop ends the wait of every request at once. Later requests make one probe and do not wait. Stop does not block.
 func (d *Dispatcher) Stop() { d.stopOnce.Do(func() { close(d.stopping) }) }
 
-// Pop claims once. With req.Wait it waits and probes again. The wait ends when Pop has claimed messages, the time is up, ctx ends
-// (the client left), the rights of the sender end, or Stop is called. A Delivery without messages means that nothing was
-// poppable.
+// Pop claims once. With req.Wait it waits and probes again. The wait ends when Pop has claimed messages, the time is up, or ctx
+// ends (the client left). It also ends when the rights of the sender end, or Stop is called. A Delivery without messages means
+// that nothing was poppable.
 //
 // During pop maintenance Pop does not probe. Without req.Wait it answers at once without messages. With req.Wait it waits for the
 // end of maintenance and then probes. If the time is up before maintenance ends, Pop answers without messages.

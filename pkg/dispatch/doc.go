@@ -5,9 +5,9 @@
 // # The loop of an intent
 //
 // An intent resolves its names to a target: a group, or one partition for a group. Then it runs the loop of package readiness:
-// take a ticket, probe unless the target is known to be empty, wait. The intent waits for a wake of the ticket, a handoff, the
-// fallback timer, the deadline, the end of the client's connection, or the stop of the server. wait.go has the loop, probe.go the
-// probe.
+// take a ticket, probe unless the target is known to be empty, wait. Its wait ends with a wake of the ticket, a handoff, or the
+// fallback timer. The wait also ends at the deadline, or when the client disconnects or the server stops. wait.go has the loop,
+// probe.go the probe.
 //
 // # The registry
 //
@@ -92,8 +92,8 @@
 //   - At most dispatch.max_intentions intents wait. At this limit, a caller or group below its share displaces an intent of a
 //     caller or group above its share (type admission). So no caller or group can keep the others out. Every other new intent
 //     gets CodeOverloaded after about a second.
-//   - An intent is answered a little before its timeout, so that a client with the same timeout does not close the connection
-//     during the delivery.
+//   - An intent is answered a little before its timeout. So a client with the same timeout does not close the connection during
+//     the delivery.
 //   - A client that left gets no lease. If it leaves during its claim, the server releases the lease at once.
 //   - After the end of its rights an intent gets nothing. The store releases what was claimed for the intent.
 //   - While the listener is proven, an intent for a target that is known to be empty waits without a query. So clients that poll

@@ -221,8 +221,8 @@ func TestAnAutoAckRequestFailsIfItsHandoffIsLost(t *testing.T) {
 	})
 }
 
-// After a handoff, the target is known to be empty again, except if another partition became ready during the handoff, or if the
-// handoff left messages.
+// After a handoff, the target is known to be empty again. It is not known to be empty if another partition became ready during
+// the handoff, or if the handoff left messages.
 func TestWhatIsKnownAfterAHandoff(t *testing.T) {
 	t.Parallel()
 	other := queue.Ready{Group: 1, Partition: 2}

@@ -78,8 +78,8 @@ func popJoining(ctx context.Context, req *queue.PopRequest) (queue.Delivery, err
 	return queue.Delivery{}, queue.Joining(req.Queue, req.Group)
 }
 
-// If rights end during a probe, or while a push claims for the request, the wait ends as soon as the probe or the claim finds
-// nothing.
+// Rights may end during a probe, or while a push claims for the request. Then the wait ends as soon as the probe or the claim
+// finds nothing.
 func TestRightsThatEndBetweenTwoWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -174,8 +174,8 @@ func (d *Dispatcher) countWake(woken string, delivered bool) {
 	}
 }
 
-// sleep blocks until the ticket wakes, a push hands over messages, the fallback timer fires, the deadline is reached, the client
-// leaves, or Stop is called. If done is true, the intent must be answered without another probe.
+// sleep blocks until one of these happens: the ticket wakes, a push hands over messages, the fallback timer fires, the deadline
+// is reached, the client leaves, or Stop is called. If done is true, the intent must be answered without another probe.
 func (d *Dispatcher) sleep(in *intent) (woken string, done bool, err error) {
 	left := time.Until(in.deadline)
 	if left <= 0 {

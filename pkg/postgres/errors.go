@@ -105,9 +105,9 @@ func wrapState(err error, state string) error {
 }
 
 // Unreadable reports whether Postgres could not read or write a row. Use it only for statements that send no value of a client.
-// It covers these cases: the row is corrupt (class XX), a value of the row is invalid (22) or exceeds a limit (54), or a file of
-// the database is missing or cannot be read (58P01, 58030). A row with a corrupt transaction id causes 58P01, because its status
-// would be in a file that does not exist.
+// It covers these cases: the row is corrupt (class XX), or a value of the row is invalid (22) or exceeds a limit (54). It also
+// covers a file of the database that is missing or cannot be read (58P01, 58030). A row with a corrupt transaction id causes
+// 58P01, because its status would be in a file that does not exist.
 func Unreadable(err error) bool {
 	state := SQLState(err)
 	return hasClass(state, "XX", "22", "54") || state == "58P01" || state == "58030"

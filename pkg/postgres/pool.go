@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// closeTimeout is how long a connection that broke during a statement stays open,
-	// so that a Postgres that can still read from it ends the statement.
+	// closeTimeout is how long a connection that broke during a statement stays open. If Postgres can still read from the
+	// connection, Postgres ends the statement in this time.
 	closeTimeout = time.Second
 	// pingAfter is the idle time after which a connection is pinged before use.
 	pingAfter = time.Second

@@ -2,10 +2,9 @@ package queue
 
 import "time"
 
-// Epoch identifies one state of the database from which ids remain valid. A new
-// epoch begins when Postgres restarts, when a standby is promoted, when files are
-// restored, and when the tables are created again, restored or truncated. A cached
-// id is valid only within its epoch.
+// Epoch identifies one state of the database from which ids remain valid. A new epoch begins when Postgres restarts, when a
+// standby is promoted, or when files are restored. It also begins when the tables are created again, restored or truncated. A
+// cached id is valid only within its epoch.
 type Epoch int64
 
 // Partition is the cached description of a partition. Only Sealed and Bounded can

@@ -60,9 +60,9 @@ type Extensions struct {
 	// MaxDeliveries is how often a message is delivered before it is dead-lettered.
 	// 0: off. 1: messages are always delivered one by one.
 	//
-	// A delivery counts, whether it ends with a failed ack, with a retry, or with the end of the lease after a crash of the
-	// consumer. A delivery that did not reach its client does not count. A delivery with autoAck does not count. For a redriven
-	// message only the deliveries after the redrive count.
+	// A delivery counts if it ends with a failed ack, with a retry, or with the end of the lease after a crash of the consumer. A
+	// delivery that did not reach its client does not count. A delivery with autoAck does not count. For a redriven message only
+	// the deliveries after the redrive count.
 	//
 	// Before the last attempt, the messages of a batch whose lease ended are
 	// delivered one by one. So only the message that crashes its consumers is

@@ -29,7 +29,7 @@ func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 // Announce says that a look for one of the keys finds something that one waiter can take. The look finds it at the instant at, or
 // later.
 //
-// If at is not in the future, Announce wakes all shared tickets of the keys and one exclusive ticket, and returns the number of
+// If at is not in the future, Announce wakes all shared tickets of the keys and one exclusive ticket. It returns the number of
 // woken tickets. The exclusive ticket is the first ticket of the first key with exclusive tickets. If at is in the future,
 // Announce returns 0 and schedules a wake for each key. The timer then wakes the tickets that the key has at that time. Of
 // several instants of a key only the earliest is kept. Announce ignores a key without tickets.

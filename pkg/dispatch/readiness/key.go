@@ -47,7 +47,7 @@ func PartitionOf(wake Wake) int64 {
 }
 
 // CreationKeys are the keys of a pop whose queue or partition does not exist. They have the creation of the queue even if the pop
-// names a partition, because a partition that is created together with its queue is announced only as the queue.
+// names a partition. The reason: for a partition that is created together with its queue, only the queue is announced.
 //
 // The first key is the same for all pops with the same name and group. A creation wakes one of these pops.
 func CreationKeys(req *queue.PopRequest) []Key {

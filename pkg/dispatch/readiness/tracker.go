@@ -146,8 +146,8 @@ func (t *Tracker) Gone(target queue.Target, cause string) {
 // wait for the name. For a new queue it also wakes one intent of each set of tags, even if the queue has other tags. It returns
 // how many tickets woke.
 //
-// An intent that finds the created target calls Found or Watch, so that the other intents with its name or tags wait for the
-// target too.
+// An intent that finds the created target calls Found or Watch. Then the other intents with its name or tags wait for the target
+// too.
 func (t *Tracker) Created(queueName, partition, cause string) (woken int) {
 	if partition == "" {
 		return t.notifier.AnnounceEach(cause, creationKey(queueName, ""), anyQueue)
@@ -161,8 +161,8 @@ func (t *Tracker) CreatedUnnamed(cause string) (woken int) {
 }
 
 // Found records that an intent found the target of its name. If wake is for the name, Found extends the tickets of the other
-// intents with this name to the target, and returns a wake for the target. Otherwise it returns wake. Call Found before the next
-// probe of the intent.
+// intents with this name to the target. Found then returns a wake for the target. Otherwise it returns wake. Call Found before
+// the next probe of the intent.
 func (t *Tracker) Found(wake Wake, target queue.Target) Wake {
 	if len(wake.Keys) == 0 || wake.Keys[0].kind != kindName {
 		return wake

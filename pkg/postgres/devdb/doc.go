@@ -1,6 +1,6 @@
-// Package devdb runs a private Postgres. It finds the programs of Postgres on the machine
-// or downloads them, creates a cluster in its own folder, and runs it as long as its owner
-// process runs. `belfry dev` and the database tests use it.
+// Package devdb runs a private Postgres. It finds the programs of Postgres on the machine or downloads them. It creates a cluster
+// in a separate folder, and runs the cluster as long as the owner process runs. `belfry dev` and the database tests use the
+// package.
 //
 // It promises:
 //
@@ -17,7 +17,7 @@
 // connection. Use it for development and tests, not on a machine with users who must not
 // read the data.
 //
-// The folder contains the data, the lock file, the marker file, the log of the latest start (postgres.log), and the log of the
-// start before it (postgres.log.old). Postgres refuses to run as root, so for root this package runs it as another account; see
-// account.
+// The folder contains the data, the lock file and the marker file. It also contains the log of the latest start (postgres.log),
+// and the log of the start before it (postgres.log.old). Postgres refuses to run as root, so for root this package runs it as
+// another account; see account.
 package devdb

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// ownerVariable names a folder. A test program with this variable runs the cluster in the folder until the program is killed,
-// because some tests kill the owner of a cluster.
+// ownerVariable names a folder. A test program with this variable runs the cluster in the folder until the program is killed.
+// Some tests need this, because they kill the owner of a cluster.
 const ownerVariable = "DEVDB_TEST_OWNER"
 
 func TestMain(m *testing.M) {

@@ -16,8 +16,9 @@ import (
 	"sync/atomic"
 )
 
-// BodyCopies and AnswerCopies are the bytes of process memory for one byte of a body and of an answer, with garbage that is not
-// collected yet. `test/bench/edge inflight` measures BodyCopies, and `test/bench/edge bigpop` measures AnswerCopies.
+// BodyCopies is how many bytes of process memory one byte of a body needs, and AnswerCopies the same for an answer. Both include
+// garbage that is not collected yet. `test/bench/edge inflight` measures BodyCopies, and `test/bench/edge bigpop` measures
+// AnswerCopies.
 const (
 	BodyCopies   = 4
 	AnswerCopies = 3
