@@ -97,7 +97,7 @@ func TestTooManyWaitingRequests(t *testing.T) {
 	over := c.pop("q", "wait=true&timeout=60000")
 	require.Equal(t, http.StatusServiceUnavailable, over.Status)
 	require.Contains(t, []string{"1", "2", "3"}, over.Header.Get("Retry-After"))
-	require.Equal(t, "this consumer group has its part of the requests of this caller that may wait (dispatch.max_intentions); send the request again", over.failure)
+	require.Equal(t, "this consumer group has used up its part of the caller's waiting requests (dispatch.max_intentions); send the request again", over.failure)
 	require.Equal(t, http.StatusNoContent, c.pop("q", "").Status, "a pop without wait must be served")
 	require.Equal(t, http.StatusServiceUnavailable, c.pop("ready", "wait=true&timeout=60000").Status, "a request with wait=true must count before its first probe")
 	require.Equal(t, []string{"1"}, c.popIDs("ready", ""), "a pop without wait must get the message")
