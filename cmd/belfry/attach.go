@@ -134,7 +134,7 @@ func payloadWords(payload string, columns []string) []string {
 func asTyped(words []string) string {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	_ = w.Write(words) // to memory
+	_ = w.Write(words) // writes to memory, so it never fails
 	w.Flush()
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -183,12 +183,12 @@ func attachmentsText(list []attach.Attachment) string {
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // to memory
+	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // writes to memory
 	row("TABLE", "QUEUE", "ON", "KEY", "PAYLOAD", "WHEN", "STATE")
 	for _, a := range list {
 		row(a.Table, a.Queue, strings.Join(a.Events, ","), asTyped(a.Key), asTyped(payloadWords(a.Payload, a.Columns)), a.Condition, stateOf(&a))
 	}
-	_ = w.Flush() // to memory
+	_ = w.Flush() // writes to memory
 	return b.String()
 }
 

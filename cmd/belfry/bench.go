@@ -37,8 +37,8 @@ if the push is sent late.`,
 				return err
 			}
 			s.URL, s.Token, s.CAFile, s.Scenarios = target.Server, target.Token, target.CAFile, args
-			// bench.Run checks the database URL of --baseline and --hold-snapshot, because only RunE reads the
-			// configuration.
+			// PreRunE runs before RunE reads the configuration. So bench.Run checks that these two flags have a
+			// database URL.
 			check := s
 			check.Baseline, check.HoldSnapshot = false, false
 			return check.Validate()
@@ -79,8 +79,8 @@ func addBenchFlags(cmd *cobra.Command, s *bench.Settings, reportPath *string) {
 	flags.BoolVar(&s.AutoAck, "auto-ack", false, "consume messages on delivery, without acks")
 	flags.BoolVar(&s.TransactionIDs, "transaction-ids", false, "give every message an id, as the official clients do")
 	flags.IntVar(&s.Repeat, "repeat", s.Repeat, "runs of each scenario; the median is shown too")
-	flags.BoolVar(&s.Baseline, "baseline", false, "measure plain INSERTs at --database-url before each run, print ratios, and watch for locks")
-	flags.IntVar(&s.BaselineConnections, "baseline-connections", 0, "connections of the baseline, 0 for the number of the run")
+	flags.BoolVar(&s.Baseline, "baseline", false, "measure plain INSERTs at --database-url before each run, print ratios, and sample the waits for locks")
+	flags.IntVar(&s.BaselineConnections, "baseline-connections", 0, "connections of the baseline, 0 for the value of --connections")
 	flags.BoolVar(&s.HoldSnapshot, "hold-snapshot", false, "keep a REPEATABLE READ transaction open at --database-url during each run")
 	flags.BoolVar(&s.Keep, "keep", false, "do not delete the queues")
 	flags.StringVar(reportPath, "json", "", "write the report as JSON to this file, - for standard output")

@@ -102,7 +102,7 @@ func unindent(text string) string {
 
 const flagHeader = "\n| flag | default | meaning |\n|---|---|---|\n"
 
-// shared is the smallest number of commands with the same flag that makes the flag a common flag.
+// shared is the minimum number of commands that must have a flag, so that the page describes it as a common flag.
 const shared = 30
 
 // commonFlags returns the rows of the flags that at least shared commands have with the same default and meaning.

@@ -24,8 +24,8 @@ import (
 // noDatabaseURL is the URL of a database that does not exist.
 const noDatabaseURL = "postgres://u@127.0.0.1:1/none"
 
-// serveProcess starts `belfry serve` in a separate process. It returns the pipe of the standard output and the log of
-// the process.
+// serveProcess starts `belfry serve` in a separate process. It returns the pipe that receives the standard output and
+// the log of the process.
 func serveProcess(t *testing.T, url string) (*exec.Cmd, *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()

@@ -30,15 +30,15 @@ type documentedRun struct {
 	// before is shell code that runs first, because the section assumes its effect. more is appended to the command.
 	before, more string
 	// until is set for a command that runs until it is stopped. It is the output that shows that the command works.
-	// The test runs meanwhile before it stops the command.
+	// Before the test stops the command, it runs the command meanwhile.
 	until, meanwhile string
 }
 
 const (
 	makeToken = "export BELFRY_AUTH_SECRET=ssssssssssssssssssssssssssssssss; belfry token create --subject a --role admin > token.txt; "
 	shopURL   = "postgres://user:secret@db:5432/app"
-	// refused is appended to commands whose ids and versions do not exist: exit code 1 is expected. short is appended
-	// to measurements.
+	// refused is appended to commands with ids or versions that do not exist. It requires exit code 1. short is
+	// appended to measurements.
 	refused    = "|| [ $? = 1 ]"
 	short      = "--warmup 0s --duration 0.1s --server $BELFRY_SERVER"
 	ordersFile = "echo '{\"customer\": \"c\", \"id\": \"o\"}' > orders.ndjson; "
@@ -198,8 +198,8 @@ var onNewDatabase = []struct {
 	{"belfry migrate force 2", documentedRun{more: refused}},
 }
 
-// elsewhere has commands that this test does not run. Other tests run them, they take minutes, they need a fixed
-// port, or a program fills in their names.
+// elsewhere has commands that this test does not run: other tests run them, they take minutes, they need a fixed
+// port, or a program inserts the names at run time.
 var elsewhere = []string{
 	tlsHealth, "belfry health --server https://belfry.example.com:6632 --ca-file ca.crt",
 	"belfry dev", "belfry dev --data ./pgdata --http-addr 127.0.0.1:7000", "belfry dev --fresh --http-addr :7000", // dev_test.go

@@ -219,7 +219,7 @@ func onlyNames(line string) bool {
 }
 
 // allPrinted returns the commands of the documentation and of the texts that programs print. It fails the test if a
-// program prints a command neither in quotation marks nor on a separate line.
+// program prints a command within a sentence without quotation marks.
 func allPrinted(t *testing.T) (found []printed) {
 	t.Helper()
 	for _, page := range pages(t) {

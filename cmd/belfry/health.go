@@ -113,7 +113,7 @@ func askHealth(ctx context.Context, url string, target session.Target, own bool)
 	if err != nil {
 		var unverified *tls.CertificateVerificationError
 		if errors.As(err, &unverified) {
-			return fmt.Errorf("asking %s: %w; use --ca-file, and --server with a name of the certificate, or set http.internal_addr", url, err)
+			return fmt.Errorf("asking %s: %w; give --ca-file and a --server with a host name of the certificate, or set http.internal_addr", url, err)
 		}
 		return fmt.Errorf("asking %s: %w; is the server running?", url, err)
 	}

@@ -73,7 +73,7 @@ func TestHealthVerifiesTheCertificate(t *testing.T) {
 	require.Contains(t, stderr, "--ca-file")
 	code, _, stderr = belfry(t, "health", "--server", strings.Replace(server.URL, "127.0.0.1", "localhost", 1), "--ca-file", trusted)
 	require.Equal(t, 1, code, "the certificate does not contain the name localhost")
-	require.Contains(t, stderr, "a name of the certificate")
+	require.Contains(t, stderr, "a host name of the certificate")
 }
 
 func TestHealthAsksTheInternalAddress(t *testing.T) {

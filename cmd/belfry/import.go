@@ -77,7 +77,7 @@ message. The setting http.allow_any_json accepts such payloads.`,
 	cmd.Flags().BoolVar(&options.DryRun, "dry-run", false, "write nothing, and count what would be copied")
 	cmd.Flags().StringVar(&keyFile, "source-key-file", "", "file with the QUEEN_ENCRYPTION_KEY of the source")
 	if err := cmd.MarkFlagRequired("from"); err != nil {
-		panic(err) // the flag is above
+		panic(err) // the flag is defined above
 	}
 	return cmd
 }

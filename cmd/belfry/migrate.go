@@ -159,7 +159,7 @@ func newMigratePlanCmd() *cobra.Command {
 	return cmd
 }
 
-// numbers returns a check that accepts only whole numbers of at least least.
+// numbers returns a check that accepts only whole numbers that are not below least.
 func numbers(least int) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		for _, arg := range args {

@@ -104,7 +104,7 @@ func resealText(queueName string, check bool, report *reseal.Report) string {
 		fmt.Fprintf(&b, "Queue %s: %d messages, %d resealed.\n", queueName, last.Read(), report.Resealed)
 	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // to memory
+	row := func(cells ...string) { _, _ = io.WriteString(w, strings.Join(cells, "\t")+"\n") } // writes to memory
 	row("KEY", "MESSAGES")
 	for _, key := range slices.SortedFunc(maps.Keys(last.Messages), func(x, y string) int {
 		return cmp.Or(cmp.Compare(last.Messages[y], last.Messages[x]), cmp.Compare(x, y))
@@ -115,7 +115,7 @@ func resealText(queueName string, check bool, report *reseal.Report) string {
 		}
 		row(key, fmt.Sprint(last.Messages[key])+note)
 	}
-	_ = w.Flush() // to memory
+	_ = w.Flush() // writes to memory
 	if last.Locked > 0 {
 		fmt.Fprintf(&b, "%d messages were skipped because a deletion had locked them. If the deletion failed, run the command again.\n", last.Locked)
 	}

@@ -77,7 +77,7 @@ flags permits nothing else. --consume takes QUEUE:GROUP, or QUEUE for every grou
 	cmd.Flags().StringVar(&keyID, "key-id", "", "id of the key (kid), for a server with several keys")
 	for _, name := range []string{"subject", "role"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is above
+			panic(err) // the flag is defined above
 		}
 	}
 	return cmd
