@@ -65,7 +65,7 @@ func apply(s *session.Session, wanted manifest.Manifest, prune bool) error {
 	}
 	if prune {
 		if len(wanted.Queues) == 0 {
-			return session.UsageError("--prune would delete every queue, because the file names none")
+			return session.UsageError("--prune would delete every queue, because the file names no queue")
 		}
 		deletions, err := manifest.Deletions(s.Cmd.Context(), s.Client, wanted)
 		if err != nil {

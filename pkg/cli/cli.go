@@ -24,5 +24,5 @@ func Commands() []*cobra.Command {
 	return all
 }
 
-// GroupID is the id of these commands as a group in the help of belfry.
+// GroupID is the id of the group of these commands in the help of belfry.
 const GroupID = "server"

@@ -15,7 +15,7 @@ func Explanation(e *api.Explanation, now time.Time) string {
 	add := func(depth int, format string, args ...any) {
 		lines = append(lines, strings.Repeat("   ", depth)+"└─ "+output.Clean(fmt.Sprintf(format, args...)))
 	}
-	if e.Partition == nil { // a search found no partition with the message
+	if e.Partition == nil { // the search found no partition with the message
 		return strings.Join(append(lines, "code "+e.Code), "\n")
 	}
 	add(0, "partition %s", *e.Partition)

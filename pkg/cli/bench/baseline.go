@@ -38,12 +38,12 @@ type Baseline struct {
 	// Ratio is the rate of the run divided by Rate. For a run with one message at a time, it is the median time of a
 	// message divided by the median time of an INSERT.
 	Ratio float64 `json:"ratio"`
-	// Of describes the ratio.
+	// Of names the two quantities of the ratio.
 	Of string `json:"of"`
 }
 
 // measureBaseline inserts rows into a new table and drops the table. It uses the connections and the batch size of
-// the scenario, or 1 and 1 if single.
+// the scenario. If single, it uses one connection and one row per INSERT.
 func measureBaseline(ctx context.Context, s Settings, single bool) (b Baseline, err error) {
 	b = Baseline{Connections: cmp.Or(s.BaselineConnections, s.Connections), Batch: s.Batch}
 	if single {

@@ -44,7 +44,7 @@ type fake struct {
 	onRequest func()
 
 	mu sync.Mutex
-	// partitions has the stored messages by queue/partition.
+	// partitions has the stored messages. The keys are QUEUE/PARTITION.
 	partitions map[string][]stored
 	cursors    map[string]*cursor
 	changed    chan struct{}

@@ -134,7 +134,7 @@ func (r *Result) remarks(numbered bool) []string {
 		add("BROKEN: %s", text)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
-		add("%d x %s, such as: %s", r.Errors[kind], kind, r.Examples[kind])
+		add("%d requests failed with %s, for example: %s", r.Errors[kind], kind, r.Examples[kind])
 	}
 	if n := r.Counts.Redelivered; n > 0 {
 		add("%d messages were delivered again after their lease had ended or their ack had failed", n)

@@ -140,7 +140,7 @@ func showProgress(ctx context.Context, w io.Writer, name string, m *load.Meter) 
 		var lastPushed, lastDelivered int64
 		for load.Pause(ctx, progressInterval) == nil {
 			pushed, delivered := m.Pushed.All.Load(), m.Delivered.All.Load()
-			printf(w, "\r\x1b[K%s %3.0f s: %d/s pushed, %d/s delivered, %d and %d in all, %d errors", name,
+			printf(w, "\r\x1b[K%s %3.0f s: %d/s pushed, %d/s delivered, %d and %d in total, %d errors", name,
 				time.Since(began).Seconds(), pushed-lastPushed, delivered-lastDelivered, pushed, delivered, m.Failed.Load())
 			lastPushed, lastDelivered = pushed, delivered
 		}

@@ -71,7 +71,7 @@ func TestViolatedGuaranteesAreReported(t *testing.T) {
 		{"loses", &fake{lose: 8}, " acknowledged pushes were not delivered"}, // the number is higher if the machine stalls
 		{"duplicates", &fake{again: 2}, "1 messages were delivered again"},
 		{"swaps", &fake{swap: 8}, "were delivered out of order"},
-		{"misplaces", &fake{mix: 2}, "that the bench did not push like this"},
+		{"misplaces", &fake{mix: 2}, "with a queue, partition or number that was never pushed"},
 	} {
 		for _, scenario := range []string{"push", "pop", "end-to-end"} {
 			t.Run(c.what+" in "+scenario, func(t *testing.T) {

@@ -154,7 +154,7 @@ func (t *trial) faults() []string {
 	}
 	fault(c.Duplicates, "%d messages were delivered again although they were leased or acknowledged")
 	fault(c.Disordered, "%d messages were delivered out of order")
-	fault(c.Unexpected, "%d messages were delivered that the bench did not push like this, or whose push was refused")
+	fault(c.Unexpected, "%d messages were delivered with a queue, partition or number that was never pushed, or after a refused push")
 	fault(c.Stuck, "%d messages reached no waiting consumer; a later pop found them")
 	switch unanswered := t.Unanswered.Load(); {
 	case !t.judged:

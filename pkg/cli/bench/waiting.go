@@ -109,7 +109,7 @@ func statements(ctx context.Context, url string) (all []load.Statement, err erro
 }
 
 // difference returns the number of statements that ran between before and after, and a text with the five most
-// frequent.
+// frequent statements.
 func difference(before, after []load.Statement) (total int64, text string) {
 	earlier := map[string]int{}
 	for _, s := range before {

@@ -38,9 +38,9 @@ type shop struct {
 	// every is the time between two orders.
 	every time.Duration
 	mu    sync.Mutex
-	// last is the id of the newest order. Under mu.
+	// last is the id of the newest order. mu protects it.
 	last int64
-	// refused has the ids of the invoices that the printer will refuse, with the reason. Under mu.
+	// refused has the ids of the invoices that the printer will refuse, with the reason. mu protects it.
 	refused map[int64]string
 }
 
@@ -56,8 +56,8 @@ func Run(ctx context.Context, c *client.Client, every time.Duration, out io.Writ
 		"  warehouse  is too slow: its lag grows\n"+
 		"  loyalty    fails now and then, and gets the order again\n"+
 		"  printer    has no paper: %d invoices are dead letters until a redrive\n"+
-		"Look at it: the dashboard at /ui/ of the server, \"belfry top\", \"belfry group list\".\n"+
-		"Remove it: \"belfry queue delete %s\", \"belfry queue delete %s\".\n", orders, invoices, unpaid, orders, invoices)
+		"To watch the shop, use the dashboard at /ui/ of the server, \"belfry top\" or \"belfry group list\".\n"+
+		"To remove the shop, run \"belfry queue delete %s\" and \"belfry queue delete %s\".\n", orders, invoices, unpaid, orders, invoices)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var all sync.WaitGroup

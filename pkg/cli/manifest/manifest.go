@@ -83,7 +83,7 @@ func Read(text []byte) (all Manifest, err error) {
 	seen := map[string]bool{}
 	for _, q := range all.Queues {
 		if q.Name == "" || seen[q.Name] {
-			return Manifest{}, fmt.Errorf("the file has a queue without a name, or %q twice", q.Name)
+			return Manifest{}, fmt.Errorf("the file has a queue without a name, or the queue %q twice", q.Name)
 		}
 		seen[q.Name] = true
 		for name := range q.Options {

@@ -29,7 +29,7 @@ func SettingsOf(ctx context.Context, c *client.Client, queueName string) (settin
 	}
 	for name, value := range answer.Queue.Options {
 		if n, isNumber := value.(float64); isNumber && n == math.Trunc(n) {
-			answer.Queue.Options[name] = int64(n) // YAML files have integers, so that comparisons work
+			answer.Queue.Options[name] = int64(n) // as in a YAML file, so that a comparison finds no false difference
 		}
 	}
 	return answer.Queue, err == nil, err

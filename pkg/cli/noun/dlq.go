@@ -115,8 +115,8 @@ func selectedDeadLetters(in *verb.Input) url.Values {
 // deadLetterOwner returns the queue in the first argument and the group of --group.
 func deadLetterOwner(in *verb.Input) []verb.Thing { return queueAndGroup(in, in.Args[0]) }
 
-// redriveEach returns one request for each group with dead letters. With --group it returns none, and redriveRequest
-// is used.
+// redriveEach returns one request for each group with dead letters. With --group it returns none, so redriveRequest
+// makes the only request.
 func redriveEach(in *verb.Input) (requests []client.Request, names []string, err error) {
 	if in.Flag("group") != "" {
 		return nil, nil, nil

@@ -13,7 +13,7 @@ import (
 // These types are the messages to the model.
 type (
 	eventMsg   client.Event
-	brokenMsg  struct{ err error } // the stream broke
+	brokenMsg  struct{ err error } // the event stream has failed
 	countsMsg  map[string]stored
 	clockMsg   struct{} // a second has passed
 	noticeMsg  string

@@ -2,7 +2,7 @@ package top
 
 import "cmp"
 
-// orders are the sort orders of the table. The key s switches to the next one.
+// orders are the sort orders of the table. The key s selects the next one.
 var orders = []struct {
 	name    string
 	compare func(a, b *row) int

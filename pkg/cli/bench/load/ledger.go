@@ -77,7 +77,7 @@ type Counts struct {
 	Unexpected int `json:"unexpected"`
 }
 
-// LedgerConfig describes what is pushed and popped.
+// LedgerConfig describes the pushes and pops that a ledger compares.
 type LedgerConfig struct {
 	Lanes []Lane
 	// Groups is the number of consumer groups, at least 1.
@@ -290,8 +290,8 @@ func (l *Ledger) WaitDrained(ctx context.Context, patience time.Duration) (bool,
 	return l.waitBelow(ctx, 0, patience)
 }
 
-// waitBelow is like WaitDrained, but returns when at most most messages are in flight. A message counts once for each
-// group.
+// waitBelow is like WaitDrained, but returns when no more than most messages are in flight. A message counts once for
+// each group.
 func (l *Ledger) waitBelow(ctx context.Context, most int, patience time.Duration) (bool, error) {
 	for {
 		l.mu.Lock()

@@ -61,30 +61,30 @@ func TestLedgerCountsFaultsWithLeases(t *testing.T) {
 		"one message is missing": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 2), nil)
 		}, Counts{Delivered: 2, Lost: 1}},
-		"in the wrong order in one answer": {func(l *Ledger, at time.Time) {
+		"messages in the wrong order in one answer": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 1, 0, 2), nil)
 		}, Counts{Delivered: 2, Disordered: 1, Lost: 1}},
-		"in the wrong order in two answers": {func(l *Ledger, at time.Time) {
+		"messages in the wrong order in two answers": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 1, 2), nil)
 			l.delivered("q", 0, got(at, 0), nil)
 		}, Counts{Delivered: 3, Disordered: 1}},
-		"twice in one answer": {func(l *Ledger, at time.Time) {
+		"a message twice in one answer": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 0, 1, 2), nil)
 		}, Counts{Delivered: 3, Duplicates: 1}},
-		"again while leased": {func(l *Ledger, at time.Time) {
+		"a message again while leased": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 			l.delivered("q", 0, got(at.Add(59*time.Second), 0), nil)
 		}, Counts{Delivered: 3, Duplicates: 1}},
-		"again after the lease ends": {func(l *Ledger, at time.Time) {
+		"messages again after the lease ends": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1), nil)
 			l.delivered("q", 0, got(at.Add(time.Minute), 0, 1, 2), nil)
 		}, Counts{Delivered: 3, Redelivered: 2}},
-		"again after a failed ack": {func(l *Ledger, at time.Time) {
+		"messages again after a failed ack": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 			l.acked(0, got(at, 0, 1, 2), no)
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 		}, Counts{Delivered: 3, Redelivered: 3, LostLeases: 3}},
-		"again after the ack": {func(l *Ledger, at time.Time) {
+		"a message again after the ack": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at, 0, 1, 2), nil)
 			l.acked(0, got(at, 0, 1, 2), yes)
 			l.delivered("q", 0, got(at.Add(time.Hour), 2), nil)
@@ -122,7 +122,7 @@ func TestLedgerCountsFaults(t *testing.T) {
 		"after StuckAfter": {func(l *Ledger, at time.Time) {
 			l.delivered("q", 0, got(at.Add(3*time.Hour), 0, 1, 2), nil)
 		}, Counts{Delivered: 3, Stuck: 3}},
-		"in another queue": {func(l *Ledger, at time.Time) {
+		"a delivery from another queue": {func(l *Ledger, at time.Time) {
 			l.delivered("other", 0, got(at, 0), nil)
 		}, Counts{Unexpected: 1, Lost: 3}},
 		"the first message comes last": {func(l *Ledger, at time.Time) {
@@ -130,7 +130,7 @@ func TestLedgerCountsFaults(t *testing.T) {
 			l.delivered("q", 0, got(at, 2), nil)
 			l.delivered("q", 0, got(at, 0), nil)
 		}, Counts{Delivered: 3, Disordered: 1}},
-		"in another partition": {func(l *Ledger, at time.Time) {
+		"a message from another partition": {func(l *Ledger, at time.Time) {
 			d := got(at, 0, 1, 2)
 			d.Messages[1].Partition = "p1"
 			l.delivered("q", 0, d, nil)
@@ -153,7 +153,7 @@ func TestLedgerCountsPushesByTheirAnswer(t *testing.T) {
 	l.delivered("q", 0, got(began, 1), nil)
 	require.Equal(t, Counts{Pushed: 2, Unclear: 1, Refused: 1, Delivered: 3}, l.Counts())
 	l.delivered("q", 0, got(began, 2), nil)
-	require.Equal(t, 1, l.Counts().Unexpected, "the push was refused")
+	require.Equal(t, 1, l.Counts().Unexpected, "the delivery of a refused push is unexpected")
 }
 
 func TestLedgerTimesDeliveries(t *testing.T) {

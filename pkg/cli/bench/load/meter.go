@@ -22,10 +22,10 @@ const (
 // reportOrder is the order of the times in the report.
 var reportOrder = []string{TimePush, TimePop, TimeFromStart, TimeFromAnswer}
 
-// Meter counts and times one measurement. It is safe for concurrent use.
+// Meter counts messages and measures times during one measurement. It is safe for concurrent use.
 type Meter struct {
 	Pushed, Delivered Messages
-	// Requests counts all requests. Failed counts the failed ones.
+	// Requests counts all requests. Failed counts failed requests.
 	Requests, Failed atomic.Int64
 	// Times has the times of each name in reportOrder.
 	Times map[string]*Times

@@ -21,7 +21,7 @@ type Traffic struct {
 	Client *Client
 	Meter  *Meter
 	Ledger *Ledger
-	// Groups are the names of the consumer groups; "" is queue mode.
+	// Groups are the names of the consumer groups. An empty name means requests without a group.
 	Groups []string
 	// PayloadSize is the length of a payload in bytes.
 	PayloadSize int

@@ -53,8 +53,8 @@ type Pacer struct {
 	start, end time.Time
 	// gap is the time between two requests in nanoseconds. 0 means a closed loop.
 	gap float64
-	// taken counts the planned starts that Next has assigned, sent those that it has returned. Both count only in an
-	// open loop.
+	// taken counts the planned starts that Next has assigned to callers. sent counts the planned starts that Next has
+	// returned. Both are 0 in a closed loop.
 	taken, sent atomic.Int64
 }
 
