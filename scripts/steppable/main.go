@@ -1,5 +1,5 @@
 // Command steppable builds the chaos test with a clock that a fault can step: steppable FILE. `make chaos` calls it.
-// Without this program, each run of the chaos test with the fault step-clock builds one for its servers.
+// Without this program, each run of the chaos test with the fault step-clock builds such a program for its servers.
 package main
 
 import (

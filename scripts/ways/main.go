@@ -75,7 +75,7 @@ func buildAndRun(ctx context.Context, files bool) (err error) {
 	if err != nil {
 		return err
 	}
-	// A program with counters writes them to this folder when it ends. Nothing reads these files.
+	// A program that measures its coverage writes files to this folder when it ends. Nothing reads these files.
 	return execute(ctx, []string{"GOCOVERDIR=" + exit}, program, measureRole, dir, fmt.Sprint(files))
 }
 

@@ -20,7 +20,7 @@ const (
 	rounds  = 7
 	// span is the length of an interval. A request and the work after its answer take less than this time.
 	span = time.Second
-	// wait is the time from the start of the pop to the push that wakes it.
+	// wait is the time from the start of the pop to the push that wakes the pop.
 	wait = span / 3
 	// database and otherRole are in the private Postgres. The measured server connects as the owner of the cluster.
 	database  = "belfry"

@@ -25,7 +25,7 @@ func withoutBlanks(text string) string { return strings.Join(strings.Fields(text
 // sentStatements reads a log of Postgres. It counts, by file, the statements of all roles except otherRole.
 func sentStatements(log io.Reader) map[string]int {
 	sent := map[string]int{}
-	raw, _ := io.ReadAll(log) // log is in memory or a file
+	raw, _ := io.ReadAll(log) // log is in memory, so it can always be read
 	// Postgres writes a tab at the start of each further line of a statement.
 	for line := range strings.SplitSeq(strings.ReplaceAll(string(raw), "\n\t", " \t"), "\n") {
 		role, rest, _ := strings.Cut(line, "|")
