@@ -48,7 +48,7 @@ func onlyLate(err error) bool {
 	case interface{ Unwrap() error }:
 		return onlyLate(e.Unwrap())
 	default:
-		return err == world.ErrLate //nolint:errorlint // as above
+		return err == world.ErrLate //nolint:errorlint // see above
 	}
 }
 

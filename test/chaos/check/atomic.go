@@ -150,8 +150,8 @@ func (t *transaction) at(r *reader, op *history.Operation, message string) Viola
 	return v
 }
 
-// passedUnapplied returns a violation if the cursor passed a message although only a transaction acknowledged it that
-// was not applied. It examines the messages up to an ordinal.
+// passedUnapplied returns a violation if the cursor passed a message that only a transaction acknowledged, although
+// the transaction was not applied. It examines the messages up to an ordinal.
 func (r *reader) passedUnapplied(op *history.Operation, f *progress, upto int) []Violation {
 	for ordinal := f.next; ordinal <= upto; ordinal++ {
 		if t := r.unapplied[ordinal]; t != nil && !f.done[ordinal] {
@@ -180,7 +180,7 @@ func atomic(x *index) []Violation {
 		}
 		switch {
 		case stored != nil && missing != nil:
-			complain(missing, t.attempts[0], "%q is not in the log, but %q, pushed with it, is at %d",
+			complain(missing, t.attempts[0], "%q is not in the log, but %q of the same transaction is at %d",
 				missing.entry.transaction, stored.entry.transaction, stored.entry.seq)
 		case missing != nil && t.done != nil:
 			complain(missing, t.done, "it was applied, but %q is not in the log", missing.entry.transaction)

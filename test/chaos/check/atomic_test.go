@@ -38,7 +38,7 @@ func TestTransactionsAreAtomic(t *testing.T) {
 	t.Parallel()
 	runBreaches(t, []breach{
 		{
-			"only one of two pushes is stored", "atomic", `transaction T: "y" is not in the log, but "x", pushed with it, is at 1`, 9,
+			"only one of two pushes is stored", "atomic", `transaction T: "y" is not in the log, but "x" of the same transaction is at 1`, 9,
 			func(r *run) {
 				handOn(r)
 				unanswered(r, history.Unknown)

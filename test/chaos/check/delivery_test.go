@@ -195,7 +195,7 @@ func TestOnlyOneLeaseAtATime(t *testing.T) {
 	}
 	runBreaches(t, []breach{
 		{
-			"a stale ack is accepted", "lease", "accepted under lease L1, begun 1.5s after operation 5 showed lease L2 alive", 9,
+			"a stale ack is accepted", "lease", "accepted under lease L1 and began 1.5s after operation 5 showed that lease L2 was alive", 9,
 			late(history.Ack), func(r *run) { r.op(9).Items[0].Accepted = false },
 		},
 		{

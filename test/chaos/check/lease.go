@@ -119,7 +119,7 @@ func (r *reader) overlaps(lives []*leaseSpan) []Violation {
 			a, b = b, a // the lease a began first
 		}
 		found = append(found, r.at("lease", a.afterOp, fmt.Sprintf(
-			"it was accepted under lease %[1]s, begun %[2]s after operation %[3]d showed lease %[4]s alive; lease %[4]s was also alive in operation %[5]d, begun %[6]s after operation %[7]d showed lease %[1]s alive",
+			"it was accepted under lease %[1]s and began %[2]s after operation %[3]d showed that lease %[4]s was alive; lease %[4]s was also alive in operation %[5]d, which began %[6]s after operation %[7]d showed that lease %[1]s was alive",
 			a.lease, a.after-b.by, b.byOp.ID, b.lease, b.afterOp.ID, b.after-a.by, a.byOp.ID)))
 	}
 	return found

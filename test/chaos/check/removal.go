@@ -18,7 +18,7 @@ func removals(x *index) []Violation {
 		}
 		if idle := l.part.Removed.Idle; idle < x.options.IdleAfter {
 			found = append(found, l.at("removed", nil, fmt.Sprintf(
-				"it was removed %s after the last push, but only %s without a push allow a removal", idle, x.options.IdleAfter)))
+				"it was removed %s after the last push, but a removal is allowed only after %s without a push", idle, x.options.IdleAfter)))
 		}
 	}
 	return found

@@ -47,7 +47,7 @@ func TestOnlyEmptyIdlePartitionsAreRemoved(t *testing.T) {
 			func(r *run) { r.former().Removed.Messages = 0 },
 		},
 		{
-			"while it is used", "removed", "it was removed 1h0m0s after the last push, but only 24h0m0s without a push allow a removal", 0,
+			"while it is used", "removed", "it was removed 1h0m0s after the last push, but a removal is allowed only after 24h0m0s without a push", 0,
 			after(anotherBefore, func(r *run) { r.former().Removed.Idle = time.Hour }),
 			func(r *run) { r.former().Removed.Idle = day },
 		},

@@ -106,7 +106,8 @@ func unpushed(x *index) []Violation {
 func pushOrder(x *index) []Violation {
 	var found []Violation
 	for _, l := range x.lanes {
-		// soonest is the later message that was stored first.
+		// The loop goes from the end of the log to its start. Of the messages so far, soonest is the one that was
+		// certainly stored at the earliest time, and committed is the one whose SQL push was committed first.
 		var soonest, committed *entry
 		for i := len(l.log) - 1; i >= 0; i-- {
 			e := l.log[i]

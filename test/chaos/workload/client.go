@@ -37,8 +37,8 @@ type client struct {
 	// stale is the lease of the previous delivery. before is the previous delivery.
 	stale  string
 	before delivery
-	// reads are the queues that the client pops from, with partitions partitions. nil means the common queues. If
-	// only is set, the client reads only that partition.
+	// reads are the queues that the client pops from. nil means the common queues. The field partitions is the
+	// number of partitions of each queue. If only is set, the client reads only that partition.
 	reads      []string
 	partitions int
 	only       string

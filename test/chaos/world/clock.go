@@ -32,9 +32,9 @@ func clockFault() Fault {
 		}
 		Pause(ctx, d)
 		if stays {
-			return fmt.Sprintf("%s, by %s for good", s.name, offset), nil
+			return fmt.Sprintf("%s, stepped by %s for good", s.name, offset), nil
 		}
-		return fmt.Sprintf("%s, by %s for %s", s.name, offset, d), s.setClock(0)
+		return fmt.Sprintf("%s, stepped by %s for %s", s.name, offset, d), s.setClock(0)
 	}}
 }
 

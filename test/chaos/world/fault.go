@@ -20,8 +20,8 @@ const (
 // mixed is the name of the fault that injects several faults at the same time.
 const mixed = "mix"
 
-// Fault breaks something for a while. It repairs it before run returns, even if ctx ends. The text that run returns
-// describes the injected fault.
+// Fault breaks something for a while. The function run repairs the damage before it returns, even if ctx ends. Its
+// result describes the injected fault.
 type Fault struct {
 	Name string
 	run  func(ctx context.Context, w *World, choose *rand.Rand) (string, error)

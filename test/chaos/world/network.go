@@ -59,7 +59,8 @@ func cut(p networkPart) Fault {
 }
 
 // silence makes the existing connections silent forever, like a firewall that lost its state. New connections work.
-// Neither side is informed, so the fault lasts until a server must have noticed.
+// Neither side is informed, so the fault lasts until a server must have noticed the
+// silence.
 func silence(p networkPart) Fault {
 	return Fault{Name: "silence-" + p.name, run: func(ctx context.Context, w *World, choose *rand.Rand) (string, error) {
 		s := w.anyServer(choose)
@@ -76,7 +77,7 @@ func lag(p networkPart) Fault {
 		p.at(s).lag(late)
 		defer p.at(s).lag(0)
 		Pause(ctx, d)
-		return fmt.Sprintf("%s, %s later for %s", s.name, late, d), nil
+		return fmt.Sprintf("%s, traffic delayed by %s for %s", s.name, late, d), nil
 	}}
 }
 
