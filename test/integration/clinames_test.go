@@ -176,7 +176,7 @@ func TestAnEmptyListNamesTheGrants(t *testing.T) {
 			if grants == nil {
 				require.Empty(t, problems, "%v", args)
 			} else {
-				require.Contains(t, problems, `the token sees only what its grants allow: {"read":["other.*"]`, "%v", args)
+				require.Contains(t, problems, `the token shows only objects that its grants allow: {"read":["other.*"]`, "%v", args)
 			}
 		}
 	}
