@@ -18,13 +18,13 @@
 // # What a row means
 //
 // The SQL function belfry.ready_at holds the rule for cursor.ready_at, the earliest instant at which a
-// pop of the group could get a message from the partition. Of the instants in that rule only retry_at,
-// the end of the retry delay after a failure, is stored in the cursor.
+// pop of the group could get a message from the partition. The cursor stores only one input of that
+// rule: retry_at, the end of the retry delay after a failure.
 //
-// A redriven message is a row of belfry.redrive, because its place in the log is behind the cursor or
-// skipped by it. Each redriven message is acknowledged alone and moves no cursor. Its retry delay
-// (redrive.retry_at) delays the redriven messages after it. It does not delay those before it, nor the
-// log.
+// A redriven message is a row of belfry.redrive, because the cursor has already passed its position in
+// the log. The ack of a redriven message completes only this message and moves no cursor. The retry
+// delay of a redriven message (redrive.retry_at) also delays later redriven messages. It delays
+// neither earlier redriven messages nor the log.
 //
 // # Locks
 //
@@ -51,12 +51,12 @@
 // I5, order, and I6, cursors only move forward: belfry.apply_acks holds the rules for the HTTP API and
 // for SQL consumers. Redriven messages come in seq order among themselves.
 //
-// I9, at least once, and bounded: for redriven messages the deliveries count from the redrive on.
+// I9, at least once, and bounded: deliveries before a redrive do not count towards maxDeliveries.
 //
 // # Routes to a claim
 //
-// Every claim runs belfry.claim, returns belfry.claim_row, and in Go goes through the same functions
-// (internal/claim). The routes differ in what they share a transaction with:
+// Every claim runs belfry.claim, which returns rows of belfry.claim_row. In Go, every claim uses the
+// same functions (internal/claim). The routes differ in the transaction in which the claim runs:
 //
 //	route               why it is a route of its own
 //	pop                 Group commit: one transaction for the pops of many callers. It does not wait
@@ -96,30 +96,32 @@
 //	ack, transaction wait up to ack.Patience and are refused. Their own lease had ended before the
 //	                 other session locked the cursor.
 //
-// Acks of contended cursors must not delay strangers (I10), so they wait by themselves (internal/ack).
-// Waiting for all cursors of a call in order would be free of deadlocks too, but it would block
-// strangers in the other partitions.
+// Acks of contended cursors must not delay unrelated calls (I10), so they wait outside of the group
+// commit (internal/ack). A call waits for one cursor and holds no other cursor meanwhile. Locking all
+// cursors of a call in order would not deadlock either, but would block unrelated calls in the other
+// partitions.
 //
 // I3 with SQL consumers: the store cannot run a wake after the commit of a consumer's transaction. So these
-// transactions are never sleepers. Where nothing is left they set ready_at to now. That costs one extra
+// transactions are never sleepers: for a drained cursor they set ready_at to now. That costs one extra
 // probe: a claim over HTTP, or the settle that each instance runs when it hears the commit, at most once
 // per wake.SettleInterval. Both are sleepers with a wake after them. belfry.pop skips such cursors, and
-// reads one index entry for each. A belfry.pop that takes nothing rolls its claim back to a
-// savepoint, which also releases the lock.
+// reads one index entry for each. A belfry.pop that takes nothing rolls its claim back to a savepoint,
+// which also releases the lock.
 //
 // A lease that is committed long after it was taken, or after its end, is unknown to the scan floors of
 // the instances. So belfry.pop and belfry.extend announce the cursor at the commit, with its ready_at.
 // belfry.pop keeps a scan floor of its own in a setting of its session (load_scan_floor).
 //
-// belfry.await writes nothing. LISTEN and its notification of the instances take effect with the same
-// commit, so the session hears everything that an instance sends. Each instance then probes. The probe
-// sees a push between belfry.pop and that commit, or the push is announced (package dispatch). Every role
-// that can connect can notify, so a notification for a SQL waiter makes no instance register a group.
+// belfry.await writes nothing. The LISTEN of the session and its notification to the instances take
+// effect with the same commit. So the session receives every notification that an instance sends for it.
+// Each instance then probes. The probe sees a push between belfry.pop and that commit, or the push is
+// announced (package dispatch). Every role that can connect can notify, so a notification for a SQL
+// waiter makes no instance register a group.
 //
-// A claim uses the clock at its beginning, not statement_timestamp(), which stands still in a procedure
-// or a DO block that pops in a loop. belfry.pop never waits, and belfry.ack waits for one cursor. A
-// transaction that pops and then acknowledges an older lease can deadlock with an ack of several
-// cursors. Postgres ends one of the two, and nothing is lost.
+// A claim uses the clock at its beginning. It does not use statement_timestamp(), because a procedure
+// or a DO block that pops in a loop has only one statement_timestamp(). belfry.pop never waits, and
+// belfry.ack waits for one cursor. A transaction that pops and then acknowledges an older lease can
+// deadlock with an ack of several cursors. Postgres ends one of the two, and nothing is lost.
 //
 // # Clock and plans
 //
