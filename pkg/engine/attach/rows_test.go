@@ -13,8 +13,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// Columns after a dropped one keep their values, whether it was dropped before or after
-// the table was attached.
+// Columns after a dropped column keep their values. The column may be dropped before or after the
+// table is attached.
 func TestADroppedColumnShiftsNoOtherColumn(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (gone int, id int, a text, then_gone text, b text, n int); ALTER TABLE t DROP gone`)
@@ -79,7 +79,7 @@ func TestAConditionIsOneExpression(t *testing.T) {
 	require.Nil(t, enginetest.Value[*string](t, p.conn, `SELECT to_regclass('made')::text`), "printing runs nothing")
 }
 
-// Postgres has no transition rows for foreign tables and fails such statements.
+// Postgres has no transition rows for foreign tables, and statements on such tables would fail.
 func TestATableWithForeignPartitionsIsRefused(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER nowhere FOREIGN DATA WRAPPER nothing;
@@ -94,8 +94,8 @@ func TestATableWithForeignPartitionsIsRefused(t *testing.T) {
 	p.attach(attach.Request{Table: "t", Queue: "q"})
 }
 
-// The error names the missing right. A role without rights cannot run the functions, so
-// the client adds the advice.
+// The error names the missing right. A role without rights cannot run the functions of Belfry, so
+// the client adds the hint.
 func TestErrorsNameTheMissingRight(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int)`)
@@ -140,8 +140,8 @@ func createSwallowingTable(p *fixture) {
 		INSERT INTO t VALUES (1, 'a', 10), (2, 'a', 20), (3, 'a', 30), (4, 'a', 40)`)
 }
 
-// If a trigger removes a row on its way, the old values of the other rows are unknown. No
-// message has wrong old values.
+// If a trigger removes a row that moves to another partition, the old values of the other rows are
+// unknown. No message has wrong old values.
 func TestARemovedRowShiftsNoOtherRow(t *testing.T) {
 	p := newFixture(t)
 	createSwallowingTable(p)
@@ -235,7 +235,7 @@ func TestPartitionsOfAnAttachedTableCanBeAttachedToo(t *testing.T) {
 	require.Zero(t, functions)
 }
 
-// A partitioned table without its row-level trigger lists one trigger less.
+// List counts one trigger less for a partitioned table without its row-level trigger.
 func TestAMissingRowTriggerIsListed(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int) PARTITION BY LIST (id)`)
@@ -268,8 +268,8 @@ func (p *fixture) trigger(kind string) (name string) {
 	return name
 }
 
-// The owner of a partitioned table can create partitions, also when another role attached
-// it. A row-level trigger whose function the owner may not execute is listed as missing.
+// The owner of a partitioned table can create partitions, even if another role attached the table.
+// List counts a row-level trigger as missing if the owner may not execute its function.
 func TestANewOwnerCreatesPartitions(t *testing.T) {
 	p := newFixture(t)
 	was, is := p.role("was"), p.role("is")

@@ -68,8 +68,8 @@ func TestBadOperationsFailAlone(t *testing.T) {
 	}
 }
 
-// After a transient error the same batch is sent again, a bounded number of times. After one that leaves the outcome
-// unknown it is not.
+// After a transient error the manager sends the same batch again, at most Config.Retries times. After an error with
+// an unknown outcome it does not send the batch again.
 func TestErrorsOfABatchAreRetried(t *testing.T) {
 	for name, c := range map[string]struct {
 		err      error
@@ -145,7 +145,7 @@ func TestStripesSpreadKeys(t *testing.T) {
 			shared++
 		}
 	}
-	require.Less(t, shared, 1000, "of 10,000 other keys, those that share a stripe with one of 10,000 keys")
+	require.Less(t, shared, 1000, "the number of 10,000 other keys that share a stripe with one of 10,000 keys")
 	for stripe, n := range seen {
 		require.LessOrEqual(t, n, 3, "stripe %d", stripe)
 	}

@@ -325,11 +325,11 @@ func (s *state) full(d Demand) error {
 	defer s.mu.Unlock()
 	advice := "send it again once consumers have caught up, or raise maxSize"
 	if d.Messages > s.limit {
-		advice = "send fewer items per call, or raise maxSize"
+		advice = "send fewer items a call, or raise maxSize"
 	}
 	return &queue.Error{
 		Code: queue.CodeQueueFull, RetryAfter: retryAfter,
-		Message: fmt.Sprintf("queue %q is full: its maxSize is %d, %d messages wait in it and this request adds %d; no message was stored: %s",
+		Message: fmt.Sprintf("queue %q is full: its maxSize is %d, %d messages wait in it and this request brings %d; nothing of it was stored: %s",
 			d.Queue, s.limit, s.waiting(), d.Messages, advice),
 	}
 }
