@@ -36,12 +36,12 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	watch.Within(t, enginetest.Patience/3, "Delete does not wait for the other session")
 	after := r.count(h)
 	require.Equal(t, before.messages, after.messages, "the purge deletes the rows later")
-	require.Equal(t, before.cursors, after.cursors, "the purge deletes the cursors later, and no verb reads them any more")
+	require.Equal(t, before.cursors, after.cursors, "the purge deletes the cursors later, but no verb reads them any more")
 	existed, err = r.Delete(enginetest.Context(t), "orders")
 	require.NoError(t, err)
 	require.False(t, existed)
 
-	// The name is free before anything is purged.
+	// The name is free before the purge deletes a row.
 	fresh := r.configure("orders")
 	require.NotEqual(t, old.QueueID, fresh.QueueID)
 	require.NotEqual(t, old.PartitionID, fresh.PartitionID)
@@ -133,7 +133,7 @@ func TestInterruptedPurgeIsResumed(t *testing.T) {
 
 	require.NoError(t, catalog.New(enginetest.Pool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()).Purge(enginetest.Context(t)))
 	require.Equal(t, rows{}, r.count(h))
-	require.NoError(t, r.Purge(enginetest.Context(t)), "a purge without deleted queues is no error")
+	require.NoError(t, r.Purge(enginetest.Context(t)), "a purge without deleted queues returns no error")
 }
 
 func TestTwoInstancesPurgeAtOnce(t *testing.T) {
@@ -176,7 +176,7 @@ func TestAFailedPurgeIsRepeated(t *testing.T) {
 	r.exec("ALTER TABLE belfry.elsewhere RENAME TO dead_letter")
 	enginetest.Await(t, "every row is purged", func() bool { return r.count(h) == rows{} })
 	require.NoError(t, stop())
-	require.Empty(t, warned, "one failure, one warning")
+	require.Empty(t, warned, "one failure logs one warning")
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
@@ -185,7 +185,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	r.pool.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, r.Run(ctx), "Run ends without a database too")
+	require.NoError(t, r.Run(ctx), "Run also ends if the database is not reachable")
 	require.Error(t, r.Purge(t.Context()))
 }
 
@@ -226,7 +226,7 @@ func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
 	require.Zero(t, again.Cursors)
 	enginetest.Exec(t, holder, "COMMIT")
 
-	// Another process purges a group whose deletion this one began.
+	// Another process purges the group whose deletion this process began.
 	stop := run(t, catalog.New(enginetest.Pool(t, r.dsn), nil, &events.Bus{}, zap.NewNop()))
 	enginetest.Await(t, "the group is purged", func() bool { return r.rowsOf("group_deleted", gone) == 0 })
 	require.NoError(t, stop())
@@ -271,7 +271,8 @@ func TestKeepSubscriptionKeepsOnlyTheSubscription(t *testing.T) {
 	require.Zero(t, r.number("SELECT count(*) FROM belfry.cursor"))
 }
 
-// A partition is created while a group of its queue is deleted. The purge deletes its cursor too.
+// A partition is created while a group of the queue is deleted. The purge also deletes the cursor
+// of the group in the new partition.
 func TestAPartitionCreatedDuringDeleteGroupLeavesNoCursor(t *testing.T) {
 	r := newFixture(t)
 	r.fill(r.queueKey(r.configure("orders")), size{partitions: 1, messages: 1, groups: 1})

@@ -38,11 +38,11 @@ type instance struct {
 	*Sequencer
 	store *store.Store
 	reg   *prometheus.Registry
-	// stop stops what start started.
+	// stop stops the goroutines that start has started.
 	stop func()
 	// before is called before each transaction of the sequencer. It may be nil.
 	before func(ids []int64)
-	// bus carries the events of the store, and not of the sequencer. Subscribe before start.
+	// bus has the events of the store, but not of the sequencer. Subscribe before start.
 	bus *events.Bus
 }
 

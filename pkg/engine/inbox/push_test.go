@@ -128,8 +128,8 @@ func TestInsertsOfLibraries(t *testing.T) {
 	producer.exec(`SELECT belfry.push('q', $1::json, transaction_id => 'three')`, order{9})
 	producer.exec(`INSERT INTO belfry.inbox (queue, partition, payload) VALUES (repeat('q', 300), NULL, '4')`)
 	for _, s := range []session{producer, other} {
-		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer reads no messages of others")
-		require.Zero(t, enginetest.Value[int](t, s, `SELECT count(*) FROM belfry.outbox`), "it has the messages of the open transaction only")
+		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer cannot read messages of other producers")
+		require.Zero(t, enginetest.Value[int](t, s, `SELECT count(*) FROM belfry.outbox`), "the outbox has only the messages of the open transaction")
 	}
 	r.runStep()
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("Default"))

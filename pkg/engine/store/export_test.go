@@ -38,19 +38,19 @@ func (s *Store) DueFloor(group int64) time.Time { return s.floors.Lowest(group).
 // SettleInterval is the minimum time between two rounds in which Run settles announced cursors.
 const SettleInterval = wake.SettleInterval
 
-// LimitPops sets Config.MaxPopBytes. It must not be called during a pop.
+// LimitPops sets Config.MaxPopBytes. Do not call it during a pop.
 func (s *Store) LimitPops(bytes int64) { s.claims.MaxBytes = bytes }
 
-// HealPass is a heal of all cursors that goes on after an error.
+// HealPass is a heal of all cursors that can be continued after an error.
 type HealPass = wake.Pass
 
-// GoOnHealing goes on with pass.
+// GoOnHealing continues pass.
 func (s *Store) GoOnHealing(ctx context.Context, pass *HealPass) error {
 	return s.waker.Heal(ctx, pass)
 }
 
-// Heal wakes every partition whose wake did not run after a commit, because of a crash, and returns how
-// many that were.
+// Heal wakes every partition whose wake did not run because of a crash. It returns the number of woken
+// partitions.
 func (s *Store) Heal(ctx context.Context) (healed int, err error) {
 	var pass wake.Pass
 	err = s.waker.Heal(ctx, &pass)
