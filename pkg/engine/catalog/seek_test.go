@@ -64,7 +64,7 @@ func TestSeekToEachKindOfPosition(t *testing.T) {
 	}{
 		"the end":                      {catalog.Position{End: true}, 9},
 		"the beginning":                {catalog.Position{}, 0},
-		"after a message":             {after(4, 0), 4},
+		"after a message":              {after(4, 0), 4},
 		"just before a message":        {after(4, -time.Microsecond), 3},
 		"between two messages":         {after(4, time.Minute), 4},
 		"the first message":            {after(1, 0), 1},
