@@ -100,7 +100,7 @@ func TestFrequentStatementsDoNotReadOldVersions(t *testing.T) {
 	floor := time.Now().Add(-time.Second)
 	claim(&partitions[len(partitions)-1], nil) // reads the catalog
 	claim(nil, &floor)
-	require.Greater(t, claim(nil, nil), walked, "the old versions are there")
+	require.Greater(t, claim(nil, nil), walked, "the old versions exist")
 	require.Less(t, claim(nil, &floor), most, "a claim")
 	require.Less(t, b.buffers(tx, sql.Query("engine/store/claim_wait"), group, nil, floor, 1000), most, "claim_wait")
 	b.buffers(tx, sql.Query("engine/store/ack_apply"), b.completes(partitions[0], "g", 1)...) // reads the catalog

@@ -80,7 +80,7 @@ func TestCompletedRetentionWaitsForEveryGroup(t *testing.T) {
 	r.consume("slow", 4)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{5, 6, 7, 8, 9, 10}, r.stored("p"))
-	require.Equal(t, counts{completed: 4}, r.counts(), "nothing was unread")
+	require.Equal(t, counts{completed: 4}, r.counts(), "every deleted message had been consumed")
 	r.consume("slow", 6)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{9, 10}, r.stored("p"), "younger messages stay")
@@ -207,7 +207,7 @@ func TestTheServerKeepsCompletedMessagesAndDeadLettersForALimitedTime(t *testing
 	r.ack(d, queue.AckDead, d.Messages...)
 	r.sweep(r.retention())
 	require.Equal(t, []int64{5, 6, 7, 8, 9, 10}, r.stored("p"), "slow has not consumed 6 to 10, and 5 is a young dead letter")
-	require.Equal(t, counts{completed: 4}, r.counts(), "nothing was unread")
+	require.Equal(t, counts{completed: 4}, r.counts(), "every deleted message had been consumed")
 
 	r.consume("slow", 5)
 	r.sweep(r.retention())
