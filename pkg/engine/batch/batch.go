@@ -260,9 +260,9 @@ func (m *Manager[T]) Status() Status {
 
 // stripeBits sets the number of stripes. An operation on one partition shares a stripe by chance with 7
 // % of the operations on 10,000 partitions. Two operations on 10,000 partitions almost always share a
-// stripe, so they leave one after the other. While several such operations wait, only the oldest
-// reserves its stripes (takeLocked). So one in flight and one waiting delay at most 15 % of the
-// operations on one partition.
+// stripe, so they leave one after the other. Such operations are usually oversized, and only the oldest
+// waiting oversized operation reserves its stripes (takeLocked). So one such operation in flight and
+// one waiting delay at most 15 % of the operations on one partition.
 const stripeBits = 17
 
 // LockStripe is a hash of a key. Two batches in flight never share a stripe.

@@ -70,7 +70,7 @@ func (c *Catalog) wake(ctx context.Context, partitions []int64) error {
 	return err
 }
 
-// ids runs a query that returns ids. what describes it in errors.
+// ids runs a query that returns ids. what describes the query in errors.
 func (c *Catalog) ids(ctx context.Context, what, query string, args ...any) ([]int64, error) {
 	ids, err := postgres.Collect(ctx, c.pool, query, pgx.RowTo[int64], args...)
 	if err != nil {
@@ -79,7 +79,8 @@ func (c *Catalog) ids(ctx context.Context, what, query string, args ...any) ([]i
 	return ids, nil
 }
 
-// exec runs one statement and returns the number of affected rows. what describes it in errors.
+// exec runs one statement and returns the number of affected rows. what describes the statement in
+// errors.
 func (c *Catalog) exec(ctx context.Context, what, statement string, args ...any) (int64, error) {
 	ctx, cancel := c.pool.Bounded(ctx)
 	defer cancel()

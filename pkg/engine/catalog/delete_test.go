@@ -26,7 +26,7 @@ func TestDeleteOfALargeQueueAnswersFirstAndPurgesLater(t *testing.T) {
 	before, untouched := r.count(h), r.count(kept)
 	require.Equal(t, rows{queues: 1, partitions: 3001, messages: 15000, groups: 2, cursors: 6000, deadLetters: 12000}, before)
 
-	// Another session locks a message and a dead letter. Delete waits for neither.
+	// Another session locks a message and a dead letter. Delete does not wait for these locks.
 	reader := enginetest.Connect(t, r.dsn)
 	enginetest.Exec(t, reader, "BEGIN; SELECT FROM belfry.message FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
 	watch := stopwatch.Start(t)
@@ -212,7 +212,7 @@ func TestDeleteGroupAnswersFirstAndPurgesLater(t *testing.T) {
 	r.fill(r.queueKey(r.configure("other")), size{partitions: 3, messages: 1, groups: 2, deadLetters: 1})
 	gone, stays, elsewhere := r.groupKey("orders", "g1"), r.groupKey("orders", "g2"), r.groupKey("other", "g1")
 
-	// Another session locks the rows to purge. DeleteGroup waits for none of them.
+	// Another session locks the rows to purge. DeleteGroup does not wait for these locks.
 	holder := enginetest.Connect(t, r.dsn)
 	enginetest.Exec(t, holder, "BEGIN; SELECT FROM belfry.cursor FOR UPDATE; SELECT FROM belfry.dead_letter FOR UPDATE")
 	name := "orders"

@@ -6,7 +6,7 @@
 //
 // # Promises
 //
-//   - A changed option takes effect at once, also for messages that already wait.
+//   - A changed option takes effect at once, even for waiting messages.
 //   - After Delete returns, nothing can be pushed to, popped from or acknowledged in the queue. Run
 //     deletes the rows in the background. After a crash, the next start continues.
 //   - After DeleteGroup returns, the leases of the group are fenced and its name is free, on all

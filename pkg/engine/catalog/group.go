@@ -31,7 +31,7 @@ type DeletedGroup struct {
 // groupKey is a consumer group of one queue, by database id.
 type groupKey struct{ Queue, Group int64 }
 
-// groupCounts count what a call of DeleteGroup deleted.
+// groupCounts are the numbers of groups and cursors that a call of DeleteGroup deleted.
 type groupCounts struct{ groups, cursors int64 }
 
 // groupDeletion is the deletion of one group. counts includes this group.

@@ -204,8 +204,8 @@ func TestMessageReturnsTheStateOfEachGroup(t *testing.T) {
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
 }
 
-// While a SQL consumer holds a cursor, the deletion of a message waits. Pushes to the partition go on
-// meanwhile.
+// While a SQL consumer holds a cursor, the deletion of a message waits. Pushes to the partition
+// continue meanwhile.
 func TestADeletionThatWaitsBlocksNoPush(t *testing.T) {
 	r := newFixture(t)
 	r.fill(1)

@@ -57,7 +57,7 @@ type Message struct {
 // GroupState is the state of one message for one consumer group.
 type GroupState struct {
 	Group string
-	// Consumed is set if the cursor of the group is after the message, also if the message is a
+	// Consumed is set if the cursor of the group is after the message, even if the message is a
 	// dead letter.
 	Consumed bool
 	// LeasedUntil is the end of the live lease that covers the message. It is zero without such a
@@ -110,7 +110,7 @@ func (l *Letters) find(ctx context.Context, partition queue.ID, transactionID st
 // Delete removes a message from its log, with its dead letters and its traces, and reports whether
 // it existed. Groups that have not consumed the message skip it. A consumer that holds a lease on
 // the message gets "Message not found" for its ack. Delete waits for SQL consumers that hold a
-// cursor, until the request times out. Pushes to the partition go on meanwhile. Errors:
+// cursor, until the request times out. Pushes to the partition continue meanwhile. Errors:
 // CodeUnavailable.
 func (l *Letters) Delete(ctx context.Context, partition queue.ID, transactionID string) (existed bool, err error) {
 	ctx, cancel := l.pool.Bounded(ctx)

@@ -18,8 +18,7 @@
 //
 // # Why a row is stored once
 //
-//  1. One transaction stores the message and deletes the row (Store.Sequence). Both happen or
-//     neither.
+//  1. One transaction stores the message and deletes the row (Store.Sequence).
 //  2. The deletion fails if one of its rows is missing (belfry.inbox_delete). So two sequencers
 //     never store the same row.
 //  3. If the answer to a COMMIT is lost, the next scan finds the rows only if the COMMIT failed.
@@ -73,8 +72,8 @@
 //   - The sequencer becomes awake when two or more notifications arrive during a scan. It then scans
 //     every 25 ms. It goes to sleep when for 0.1 s no scan has found more than one row.
 //   - A single commit notifies a sleeping sequencer, which scans at once.
-//   - A session with belfry.notify = off neither notifies nor locks. Its rows move with other rows,
-//     after SELECT belfry.wake(), or with the next full scan.
+//   - A session with belfry.notify = off sends no notification and takes no lock. Its rows move
+//     with other rows, after SELECT belfry.wake(), or with the next full scan.
 //   - While the listener is not proven, the sequencer scans every dispatch.max_poll_interval.
 //
 // docs/sql.md describes prepared transactions, logical replication and a full notification queue.
@@ -135,8 +134,8 @@
 //     does not wait for its client, so it does not count as frozen.
 //  4. A sequencer that stops notifies the other instances.
 //
-// Every role that can connect can take these locks. The doctor names such a session (foreign_locks). The session can
-// delay rows, but no row is lost:
+// Every role that can connect can take these locks. The doctor names such a foreign session (check foreign_locks).
+// The foreign session can delay rows, but no row is lost:
 //
 //   - With the leader lock or WATCH, the session keeps every instance from being the sequencer. If the
 //     session is idle, Belfry ends it like a frozen sequencer, if it has the right. If the first row

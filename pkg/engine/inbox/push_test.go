@@ -80,8 +80,8 @@ func TestPushErrorsNameTheProblem(t *testing.T) {
 	require.Zero(t, r.waiting())
 }
 
-// A transaction sends one notification. With belfry.notify = off, in any spelling, it sends none and takes no lock. A call
-// of belfry.wake always sends one.
+// A transaction sends one notification. With belfry.notify = off, in any spelling, it sends no notification and takes no
+// lock. A call of belfry.wake always sends one.
 func TestNotifyOffSendsNothingAndTakesNoLock(t *testing.T) {
 	r := newFixture(t)
 	s, listener := r.session(), r.listener()

@@ -331,8 +331,8 @@ func TestUnreadableRowsAreRejected(t *testing.T) {
 	}
 }
 
-// The search for an unreadable row may time out because of large rows. It then searches fewer rows per statement. Here a
-// row with the payload "large" stands for a large row: a statement that checks five of them times out.
+// The search for an unreadable row may time out because of large rows. It then searches fewer rows per statement. The
+// test uses rows with the payload "large" in place of large rows: a statement that checks five such rows times out.
 func TestUnreadableRowsAreFoundAmongLargeRows(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.EncodedDatabase(t, "SQL_ASCII")

@@ -86,7 +86,7 @@ type stateRow struct {
 	UpdatedAt time.Time
 }
 
-// rows reads the rows of a statement. what describes them in errors.
+// rows reads the rows of a statement. what describes the rows in errors.
 func rows[T any](ctx context.Context, what string, result pgx.Rows, read pgx.RowToFunc[T]) ([]T, error) {
 	list, err := pgx.CollectRows(result, read) // also returns the error of Query
 	if err != nil {

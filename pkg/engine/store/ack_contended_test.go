@@ -206,7 +206,7 @@ func TestContendedCallsTakeTurns(t *testing.T) {
 }
 
 // A call acknowledges messages of several partitions, and one cursor is locked by another session.
-// While the call waits, it locks none of the other cursors.
+// While the call waits, it holds no lock on the other cursors.
 func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("a", "1", "2")

@@ -327,7 +327,7 @@ func TestCloseCompletesAcceptedPushes(t *testing.T) {
 }
 
 // The store remembers its deliveries and does not look up their messages for an ack. Another
-// instance looks them up. Both return the same results.
+// instance looks the messages up. Both instances return the same results.
 func TestAnAckOfARememberedDeliveryNeedsNoLookup(t *testing.T) {
 	b := newBench(t)
 	other := newStore(t, enginetest.Pool(t, b.pool.Config().ConnString()), prometheus.NewRegistry(), nil)

@@ -23,8 +23,8 @@
 //
 // A redriven message is a row of belfry.redrive, because the cursor has already passed its position in
 // the log. The ack of a redriven message completes only this message and moves no cursor. The retry
-// delay of a redriven message (redrive.retry_at) also delays later redriven messages. It delays
-// neither earlier redriven messages nor the log.
+// delay of a redriven message (redrive.retry_at) also delays later redriven messages. It does not
+// delay earlier redriven messages, and it does not delay the log.
 //
 // # Locks
 //
@@ -42,11 +42,10 @@
 //
 // # The invariants
 //
-// I3, nothing is stranded: belfry.needs_wake says which cursors need a wake after the commit. A settle
-// is also a sleeper (docs/design.md). Heal repairs what a lost wake left: it compares last_seq with committed. If only the
-// answer of a wake was lost, the cursor is ready without an announcement. So a lost connection is a
-// reason for a resync. Two more reasons are a repeated push whose messages are stored already, and a
-// sequencer that replaces another one.
+// I3, nothing is stranded: belfry.needs_wake says which cursors need a wake after the commit. A settle is also a sleeper
+// (docs/design.md). Heal finds stranded cursors after a lost wake: it compares last_seq with committed. If only the answer
+// of a wake was lost, the cursor is ready without an announcement. So a lost connection is a reason for a resync. Two more
+// reasons are a repeated push whose messages are stored already, and a sequencer that replaces another one.
 //
 // I5, order, and I6, cursors only move forward: belfry.apply_acks holds the rules for the HTTP API and
 // for SQL consumers. Redriven messages come in seq order among themselves.
@@ -87,7 +86,8 @@
 // transaction pops and acks, the row lock of the cursor keeps other consumers away. No other session sees
 // the lease, but its length bounds the time from pop to ack.
 //
-// docs/sql.md says what a long transaction means for others. These are the details for other verbs:
+// docs/sql.md describes how a long transaction affects other sessions. These are the details for
+// other verbs:
 //
 //	push, wake       do not wait: a cursor that is due needs no wake
 //	pop over HTTP    waits up to 1 s for the session. Then it treats the cursor as leased, so it may answer

@@ -60,8 +60,8 @@ func (b *bench) fill(n int) (group int64) {
 }
 
 // One of 100,000 partitions is ready. A claim touches fewer than 100 buffers and takes less than
-// three times as long as with ten partitions. That holds for plans made on an empty database and
-// for plans made with current statistics.
+// three times as long as with ten partitions. The test checks plans made on an empty database, and
+// plans made with current statistics.
 func TestAClaimDoesNotReadIdlePartitions(t *testing.T) {
 	small, large := newBench(t), newBench(t)
 	large.keepStatistics()

@@ -24,8 +24,8 @@ func endingRights(req *queue.PopRequest, looks int) {
 }
 
 // If the rights of a sender end during a claim, the claim delivers no message. The messages stay ready, also with
-// autoAck, and no delivery is counted. This holds for each route to a claim. If the rights ended before the claim,
-// no claim is made.
+// autoAck, and no delivery is counted. The test checks each route to a claim. If the rights ended before the
+// claim, no claim is made.
 func TestAClaimWhoseRightsHaveEndedIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for _, autoAck := range []bool{false, true} {

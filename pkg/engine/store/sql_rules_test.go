@@ -18,8 +18,8 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// A transaction fails if its lease ends between its pop and its ack. now() and
-// statement_timestamp() may be before the end of the lease, for example in a long DO block.
+// A transaction fails if its lease ends between its pop and its ack. This also holds if now() and
+// statement_timestamp() are before the end of the lease, as in a long DO block.
 func TestAnAckFailsIfItsLeaseEndedInTheSameTransaction(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "1")

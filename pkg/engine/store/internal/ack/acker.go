@@ -55,7 +55,7 @@ func New(deps Deps, cfg batch.Config, metrics *groupcommit.Metrics) *Acker {
 // Close refuses new acks, and waits until the accepted acks are answered or ctx ends.
 func (a *Acker) Close(ctx context.Context) error { return a.flushes.Close(ctx) }
 
-// CloseWaiting does what Close does, for the calls that wait for contended cursors.
+// CloseWaiting is like Close, for the calls that wait for contended cursors.
 func (a *Acker) CloseWaiting(ctx context.Context) error { return a.waiting.Close(ctx) }
 
 // Ack applies acknowledgments; see Store.Ack.

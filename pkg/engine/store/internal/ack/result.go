@@ -19,7 +19,7 @@ const (
 	errAfterFailure    = "Not applied: an earlier message of this partition failed in the same call, so this one is redelivered with it"
 )
 
-// item says what a row of belfry.apply_acks describes. sql/schema/ack_row.sql describes all columns.
+// item is the kind of a row of belfry.apply_acks. sql/schema/ack_row.sql describes all columns.
 type item int16
 
 const (

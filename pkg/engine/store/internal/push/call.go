@@ -137,7 +137,7 @@ type Call struct {
 	First []int
 	// Named is set if the caller set a transaction id. Then the message may already be stored.
 	Named bool
-	// Tried is set once the call was sent to the database. Then it may already be stored.
+	// Tried is set when an attempt to store the call begins. Later, the call may already be stored.
 	Tried bool
 }
 

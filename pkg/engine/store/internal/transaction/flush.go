@@ -270,8 +270,8 @@ func (f *flush) judge() {
 	}
 }
 
-// uncovered returns true for each ack that needs a required lease and has none. If a required lease
-// was not live, the whole transaction is refused.
+// uncovered returns true for each ack that needs a required lease but is not covered by one. If a
+// required lease was not live, the whole transaction is refused.
 func (f *flush) uncovered() []bool {
 	acks := f.call
 	out := make([]bool, len(acks.Items))

@@ -281,7 +281,7 @@ func duplicate(item *queue.PushItem) string {
 	return fmt.Sprintf("Duplicate transactionId %q in queue %q, partition %q", item.TransactionID, item.Queue, item.Partition)
 }
 
-// precheck refuses operations that are invalid without looking at the database.
+// precheck refuses invalid operations before the transaction takes a lock.
 func (t *call) precheck() {
 	for i, first := range t.push.First {
 		if first != i && t.cycle == nil {
