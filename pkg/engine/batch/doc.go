@@ -10,7 +10,7 @@
 // batches are in flight. So small operations share a transaction, and large batches run at the same
 // time. Batches leave in the order in which their operations arrived.
 //
-// An operation above Config.MaxSize is oversized. It leaves in a batch of its own, also while other
+// An operation above Config.MaxSize is oversized. It leaves in a separate batch, even while other
 // batches are in flight. Such a batch takes long, so regular operations must not wait for it.
 // Oversized operations have a separate queue of Config.QueueSize, and use at most Config.MaxFlushes
 // - 1 flights. With Config.MaxFlushes 1, all operations share the one flight.

@@ -95,8 +95,8 @@ func (m *Manager[T]) oversizedLeaveLocked() bool {
 }
 
 // regularLeaveLocked reports whether another batch of regular operations may leave. If another
-// regular batch is in flight, the next batch needs Config.ConcurrentSize. A batch in flight with an
-// oversized operation does not cause this condition, because it takes long.
+// regular batch is in flight, the next batch needs Config.ConcurrentSize. Oversized batches in
+// flight do not count for this rule, because regular operations must not wait for them.
 func (m *Manager[T]) regularLeaveLocked() bool {
 	if m.regular.size == 0 || m.inFlightLocked() >= m.cfg.MaxFlushes {
 		return false

@@ -45,8 +45,8 @@ func (s *Sequencer) sequenceAll(ctx context.Context) error {
 			s.scanned = emptySnapshot
 			s.Log.Debug("a scan of the inbox was interrupted", zap.Error(err))
 		case err != nil:
-			// The scan may have timed out because of the backlog. A full scan reads a bounded
-			// number of rows.
+			// The scan may have timed out because of the backlog. The next scan is a full scan,
+			// which reads a bounded number of rows.
 			s.scanned = emptySnapshot
 			return err
 		case !more:

@@ -100,7 +100,7 @@ func TestNotifyOffSendsNothingAndTakesNoLock(t *testing.T) {
 	s.exec("SELECT belfry.wake()")
 	require.Equal(t, 1, listener.notified())
 	require.Zero(t, r.number("SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgqual IS NOT NULL"),
-		"a condition of a trigger is planned by every statement")
+		"no trigger has a WHEN condition, because every statement would plan it")
 }
 
 // Libraries that map a table write every column, with NULL where the program has no value.
