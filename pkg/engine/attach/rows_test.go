@@ -53,7 +53,8 @@ func TestAKeyHasOnePartitionInEverySession(t *testing.T) {
 	}, p.sent())
 }
 
-// Only the condition is evaluated with the table's schema in the search path.
+// Only the condition may use functions in the schema of the table. The key uses only functions of
+// Postgres.
 func TestTheKeyUsesOnlyFunctionsOfPostgres(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int, paid bool);
@@ -188,7 +189,7 @@ func TestAConditionOverAnUnknownOldRowCountsAsTrue(t *testing.T) {
 		`q/Default {"op": "update", "row": {"id": 3}, "table": "public.t"}`,
 	}, p.sent())
 	p.exec(`UPDATE t SET n = 0`)
-	require.Equal(t, []string{`q/Default {"op": "update", "row": {"id": 1}, "table": "public.t"}`}, p.sent(), "a known old row decides")
+	require.Equal(t, []string{`q/Default {"op": "update", "row": {"id": 1}, "table": "public.t"}`}, p.sent(), "the condition uses a known old row")
 }
 
 // leftovers counts the triggers and functions of attachments, including the triggers that
@@ -297,7 +298,7 @@ func TestANewOwnerCreatesPartitions(t *testing.T) {
 	require.Zero(t, triggers)
 }
 
-// The meaning of a backslash does not depend on the session.
+// The meaning of a backslash does not depend on settings of the session.
 func TestBackslashesAreLiteral(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (a text); CREATE TABLE u (a text); SET standard_conforming_strings = off; SET escape_string_warning = off`)

@@ -12,8 +12,8 @@
 //
 // An operation above Config.MaxSize is oversized. It leaves in a separate batch, even while other
 // batches are in flight. Such a batch takes long, so regular operations must not wait for it.
-// Oversized operations have a separate queue of Config.QueueSize, and use at most Config.MaxFlushes
-// - 1 flights. With Config.MaxFlushes 1, all operations share the one flight.
+// Oversized operations have a separate queue of Config.QueueSize, and leave one of the flights free.
+// With Config.MaxFlushes 1, all operations share the one flight.
 //
 // # Lock stripes
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/batch"
 )
 
-// answering ends every flush at once and records the operations of successful ones.
+// answering ends every flush at once and records the operations of successful flushes.
 func answering(h *harness, answer func(ops []string) error) *[]string {
 	done := &[]string{}
 	h.answer = func(ops []string) ([]error, error) {
@@ -61,7 +61,7 @@ func TestBadOperationsFailAlone(t *testing.T) {
 					}
 				}
 				require.Len(t, *done, 500-len(bad), "each good operation is done once")
-				require.LessOrEqual(t, len(h.tried()), 2+len(bad)*2*9, "halving, not one by one")
+				require.LessOrEqual(t, len(h.tried()), 2+len(bad)*2*9, "the manager halves the batch, and does not try operations one by one")
 				require.Equal(t, len(bad), h.failed[batch.Fail])
 			})
 		})

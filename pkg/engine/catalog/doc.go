@@ -29,6 +29,6 @@
 //
 // # Locks
 //
-// Locks are taken in the order of pkg/engine/store: partitions by id, then cursors by (partition, group).
-// A changed option waits for one cursor at a time and holds no other lock meanwhile.
+// The verbs take locks in the order of pkg/engine/store: partitions by id, then cursors by (partition,
+// group). Configure waits for one locked cursor at a time and holds no other lock meanwhile.
 package catalog

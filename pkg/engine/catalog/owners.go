@@ -60,7 +60,7 @@ func (o *Owners) InFlight(ctx context.Context, leases []queue.ID) (map[LeasePosi
 		}
 		return none, err
 	}, queue.RawIDs(leases))
-	return found, postgres.Wrapf(err, "looking up what leases cover")
+	return found, postgres.Wrapf(err, "looking up the partitions of leases")
 }
 
 // Names are the names of a group, its queue and a partition. If one of them does not exist, its

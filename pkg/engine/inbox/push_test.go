@@ -51,7 +51,7 @@ func TestPushMany(t *testing.T) {
 	require.Zero(t, r.waiting())
 	s.exec(`SELECT belfry.push_many('q', ARRAY ['1', '2']::json[], partitions => '[0:1]={b,c}', transaction_ids => '{{v},{w}}')`)
 	r.runStep()
-	require.Equal(t, []string{"v"}, r.stored("b"), "arrays may begin at another index than 1")
+	require.Equal(t, []string{"v"}, r.stored("b"), "the lower bound of an array may differ from 1")
 	require.Equal(t, []string{"w"}, r.stored("c"))
 }
 

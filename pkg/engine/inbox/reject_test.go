@@ -97,7 +97,7 @@ func TestARefusedRowIsFoundInABatch(t *testing.T) {
 	require.Contains(t, r.rejected()[0], "m3 invalid: the database refused a value")
 }
 
-// An error that no row causes rejects nothing.
+// The sequencer rejects no row because of an error that is not caused by a row.
 func TestAnErrorWithoutACausingRowRejectsNothing(t *testing.T) {
 	r := newFixture(t)
 	r.exec("ALTER TABLE belfry.message RENAME TO away")
@@ -258,8 +258,8 @@ func TestUnreadableRejectedRowsAreListed(t *testing.T) {
 	require.Equal(t, strings.Fields(`q p "x" - q p - t q - "x" t - p "x" t`), shown)
 }
 
-// Retry moves matching rows back in their order, and Discard deletes matching rows. Both leave out rows that
-// are rejected meanwhile.
+// Retry moves matching rows back to the inbox in their order, and Discard deletes matching rows. Both leave
+// out rows that are rejected meanwhile.
 func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 	r := newFixture(t)
 	rejections := NewRejections(r.Pool)

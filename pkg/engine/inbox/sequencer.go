@@ -54,7 +54,7 @@ type Sequencer struct {
 	events.Nop
 	Deps
 	cfg Config
-	// wake holds at most one signal: rows may wait.
+	// wake holds a signal if rows may wait.
 	wake events.Signal
 	// notifications counts the notifications since the last scan began.
 	notifications atomic.Int64
@@ -87,7 +87,8 @@ type Deps struct {
 	// Pool runs the queries of Counts and Holder. A new sequencer reports a broken connection to
 	// Pool, which causes a heal.
 	Pool *postgres.Pool
-	// SequencerPool is a pool of Connections connections directly to Postgres, for the Sequencer alone.
+	// SequencerPool is used only by the Sequencer. It has Connections connections, without a pooler
+	// between.
 	SequencerPool *postgres.Pool
 	Appender      Appender
 	// Events publishes notifications of the inbox and resyncs.
@@ -174,8 +175,8 @@ func (s *Sequencer) handleFailure(err error, next time.Duration) {
 	}
 }
 
-// step does one round of work. It returns the time until the next step. A notification makes the
-// next step begin earlier.
+// step does one step as the sequencer or on standby. It returns the time until the next step. A
+// notification makes the next step begin earlier.
 func (s *Sequencer) step(ctx context.Context) (next time.Duration, err error) {
 	if s.conn == nil {
 		leading, err := s.tryLead(ctx)

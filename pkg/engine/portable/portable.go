@@ -93,8 +93,8 @@ type walker struct {
 	names [maxEnvelope + 1]string
 }
 
-// next reads one token and returns its flaw if the rules do not allow it. more is false at the end, and at malformed
-// JSON.
+// next reads one token. It returns the flaw of the token if the rules do not allow this flaw. more is false at the
+// end, and at malformed JSON.
 func (w *walker) next() (flaw *Flaw, more bool) {
 	d := w.decoder
 	switch d.PeekKind() {
@@ -115,7 +115,7 @@ func (w *walker) next() (flaw *Flaw, more bool) {
 			return nil, false
 		}
 		if isName && depth <= maxEnvelope {
-			unquoted, _ := jsontext.AppendUnquote(nil, clip(string(text))) // a clipped text is no name of an envelope
+			unquoted, _ := jsontext.AppendUnquote(nil, clip(string(text))) // names in an envelope are shorter than the limit of clip
 			w.names[depth] = string(unquoted)
 		}
 		if at := loneSurrogate(text); at >= 0 && !w.allowsSurrogate(isName) {
@@ -289,8 +289,8 @@ func stringEnd(raw []byte, i int, escaped bool) int {
 // escapeLength is the length of an escape such as \ud83c.
 const escapeLength = len(`\ud83c`)
 
-// escapeSize returns the length of the escape at the start of b, both halves for a surrogate pair. It returns -1 for
-// half of a pair.
+// escapeSize returns the length of the escape at the start of b. For a surrogate pair it returns the length of both
+// halves, and for half of a pair -1.
 func escapeSize(b []byte) int {
 	if len(b) < escapeLength || b[1] != 'u' {
 		return 2

@@ -31,7 +31,7 @@ var (
 	sqlDeadLetters = sql.Query("engine/sweep/dead_letters")
 )
 
-// trimJob completes j to a job that trims the logs of all queues that need it.
+// trimJob returns j with needed and run set. run trims the logs of all queues that need the job.
 func (s *Sweeper) trimJob(j job) job {
 	var queues []sweptQueue
 	j.needed = func(ctx context.Context) (bool, error) {
