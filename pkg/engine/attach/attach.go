@@ -145,7 +145,7 @@ func (c *Client) RoleSQL(ctx context.Context) ([]string, error) {
 	return c.strings(ctx, "listing the grants", sqlRoles)
 }
 
-// strings runs a query that returns texts. doing describes it in errors.
+// strings runs a query that returns texts. doing describes the query in errors.
 func (c *Client) strings(ctx context.Context, doing, query string, args ...any) ([]string, error) {
 	rows, _ := c.conn.Query(ctx, query, args...)
 	list, err := pgx.CollectRows(rows, pgx.RowTo[string]) // also returns the error of Query
@@ -167,7 +167,7 @@ func (c *Client) List(ctx context.Context) ([]Attachment, error) {
 // functions of Belfry have better error texts, but such a role cannot run them.
 var missingRight = regexp.MustCompile(`^permission denied for (schema belfry|(view|table) attachments?(_failure)?)$`)
 
-// explain wraps an error with the detail and hint of Postgres and with advice.
+// explain adds the detail and the hint of Postgres, and advice, to an error.
 func explain(doing string, err error) error {
 	if err == nil {
 		return nil

@@ -45,5 +45,5 @@
 // # Triggers without a record
 //
 // After restoring a dump without the schema of Belfry, triggers can exist without a row in
-// belfry.attachment. Detach finds them by their names and their functions.
+// belfry.attachment. Detach finds such triggers by their names and their functions.
 package attach

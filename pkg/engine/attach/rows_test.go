@@ -335,9 +335,9 @@ func TestAPartitionOfAnotherOwnerIsNamed(t *testing.T) {
 	require.Len(t, p.sent(), 1)
 }
 
-// The messages of rows that a MERGE moves to another partition depend on its actions.
-// Postgres fires only the triggers of these actions. It shows a moved row to the insert
-// and delete triggers.
+// The messages of rows that a MERGE moves to another partition depend on its actions. Postgres
+// fires only the triggers of these actions. Postgres treats a moved row as a deleted row and an
+// inserted row.
 func TestAMergeThatMovesRows(t *testing.T) {
 	p := newFixture(t)
 	if p.version() < 150000 {

@@ -52,8 +52,8 @@ func TestOtherRolesInTheSchemaDoNotGetTheOwnersRights(t *testing.T) {
 	require.Empty(t, enginetest.Value[[]string](t, p.conn, `SELECT coalesce(array_agg(who), '{}') FROM app.seen`))
 }
 
-// A failed assertion in a condition (which OTHERS does not catch) is recorded and does not
-// fail the statement.
+// A failed assertion in a condition is recorded and does not fail the statement. (EXCEPTION WHEN
+// OTHERS does not catch failed assertions.)
 func TestAFailedAssertionInAConditionFailsNoStatement(t *testing.T) {
 	p := newFixture(t)
 	p.exec(`CREATE TABLE t (id int);
@@ -95,7 +95,7 @@ func TestATablesNewOwnerDetachesAndAttaches(t *testing.T) {
 	require.Empty(t, p.list())
 }
 
-// A superuser may detach a trigger that another role created and named.
+// A superuser may detach a trigger that another role has created with the name of a Belfry trigger.
 func TestDetachDropsNoFunctionOfAnotherRole(t *testing.T) {
 	p := newFixture(t)
 	owner := p.role("owner")
@@ -331,7 +331,7 @@ func TestTriggersHaveTheRightsOfTheOwner(t *testing.T) {
 	require.Empty(t, p.sent())
 	p.exec(`GRANT belfry_producer TO ` + owner + `, ` + writer)
 
-	// Another role can neither use the function for its own trigger nor delete the record.
+	// Another role cannot use the function for its own trigger, and cannot delete the record.
 	var function string
 	require.NoError(t, p.conn.QueryRow(t.Context(), `SELECT function_oid::text FROM belfry.attachment_triggers('app.t', 'q') LIMIT 1`).Scan(&function))
 	p.exec(`ALTER TABLE app.mine OWNER TO ` + writer)

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// The errors of operations that did not happen.
+// Do returns these errors if the operation did not happen.
 var (
-	// ErrClosed: the operation arrived after Close.
+	// ErrClosed means that the operation arrived after Close.
 	ErrClosed = errors.New("the batch manager is closed")
-	// ErrWithdrawn: the context of the operation ended before its batch left.
+	// ErrWithdrawn means that the context of the operation ended before its batch left.
 	ErrWithdrawn = errors.New("the operation was withdrawn while it waited for a batch")
 )
 
@@ -87,7 +87,7 @@ type op[T any] struct {
 	done chan error
 }
 
-// state is guarded by the manager's mutex.
+// state is the state of an op. Manager.mu guards it.
 type state int
 
 const (
@@ -210,7 +210,7 @@ func (m *Manager[T]) withdraw(o *op[T]) bool {
 		return false
 	}
 	o.state = stateGone
-	m.startLocked(nil) // later operations may have waited for its stripes
+	m.startLocked(nil) // later operations may have waited for the stripes of o
 	m.signalDrainedLocked()
 	return true
 }

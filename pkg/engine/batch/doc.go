@@ -31,10 +31,10 @@
 //   - Retry sends the same batch again, at most Config.Retries times.
 //   - Fail returns the error to all callers of the batch.
 //
-// A panic in a flush fails the callers of that flush and no others. The flush must handle an
-// unknown outcome, such as a lost COMMIT. Retry is right if a repetition detects whether the first
-// attempt was committed. A push detects this by its message ids. Otherwise the flush reports to its
-// callers that the outcome is unknown.
+// A panic in a flush fails only the callers of that flush. The flush must handle an unknown
+// outcome, such as a lost COMMIT. Retry is right if a repetition detects whether the first attempt
+// was committed. A push detects this by its message ids. Otherwise the flush reports to its callers
+// that the outcome is unknown.
 //
 // The package does not use Postgres.
 package batch

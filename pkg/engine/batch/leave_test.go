@@ -190,7 +190,7 @@ func TestIdleManagerFlushesInTheGoroutineOfTheCaller(t *testing.T) {
 	})
 }
 
-// Every operation is done once, in the order of its stripe.
+// Every operation is done once. Operations with a common stripe keep their order.
 func TestOrderWithinAStripe(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxSize, c.MaxFlushes, c.QueueSize = 3, 4, 20 }, func(t *testing.T, h *harness) {
 		const stripes, each = 7, 30

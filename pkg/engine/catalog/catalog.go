@@ -32,7 +32,7 @@ type Catalog struct {
 	sealer *seal.Sealer
 	log    *zap.Logger
 	events *events.Bus
-	// purgeRequested holds at most one signal: there may be rows to purge.
+	// purgeRequested holds a signal if rows may have to be purged.
 	purgeRequested events.Signal
 
 	// recomputePending holds the ids of queues for which Configure stored new options and then
@@ -96,8 +96,8 @@ const latenessTimeout = time.Second
 
 // Lateness says how long ready messages have waited for a consumer.
 type Lateness struct {
-	// Oldest is the age of the oldest ready message, 0 if none is ready. Only the partition that
-	// has been ready the longest is read for each group.
+	// Oldest is the age of the oldest ready message, or 0 if no message is ready. The query reads,
+	// for each group, only the partition that has been ready the longest.
 	Oldest time.Duration
 	// Groups is the number of groups with a ready message that is older than maxWaitTimeSeconds of
 	// its queue.

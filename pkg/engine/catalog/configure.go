@@ -102,7 +102,7 @@ func (c *Catalog) Change(ctx context.Context, queueName string, change func(set 
 	return set, stored.Configured, postgres.Wrapf(err, "changing queue %q", queueName)
 }
 
-// warning returns the Warning of Configured, and logs it.
+// warning returns the Warning of Configured. If it is not empty, warning logs it.
 func (c *Catalog) warning(set *Settings) string {
 	if !set.Options.EncryptionEnabled || c.sealer.HasKey() {
 		return ""

@@ -100,7 +100,7 @@ func TestRunPurgesAfterEachDelete(t *testing.T) {
 
 func TestRunPurgesWhatAnEarlierProcessLeft(t *testing.T) {
 	r := newFixture(t)
-	// The earlier process ended after its first transactions. Most partitions are still open.
+	// The earlier process ended after its first transactions, so most partitions are still open.
 	key := r.queueKey(r.configure("orders"))
 	r.fill(key, size{partitions: 1200, messages: 2, groups: 1, deadLetters: 1})
 	h := r.holdings(key)

@@ -123,8 +123,8 @@ func (r *fixture) first() (key string) {
 	return key
 }
 
-// Purge skips locked dead letters. If it waited for them, it could deadlock with the deletion of a
-// message that is a dead letter of several groups.
+// Purge skips locked dead letters. A purge that waits for locked dead letters could deadlock with
+// the deletion of a message that is a dead letter of several groups.
 func TestPurgeSkipsLockedDeadLetters(t *testing.T) {
 	r := newFixture(t)
 	r.fill(3)
@@ -152,8 +152,8 @@ func TestDeleteSkipsClosedPartitions(t *testing.T) {
 	require.Equal(t, 1, letters)
 }
 
-// Redrive takes no message that fails after it began. Otherwise a consumer that fails at once would
-// keep a redrive busy forever.
+// Redrive takes no message that fails after it began. Otherwise a consumer that fails every
+// redriven message would keep a redrive busy forever.
 func TestRedriveSkipsLaterFailures(t *testing.T) {
 	r := newFixture(t)
 	r.fill(2)

@@ -50,7 +50,7 @@ type batch struct {
 }
 
 // takeFunc redrives, moves or purges a batch in tx, and returns the number of taken dead letters and the
-// partitions that become ready. In another epoch of the database it takes none.
+// partitions that become ready. In another epoch of the database it takes no dead letter.
 type takeFunc func(ctx context.Context, tx pgx.Tx, b batch) (taken int64, ready []queue.Ready, err error)
 
 // Redrive puts dead letters back for the group that they failed for. rate bounds the messages per

@@ -32,15 +32,15 @@
 //  1. Ids are assigned in the order of the inserts.
 //  2. One scan reads one snapshot in id order, and all its rows are stored before the next scan.
 //  3. A snapshot that contains an insert contains everything committed before that insert.
-//  4. The sequencer waits for locked rows and does not skip them. A second sequencer that skipped
-//     the rows the first one is about to store would store later rows first.
+//  4. The sequencer waits for locked rows and does not skip them. If a second sequencer skipped
+//     rows that the first sequencer is storing, it would store later rows first.
 //  5. The sequencer stores on the session that holds its leader lock. When this session ends,
 //     Postgres undoes its open transaction, so the transaction cannot commit later.
 //
 // # Scans
 //
 // A scan reads the rows that the snapshot of the previous scan did not contain. It finds these rows
-// by the ids of the transactions that wrote them (look.sql). So deleted rows cost nothing, even
+// by the ids of the transactions that wrote them (look.sql). So a scan reads no deleted rows, even
 // while an old snapshot keeps vacuum from removing them. A full scan reads all rows. It runs every
 // dispatch.fallback_interval, and after a resync.
 //
@@ -95,7 +95,7 @@
 // The sequencer finds the rows of a producer P that leaves out its notification:
 //
 //  1. P holds SLEEP, shared, when it sees that a sequencer S holds AWAKE. P keeps SLEEP until its
-//     rows are visible, because Postgres releases locks last.
+//     rows are visible, because a commit releases locks last.
 //  2. S takes WATCH before AWAKE. S requests SLEEP only after it has released AWAKE, so S gets SLEEP
 //     after P has ended.
 //  3. S scans after it gets SLEEP and before it releases WATCH. That scan finds the rows of P.
@@ -129,9 +129,9 @@
 //  1. They receive the same notifications. After a notification they probe the inbox every 0.6 s,
 //     while rows wait or the sequencer holds WATCH.
 //  2. If the leader lock is free, one of them takes it.
-//  3. If the first row is still the same and the leader session has waited for its client for one
-//     second, the sequencer is frozen. They end its session. On a slow database the leader session
-//     does not wait for its client, so it does not count as frozen.
+//  3. The sequencer counts as frozen if the first row is still the same and the leader session has
+//     waited for its client for one second. They end its session. On a slow database the leader
+//     session does not wait for its client, so it does not count as frozen.
 //  4. A sequencer that stops notifies the other instances.
 //
 // Every role that can connect can take these locks. The doctor names such a foreign session (check foreign_locks).

@@ -121,7 +121,7 @@ func (s session) exec(statement string, args ...any) {
 	enginetest.Exec(s.t, s, statement, args...)
 }
 
-// fails runs a statement that is refused and returns the error with its hint.
+// fails runs a statement that must fail, and returns the error with its hint.
 func (s session) fails(statement string, args ...any) string {
 	s.t.Helper()
 	_, err := s.Exec(enginetest.Context(s.t), statement, args...)

@@ -146,7 +146,7 @@ func TestHolderReturnsTheSessionWithTheLock(t *testing.T) {
 	h, err = r.Holder(enginetest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, &Holder{PID: r.leader(), User: r.user(), Application: "belfry-test"}, h)
-	// A role without rights on other sessions sees their user and application.
+	// A role without rights on other sessions also sees the user and the application of the holder.
 	var seen Holder
 	s.exec("SET ROLE belfry_consumer")
 	require.NoError(t, s.QueryRow(enginetest.Context(t), sqlHolder, lockClass, []int32{leaderLock}).Scan(&seen.PID, &seen.User, &seen.Application))

@@ -63,8 +63,8 @@ func (s *Sequencer) tryLead(ctx context.Context) (bool, error) {
 	}
 	s.Metrics.takeovers.Inc()
 	s.setLeading(true)
-	// The previous sequencer may have died between a commit and its wake, or before it published the
-	// wake. A heal finds such partitions.
+	// The previous sequencer may have died between a commit and the wake, or before it announced the
+	// ready cursors. A heal finds such partitions.
 	s.Pool.ReportBrokenConnection()
 	s.Log.Info("this instance became the sequencer of the inbox")
 	return true, nil

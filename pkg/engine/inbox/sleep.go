@@ -42,7 +42,7 @@ type sleepState struct {
 	cancelSleep context.CancelFunc
 	// asleep is set while sleepConn holds SLEEP.
 	asleep bool
-	// sleepErr is the error of the last attempt to sleep. The next step returns it.
+	// sleepErr is the error of the last attempt to go to sleep. The next step returns this error.
 	sleepErr error
 }
 

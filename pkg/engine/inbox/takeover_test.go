@@ -137,7 +137,7 @@ func TestATakeoverAdvancesTheIDSequences(t *testing.T) {
 	require.Empty(t, r.texts("SELECT unnest(belfry.advance_ids())"))
 }
 
-// A role without the right to belfry.advance_ids works. The missing right is logged.
+// A server works with a role that may not execute belfry.advance_ids. The missing right is logged.
 func TestAMissingRightToAdvanceIDsIsLogged(t *testing.T) {
 	r := newFixture(t)
 	s := r.session()

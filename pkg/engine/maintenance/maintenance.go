@@ -127,7 +127,8 @@ func (w *Watcher) store(push, pop bool) {
 	}
 }
 
-// turn makes *ended a channel if on, and closes it otherwise.
+// turn sets *ended to a new channel if on is true. Otherwise it closes the channel and sets *ended
+// to nil.
 func turn(ended *chan struct{}, on bool) {
 	switch {
 	case on && *ended == nil:

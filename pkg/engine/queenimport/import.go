@@ -37,7 +37,8 @@ type Options struct {
 	DryRun bool
 	// AllowAnyJSON also copies JSON that some clients cannot read; see pkg/engine/portable.
 	AllowAnyJSON bool
-	// Key opens the encrypted payloads of the source. It may be nil if the source has no encrypted payload.
+	// Key decrypts the encrypted payloads of the source. It may be nil if the source has no encrypted
+	// payload.
 	Key *seal.Sealer
 	// Progress is called after each queue. It may be nil.
 	Progress func(Report)

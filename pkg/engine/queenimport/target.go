@@ -234,7 +234,7 @@ func storeDead(ctx context.Context, tx pgx.Tx, queueID int64, dead []deadRow) er
 	return nil
 }
 
-// wake makes the messages of partitions ready for their groups.
+// wake makes the cursors of partitions ready if they have messages to deliver.
 func (t *target) wake(ctx context.Context, lanes map[queue.ID]*lane) error {
 	ids := make([]int64, 0, len(lanes))
 	for _, l := range lanes {

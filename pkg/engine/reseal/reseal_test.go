@@ -129,8 +129,8 @@ func TestAnInterruptedRunIsRepeated(t *testing.T) {
 	require.Equal(t, map[string]int{"new": 250}, report.Last.Messages)
 }
 
-// Messages that cannot be opened or read stay as they are, and the report names the first ones. The other
-// messages of their pages are resealed.
+// Messages that cannot be decrypted or read stay unchanged, and the report names the first such messages.
+// The other messages of their pages are resealed.
 func TestMessagesThatCannotBeOpenedAreReported(t *testing.T) {
 	f := newFixture(t)
 	noise := make([]byte, 20_000)

@@ -36,7 +36,7 @@ func (c Config) Validate() error {
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
 
-// ring returns the keys, the current one first.
+// ring returns all keys. The current key is the first.
 func (c Config) ring() ([]key, error) {
 	var keys []key
 	if c.Keys != "" {

@@ -39,7 +39,7 @@ func FuzzConfig(f *testing.F) {
 		require.NoError(t, err)
 		cfg.Keys = setting.Secret(strings.TrimSuffix("a-new-key:"+digits("d")+","+keys, ","))
 		if cfg.Validate() != nil {
-			return // the ring already has this id
+			return // encryption.keys already has this id
 		}
 		s, err = seal.New(cfg)
 		require.NoError(t, err)

@@ -28,12 +28,12 @@ const (
 // Sealer encrypts with the current key, and decrypts with all keys. It is safe for concurrent
 // use. A nil Sealer has no key and does not allow plaintext.
 type Sealer struct {
-	// keys are the keys, the current one first.
+	// keys are all keys. The current key is the first.
 	keys           []key
 	allowPlaintext bool
 }
 
-// key is one key of the ring; encryption.key has the id "".
+// key is a key with its id. The id of encryption.key is "".
 type key struct {
 	id   string
 	aead cipher.AEAD

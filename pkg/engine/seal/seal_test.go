@@ -110,7 +110,7 @@ func TestOpenRejectsTheEnvelopeOfAnotherMessage(t *testing.T) {
 	require.Error(t, err, "a bound envelope without its keyId is refused")
 }
 
-// The first key of the ring encrypts, and all keys open.
+// The first key of encryption.keys encrypts, and all keys decrypt.
 func TestKeysAreReplaced(t *testing.T) {
 	ring := func(cfg seal.Config) *seal.Sealer {
 		s, err := seal.New(cfg)

@@ -57,7 +57,7 @@ type file struct {
 
 func (f *file) path() string { return filepath.Join(f.dir, fileName) }
 
-// exists reports whether there is a file, open or not.
+// exists reports whether the file exists. It need not be open.
 func (f *file) exists() bool {
 	_, err := os.Stat(f.path())
 	return err == nil

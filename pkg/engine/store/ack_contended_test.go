@@ -234,8 +234,8 @@ func TestAContendedCallLocksNothingWhileItWaits(t *testing.T) {
 	require.Zero(t, b.deadlocks())
 }
 
-// Calls that wait for one cursor are applied together. A call with a value that the database
-// refuses fails alone: here, a dead letter.
+// Calls that wait for one cursor are applied together. If the database refuses a value of one call,
+// here a dead letter, only this call fails.
 func TestABadContendedCallFailsAlone(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", numbered("m", 10)...)

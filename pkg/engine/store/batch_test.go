@@ -139,8 +139,8 @@ func TestLargeMessagesHaveFlushesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The database refuses one of 500 items of different callers. The other 499 are stored, and one
-// caller gets the error.
+// The database refuses one of 500 items of different callers. The other 499 items are stored, and
+// only the caller of the refused item gets the error.
 func TestABadItemFailsAlone(t *testing.T) {
 	b := oneByOne(t)
 	const n, bad = 500, 321

@@ -48,7 +48,7 @@
 // reasons are a repeated push whose messages are stored already, and a sequencer that replaces another one.
 //
 // I5, order, and I6, cursors only move forward: belfry.apply_acks holds the rules for the HTTP API and
-// for SQL consumers. Redriven messages come in seq order among themselves.
+// for SQL consumers. Redriven messages are delivered in seq order.
 //
 // I9, at least once, and bounded: deliveries before a redrive do not count towards maxDeliveries.
 //
@@ -73,11 +73,11 @@
 // # A held snapshot
 //
 // Frequent statements find a row by its newest version (sql/functions/push/append.sql shows the shape),
-// also when they then skip the row. Scans for due cursors begin at a floor (internal/scanfloor). So I8
-// has one limit. A scan can miss a cursor that another instance made ready by a statement that committed
+// even if they then skip the row. Scans for due cursors begin at a floor (internal/scanfloor). So I8 has
+// one limit. A scan can miss a cursor that another instance made ready by a statement that committed
 // more than scanfloor.Margin after it began. The cursor is found when the announcement arrives. If that
-// instance dies before it announces, the cursor is found after the resync that its silence causes, or
-// by the next scan without floors. Pops by tags and rare statements use no floors.
+// instance dies before it announces, the cursor is found after the resync that its silence causes, or by
+// the next scan without floors. Pops by tags and rare statements use no floors.
 //
 // # SQL consumers
 //
@@ -104,13 +104,13 @@
 // I3 with SQL consumers: the store cannot run a wake after the commit of a consumer's transaction. So these
 // transactions are never sleepers: for a drained cursor they set ready_at to now. That costs one extra
 // probe: a claim over HTTP, or the settle that each instance runs when it hears the commit, at most once
-// per wake.SettleInterval. Both are sleepers with a wake after them. belfry.pop skips such cursors, and
-// reads one index entry for each. A belfry.pop that takes nothing rolls its claim back to a savepoint,
-// which also releases the lock.
+// per wake.SettleInterval. Both are sleepers, and a wake follows each of them. belfry.pop skips such
+// cursors, and reads one index entry for each. If belfry.pop takes no message, it rolls its claim back to a
+// savepoint, which also releases the lock of the cursor.
 //
 // A lease that is committed long after it was taken, or after its end, is unknown to the scan floors of
 // the instances. So belfry.pop and belfry.extend announce the cursor at the commit, with its ready_at.
-// belfry.pop keeps a scan floor of its own in a setting of its session (load_scan_floor).
+// belfry.pop keeps a separate scan floor in a setting of its session (load_scan_floor).
 //
 // belfry.await writes nothing. The LISTEN of the session and its notification to the instances take
 // effect with the same commit. So the session receives every notification that an instance sends for it.
@@ -121,7 +121,8 @@
 // A claim uses the clock at its beginning. It does not use statement_timestamp(), because a procedure
 // or a DO block that pops in a loop has only one statement_timestamp(). belfry.pop never waits, and
 // belfry.ack waits for one cursor. A transaction that pops and then acknowledges an older lease can
-// deadlock with an ack of several cursors. Postgres ends one of the two, and nothing is lost.
+// deadlock with an ack of several cursors. Postgres rolls back one of the two transactions, and no
+// message is lost.
 //
 // # Clock and plans
 //

@@ -179,8 +179,8 @@ func TestAnAckAfterAnEpochChangeTouchesNoOtherPartition(t *testing.T) {
 	}
 }
 
-// A lookup of the previous epoch may end after a lookup of the current one. The cache ignores its
-// result.
+// A look-up in the previous epoch may end after a look-up in the current epoch. The cache ignores
+// the result of the earlier epoch.
 func TestACachedPartitionOfAnOldEpochIsIgnored(t *testing.T) {
 	b := newBench(t)
 	old := b.OpenedAs(t.Context(), item("p", ""))

@@ -35,7 +35,7 @@ func (s *Store) Learn(p *queue.Partition) { s.names.Remember(p) }
 // DueFloor returns the scan floor of a group: scans skip cursors that were ready before it.
 func (s *Store) DueFloor(group int64) time.Time { return s.floors.Lowest(group).Time }
 
-// SettleInterval is the minimum time between two rounds in which Run settles announced cursors.
+// SettleInterval is the minimum time between two pages of announced cursors that Run settles.
 const SettleInterval = wake.SettleInterval
 
 // LimitPops sets Config.MaxPopBytes. Do not call it during a pop.

@@ -162,8 +162,8 @@ func TestRacingPushesPopsAndAcksStrandNoCursor(t *testing.T) {
 }
 
 // drain pops until done returns true, with autoAck or with an ack for each delivery. It checks that
-// each popper sees each partition in order. The caller checks I4, one lease per partition, by the
-// number of messages.
+// it receives the messages of each partition in order. The caller checks I4, one lease per
+// partition, by the number of messages.
 func drain(ctx context.Context, b *bench, group string, autoAck bool, done func(n int) bool) error {
 	last := map[string]int64{}
 	for {

@@ -52,9 +52,9 @@ func TestAPopReturnsTheTargetItSearched(t *testing.T) {
 	require.Len(t, delivery.Messages, 1)
 }
 
-// A group is deleted while a pop waits, and the pop creates it again. Messages from before the
-// deletion are not new to that group. If the queue was deleted too, every message of the new queue
-// is new.
+// A group is deleted while a pop waits, and the pop creates it again. With the mode "new", the new
+// group does not get messages from before the deletion. If the queue was deleted too, the group
+// gets every message of the new queue.
 func TestAWaitingPopRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 	b := newBench(t)
 	b.register()

@@ -146,8 +146,8 @@ func TestARedrivenMessageThatFailedInSQLIsDelayed(t *testing.T) {
 	require.Equal(t, []string{"a"}, sqlIDs(b.sqlPop(conn, "g", 9, 1)))
 }
 
-// A SQL consumer fails a redriven message. The service sets ready_at to the end of the retry delay,
-// so that no SQL pop examines the cursor earlier.
+// A SQL consumer fails a redriven message. An instance sets ready_at to the end of the retry delay,
+// so that belfry.pop does not examine the cursor earlier.
 func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
 	b := newBench(t)
 	b.redriven("0", "a")
@@ -168,7 +168,8 @@ func TestTheServiceSettlesARetryDelayOfASQLConsumer(t *testing.T) {
 	b.requireRetryDelay(10 * time.Minute)
 }
 
-// A SQL pop also gives up a redriven message after maxDeliveries, and the log continues.
+// belfry.pop also makes a redriven message a dead letter after maxDeliveries, and then delivers
+// from the log.
 func TestASQLPopGivesUpARedrivenMessage(t *testing.T) {
 	b := newBench(t)
 	b.redriven("1", "a")

@@ -55,7 +55,7 @@ func (b *bench) committed() (seq int) {
 }
 
 // Redriven messages are delivered before the log, in their order and in separate deliveries. An ack
-// of a redriven message settles that message and does not move the cursor.
+// of a redriven message completes only this message and does not move the cursor.
 func TestRedrivenMessagesAreDeliveredFirstAndSeparately(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a", "b", "c", "d")
@@ -83,8 +83,8 @@ func TestRedrivenMessagesAreDeliveredFirstAndSeparately(t *testing.T) {
 	require.Equal(t, 4, b.committed())
 }
 
-// A redriven message keeps its failure count. At the limit, one more failure makes it a dead letter
-// again, with the newer error.
+// A redriven message keeps its failure count. If the count has reached retryLimit, one more failure
+// makes the message a dead letter again, with the newer error.
 func TestARedrivenMessageKeepsItsFailures(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a", "b")

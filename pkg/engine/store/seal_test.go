@@ -255,8 +255,8 @@ func TestAPopByTagsSkipsAQueueItCannotDecrypt(t *testing.T) {
 	}
 }
 
-// A group is deleted while a pop by tags waits, and the pop creates it again. Messages from before
-// the deletion are not new to that group, as for a pop of one queue.
+// A group is deleted while a pop by tags waits, and the pop creates it again. With the mode "new",
+// the new group does not get messages from before the deletion, as for a pop of one queue.
 func TestAWaitingPopByTagsRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 	b := newBench(t)
 	push := func(name, id string) {

@@ -149,8 +149,8 @@ func TestExtendNeverShortensALease(t *testing.T) {
 	require.Equal(t, 1, b.sqlAck(conn, popped[0].Lease, nil, "completed"))
 }
 
-// A SQL consumer locks its partitions until its transaction ends. Other consumers skip these
-// partitions and do not wait.
+// A SQL consumer locks the cursors of its partitions until its transaction ends. Other consumers
+// skip these partitions and do not wait.
 func TestOtherConsumersSkipPartitionsOfAnOpenTransaction(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "1", "2")
@@ -197,8 +197,8 @@ func TestASQLConsumerStrandsNoCursor(t *testing.T) {
 	require.Zero(t, b.stranded())
 }
 
-// A SQL consumer leaves a drained cursor marked ready. The service clears its ready_at, and the next
-// push sets it again.
+// A SQL consumer leaves a drained cursor marked ready. An instance clears ready_at of the cursor,
+// and the next push sets it again.
 func TestTheServiceSettlesDrainedCursorsOfSQLConsumers(t *testing.T) {
 	b := newBench(t, "g")
 	startRun(t, b.Store)

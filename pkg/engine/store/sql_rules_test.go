@@ -58,8 +58,8 @@ func TestAnAckInTimeStaysValidUntilTheCommit(t *testing.T) {
 	require.Equal(t, []string{"2"}, sqlIDs(b.sqlPop(another, "g", 2, 1)))
 }
 
-// An ack or a pop fails if its snapshot is older than the latest change of the cursor. It does
-// not touch the lease of another consumer.
+// An ack or a pop fails if its snapshot is older than the latest change of the cursor. The lease of
+// another consumer is not affected.
 func TestAnOldSnapshotIsFenced(t *testing.T) {
 	t.Parallel()
 	for verb, state := range map[string]string{

@@ -63,7 +63,8 @@ func TestExpiredMessagesAreNotDelivered(t *testing.T) {
 	}
 }
 
-// If all messages have expired, a pop is empty and clears ready_at. The next push is delivered.
+// If all messages have expired, a pop returns no message and clears ready_at. The message of the
+// next push is delivered.
 func TestAPartitionOfExpiredMessagesIsNotReady(t *testing.T) {
 	b := newBench(t, "g")
 	b.option("expire_after_seconds = 60")

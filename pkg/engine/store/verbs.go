@@ -131,8 +131,9 @@ func (s *Store) Push(ctx context.Context, items []queue.PushItem) ([]queue.PushR
 // row is stored once, even if several sequencers run or a connection breaks. The transaction runs on
 // conn and shares no commit with pushes, so that it ends with the session of conn.
 //
-// A row that is refused because its queue is full stays in the inbox. After an error all rows stay. Errors
-// are the errors of Push, and the SQLSTATE postgres.InboxRowTaken if a row is not in the inbox any more.
+// A result with Refused means that the row was not moved and is still in the inbox. After an error, all
+// rows are still in the inbox. Errors are the errors of Push, and the SQLSTATE postgres.InboxRowTaken if a
+// row is not in the inbox any more.
 func (s *Store) Sequence(ctx context.Context, conn *pgxpool.Conn, ids []int64, items []queue.PushItem) ([]queue.SequenceResult, error) {
 	return s.pushes.Sequence(ctx, conn, push.Inbox{IDs: ids, Items: items})
 }

@@ -175,7 +175,7 @@ func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
 	require.Equal(t, 2, logs.FilterMessageSnippet("searched for partitions").Len(), logs.All())
 }
 
-// Each commit of a SQL consumer announces its cursor. The service settles cursors in pages, so that
+// Each commit of a SQL consumer announces its cursor. An instance settles cursors in pages, so that
 // cursors announced in quick succession share a page. It settles every announced cursor.
 func TestAnnouncedCursorsAreSettledTogether(t *testing.T) {
 	const cursors, many = 200, 1000

@@ -42,7 +42,7 @@ type Streams struct{ pool *postgres.Pool }
 // New returns Streams on pool.
 func New(pool *postgres.Pool) *Streams { return &Streams{pool: pool} }
 
-// Query is a query as a client registers it.
+// Query is the registration of a query by a client.
 type Query struct {
 	Source, Name string
 	// Sink is the queue that the query pushes to. It may be empty.

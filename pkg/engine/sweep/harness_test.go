@@ -228,7 +228,7 @@ func (r *fixture) depth(partition, group string) int64 {
 		JOIN belfry.consumer_group g ON g.id = c.group_id WHERE p.name = $1 AND g.name = $2`, partition, group)
 }
 
-// states counts the pending, processing and completed messages of a partition, as pkg/insight/stats does.
+// states counts the pending, processing and completed messages of a partition, like pkg/insight/stats.
 func (r *fixture) states(partition string) (n [3]int64) {
 	r.t.Helper()
 	require.NoError(r.t, r.pool.QueryRow(enginetest.Context(r.t), `SELECT s.pending, s.processing, s.completed FROM belfry.partition p

@@ -16,7 +16,7 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-// The jobs, as the table belfry.sweep and the metrics name them.
+// The names of the jobs in the table belfry.sweep and in the metrics.
 const (
 	jobRetention  = "retention"
 	jobEviction   = "eviction"

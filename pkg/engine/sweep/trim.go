@@ -246,7 +246,7 @@ func queueTransaction(b *pgx.Batch, read func(pgx.Row) error, committed func(), 
 	})
 }
 
-// deletionRules are the rules in the order of stepResult.deleted, as the metrics name them.
+// deletionRules are the names of the rules in the metrics, in the order of stepResult.deleted.
 var deletionRules = [...]string{"retention", "completed", "evicted"}
 
 // stepResult is the result of one step.

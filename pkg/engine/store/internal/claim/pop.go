@@ -117,7 +117,7 @@ func (c *Claimer) popOnce(ctx context.Context, req *queue.PopRequest) (queue.Del
 		case len(call.delivery.Messages) > 0:
 			return call.delivery, nil
 		case call.delivery.Gone:
-			// The group was deleted, and perhaps recreated since.
+			// The group was deleted. It may exist again with another id.
 			c.Names.ForgetGroup(req, target)
 			again := *req
 			again.RefreshSince = time.Now()

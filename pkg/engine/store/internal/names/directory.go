@@ -26,7 +26,7 @@ var (
 // openAttempts is the number of attempts of Open for names that are missing in the answer.
 const openAttempts = 5
 
-// Directory finds, creates and remembers partitions and groups. It is safe for concurrent use.
+// Directory finds, creates and caches partitions and groups. It is safe for concurrent use.
 type Directory struct {
 	pool     *postgres.Pool
 	bus      *events.Bus

@@ -115,7 +115,7 @@ func (a Admission) Settle(outcome Outcome) {
 	}
 }
 
-// Granted returns how many messages were admitted, by queue.
+// Granted returns the number of admitted messages by queue.
 func (a Admission) Granted() map[int64]int64 {
 	granted := make(map[int64]int64, len(a.shares))
 	for _, s := range a.shares {

@@ -2,12 +2,11 @@
 // the index (group_id, ready_at) finds no cursor below it. Scans begin at the floor, so they stay
 // short.
 //
-// Why it exists. While a session of the database holds a snapshot, Postgres keeps the index entries
-// of cursors that were due and are done. These entries are at the low end of the index, where each
-// scan begins. The entries of leases that ended early are where a scan for the next due cursor
-// begins. So each group has two floors. No cursor is due before the first floor. No cursor becomes
-// due between now and the second floor. A scan begins at the floors, and its result moves the
-// floors.
+// Why it exists. While a session of the database holds a snapshot, Postgres keeps old index entries
+// of cursors that were due earlier. These entries are at the low end of the index, where each scan
+// begins. The entries of leases that ended early are where a scan for the next due cursor begins.
+// So each group has two floors. No cursor is due before the first floor. No cursor becomes due
+// between now and the second floor. A scan begins at the floors, and its result moves the floors.
 //
 // Why a floor hides no due cursor.
 //

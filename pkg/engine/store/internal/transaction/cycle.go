@@ -133,8 +133,8 @@ func (c *cycle) queueChanges(b *pgx.Batch) {
 	b.Queue(sqlStreamChange, [16]byte(c.Query), c.partition.Key, [16]byte(c.partition.ID), keys, values, ends, deleted)
 }
 
-// readChanges reads the result of queueChanges. If the partition is gone, or is being deleted, the error
-// has the code PartitionGone.
+// readChanges reads the result of queueChanges. If the partition does not exist any more, or is being
+// deleted, the error has the SQLSTATE PartitionGone.
 func (t *call) readChanges(results pgx.BatchResults) error {
 	if t.cycle == nil || len(t.cycle.Changes) == 0 {
 		return nil
