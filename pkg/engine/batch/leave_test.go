@@ -76,7 +76,7 @@ func TestBatchWaitsForMoreOperations(t *testing.T) {
 
 // An oversized operation does not wait for MaxWait, and does not end this wait for regular
 // operations.
-func TestOthersWaitForMoreBesideAnOversizedOperation(t *testing.T) {
+func TestAnOversizedOperationDoesNotEndMaxWait(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.MaxWait = 2, time.Second }, func(t *testing.T, h *harness) {
 		h.begin(t.Context(), "large1", nil, 100_000)
 		h.begin(t.Context(), "large2", nil, 100_000)

@@ -111,7 +111,7 @@ func TestBlockedOversizedOperationIsWithdrawn(t *testing.T) {
 
 // A waiting oversized operation does not make a batch of regular operations leave before it has
 // ConcurrentSize.
-func TestOthersGatherBesideAWaitingOversizedOperation(t *testing.T) {
+func TestRegularOperationsFormABatchWhileAnOversizedOneWaits(t *testing.T) {
 	inBubble(t, func(c *batch.Config) { c.MaxFlushes, c.ConcurrentSize = 4, 3 }, func(t *testing.T, h *harness) {
 		stripes := []batch.LockStripe{1}
 		h.begin(t.Context(), "large1", stripes, 100_000)

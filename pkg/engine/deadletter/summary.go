@@ -99,5 +99,5 @@ func (l *Letters) Summary(ctx context.Context, f Filter, after ListKey, bounds S
 	if n := len(s.Letters); n > 0 && s.Matched > int64(n) {
 		s.LettersNext = s.Letters[n-1].ListKey
 	}
-	return s, postgres.Wrapf(err, "summing up dead letters")
+	return s, postgres.Wrapf(err, "reading the summary of dead letters")
 }

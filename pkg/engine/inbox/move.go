@@ -98,7 +98,7 @@ func (s *Sequencer) sequence(ctx context.Context, rows []row) (refused []row, er
 	case len(rows) == 1:
 		var coded *queue.Error
 		if !errors.As(err, &coded) || coded.Code != queue.CodeInvalid {
-			coded = queue.Invalidf("the database refused it: %v", err)
+			coded = queue.Invalidf("the database refused the row: %v", err)
 		}
 		rows[0].problem = coded
 		return rows, nil

@@ -254,7 +254,7 @@ func (s *Sequencer) checkReadable(ctx context.Context, after int64, n int) ([]ro
 	return postgres.Collect(ctx, s.SequencerPool, sqlReadable, func(found pgx.CollectableRow) (r row, err error) {
 		var readable bool
 		if err = found.Scan(&r.id, &readable); !readable {
-			r.problem = queue.Invalidf("it cannot be read as UTF-8: client_encoding was not that of the text")
+			r.problem = queue.Invalidf("the row cannot be read as UTF-8: client_encoding did not match the encoding of the text")
 		}
 		return r, err
 	}, after, int64(n), s.cfg.MaxPayload)

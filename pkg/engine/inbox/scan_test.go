@@ -242,7 +242,7 @@ func TestAResyncCausesAFullScan(t *testing.T) {
 
 // ANALYZE usually sees an empty inbox. The plans must be good for a full inbox too: they find rows
 // by id with the primary key, and new rows by transaction id.
-func TestPlansForAnEmptyInboxSuitAFullOne(t *testing.T) {
+func TestPlansForAnEmptyInboxAreGoodForAFullInbox(t *testing.T) {
 	r := newFixture(t)
 	r.exec("INSERT INTO belfry.inbox (queue, payload) SELECT 'q', '1' FROM generate_series(1, 50)")
 	r.exec("DELETE FROM belfry.inbox")

@@ -234,8 +234,8 @@ func TestManySleepsMissNoRow(t *testing.T) {
 	require.Len(t, r.stored("noise"), producers*bursts*each)
 }
 
-// awaitLooks waits until an instance on standby has made n probes.
-func (r *fixture) awaitLooks(n int) {
+// awaitProbes waits until an instance on standby has made n probes.
+func (r *fixture) awaitProbes(n int) {
 	r.t.Helper()
 	var seen time.Time
 	enginetest.Await(r.t, "an instance looks at the sequencer", func() bool {
@@ -289,7 +289,7 @@ func TestDeathAwake(t *testing.T) {
 	s, late, listener := r.session(), r.session(), r.listener()
 	late.exec("BEGIN")
 	late.insert("a", "late")
-	r.awaitLooks(2) // b has found no row
+	r.awaitProbes(2) // b has found no row
 	s.insert("a", "one")
 	require.Zero(t, listener.notified(s), "b may notify, but the producer does not")
 	die()
@@ -320,7 +320,7 @@ func TestFrozenAsleep(t *testing.T) {
 
 // One probe that finds no row and no WATCH does not end watching, because the sequencer may have died
 // just before the probe.
-func TestTwoQuietLooksEndWatching(t *testing.T) {
+func TestTwoQuietProbesEndWatching(t *testing.T) {
 	r := newFixture(t)
 	die := r.fakeSequencer(leaderLock)
 	for range 2 { // the first step starts to watch, the second step probes

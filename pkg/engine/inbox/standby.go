@@ -181,7 +181,7 @@ func (s *Sequencer) warnIfStalled(ctx context.Context, firstBefore int64) error 
 		return err
 	}
 	s.warnedAt = time.Now()
-	s.Log.Warn("the session with the lock of the inbox moved no row; if it is no session of Belfry, end it",
+	s.Log.Warn("the session with the lock of the inbox moved no row; if it is not a session of Belfry, end it",
 		zap.Stringer("holder", h), zap.Duration("for", time.Since(s.firstRowSince)), zap.String("hint", h.EndStatement()))
 	return nil
 }

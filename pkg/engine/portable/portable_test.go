@@ -78,7 +78,7 @@ func TestMalformedJSONIsRead(t *testing.T) {
 
 // Nesting is counted from a value of the body. Texts may have half of a surrogate pair. With Any, values may have
 // every flaw, but half of a surrogate pair is refused elsewhere.
-func TestARuleAllowsFlawsByTheirPlace(t *testing.T) {
+func TestRulesAllowFlawsByPath(t *testing.T) {
 	rules := portable.Rules{Values: []string{"data", "items[].payload", "a[].b[].c"}, Texts: []string{"error", "acks[].error"}}
 	anything := rules
 	anything.Any = true
@@ -182,7 +182,7 @@ func randomString(r *rand.Rand, b *strings.Builder) (flawed bool) {
 	return flawed
 }
 
-func TestRandomJSONIsJudgedAsByAPlainReader(t *testing.T) {
+func TestFindAgreesWithAPlainReaderOnRandomJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	count := map[bool]int{}
 	for range 50_000 {

@@ -290,7 +290,7 @@ func (r *run) compare(ctx context.Context, q *queueRow, p *partitionRow, l *lane
 		}
 	}
 	if wanted != stored || string(want.Sum(nil)) != string(have.Sum(nil)) {
-		return fmt.Errorf("%w: queue %q, partition %q has %d messages in the source and %d in the copy, with other contents",
+		return fmt.Errorf("%w: queue %q, partition %q: the messages differ in number or content (%d in the source, %d in the copy)",
 			ErrDiffers, q.Name, p.Name, wanted, stored)
 	}
 	return nil

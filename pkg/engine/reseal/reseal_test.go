@@ -213,7 +213,7 @@ func TestARunNeedsAKeyAndAQueue(t *testing.T) {
 
 // Producers with each of the two keys and consumers work while runs repeat. Each message is delivered
 // once, in order and with its payload.
-func TestConsumersNoticeNothingOfARun(t *testing.T) {
+func TestARunDoesNotDisturbProducersAndConsumers(t *testing.T) {
 	f := newFixture(t)
 	const partitions, each = 4, 60
 	producers := []seal.Config{all, {Keys: setting.Secret(oldKey + "," + newKey), Key: setting.Secret(single)}}

@@ -184,7 +184,7 @@ func TestOneBadMessageIsFound(t *testing.T) {
 
 // The stored messages of a record leave the disk, even if the other messages of the record must
 // wait.
-func TestAPartOfARecordLeaves(t *testing.T) {
+func TestStoredMessagesOfARecordLeaveTheDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var full sync.Map

@@ -195,7 +195,7 @@ func TestADeletedGroupJoinsNoFurther(t *testing.T) {
 }
 
 // belfry.pop continues a join until it finds a message.
-func TestASQLPopGoesOnWithAJoin(t *testing.T) {
+func TestASQLPopContinuesAJoin(t *testing.T) {
 	b := newBench(t)
 	b.half("all")
 	b.push("p04500", "last")

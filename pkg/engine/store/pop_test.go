@@ -74,7 +74,7 @@ func TestAWaitingPopRecreatesItsGroupWithoutOldMessages(t *testing.T) {
 // A queue is created while a pop waits, and the registration of the group then waits for a connection.
 // Nevertheless, the first message of the queue is new to the group, because the wait for the connection
 // does not move the start.
-func TestAMessageIsNewHoweverLongTheGroupTakesToJoin(t *testing.T) {
+func TestASlowRegistrationDoesNotMoveTheStartOfAGroup(t *testing.T) {
 	b := newBench(t)
 	cfg := postgres.DefaultConfig()
 	cfg.URL, cfg.PoolSize = setting.Secret(b.pool.Config().ConnString()), 1
@@ -200,7 +200,7 @@ func TestARedeliveryDeliversNoMoreBytesThanItsLimit(t *testing.T) {
 
 // Metrics count expired messages that a pop skips, even if no message after them fits into the
 // limit.
-func TestAPopThatFitsNothingKeepsWhatItMovedPast(t *testing.T) {
+func TestAPopCountsSkippedMessagesEvenIfNothingFits(t *testing.T) {
 	b := newBench(t, "g")
 	b.pushPayloads("a", 1, false)
 	b.pushPayloads("b", 2, false)

@@ -222,7 +222,7 @@ func TestAMessageRedrivenTwiceIsRedeliveredOnce(t *testing.T) {
 // A seek has moved the cursor before a redriven message. One call acknowledges this message twice,
 // without a lease. Both acks complete the message in the log, because acks are judged by the position of
 // the cursor before the call.
-func TestASecondAckOfACallIsNotForTheRedrivenMessage(t *testing.T) {
+func TestTwoAcksOfOneCallCompleteTheMessageOfTheLog(t *testing.T) {
 	t.Parallel()
 	for _, first := range []queue.AckStatus{queue.AckCompleted, queue.AckDead} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {

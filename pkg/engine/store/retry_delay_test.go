@@ -141,7 +141,7 @@ func TestAnAckAsksForAPause(t *testing.T) {
 }
 
 // If several acks of one call ask for pauses, the longest pause is used.
-func TestTheLongestPauseOfACallHolds(t *testing.T) {
+func TestTheLongestPauseOfACallIsUsed(t *testing.T) {
 	b := newBench(t, "g")
 	b.push("p", "a", "b", "c")
 	d := b.pop(request("g", 9))
@@ -173,7 +173,7 @@ func (b *bench) remove(transactionID string) {
 
 // A retry delay belongs to the failed message. It ends when that message is deleted, or when retryDelay is set to 0.
 // A later release of a delivery does not restore it.
-func TestARetryDelayEndsForGood(t *testing.T) {
+func TestAnEndedRetryDelayIsNotRestored(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(b *bench)
 		next string

@@ -28,7 +28,7 @@ func (b *bench) pushUnreadable(partition string) {
 
 // If the oldest message of a group cannot be read, the group receives its other messages, with
 // every route to a claim.
-func TestAGroupReceivesTheMessagesBesideAnUnreadableOne(t *testing.T) {
+func TestAnUnreadableMessageDoesNotBlockItsGroup(t *testing.T) {
 	t.Parallel()
 	for name, pop := range map[string]func(*bench, *queue.PopRequest) queue.Delivery{
 		"pop": (*bench).pop,

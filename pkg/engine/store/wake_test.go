@@ -38,7 +38,7 @@ func (b *bench) requireHeal(want int, heard *receiver) (announced int, wrote boo
 
 // A crash between a commit and its wake leaves ready_at NULL, or at the end of the pause of a redriven message. A heal
 // wakes the cursor. Without a heal, the next push to the partition wakes it.
-func TestAHealFindsWhatACrashLeft(t *testing.T) {
+func TestAHealWakesCursorsAfterACrash(t *testing.T) {
 	const asleep = `UPDATE belfry.cursor SET ready_at = NULL`
 	for name, c := range map[string]struct {
 		commit func(b *bench)
@@ -136,7 +136,7 @@ func (b *bench) drained(partitions, groups int) {
 
 // A heal examines cursors page by page. After an error it continues after the last page, with a
 // smaller page.
-func TestAHealGoesOnWhereItFailed(t *testing.T) {
+func TestAHealContinuesAfterAnError(t *testing.T) {
 	direct := newBench(t)
 	s := newStore(t, newPool(t, direct.pool.Config().ConnString(), 2*time.Second), prometheus.NewRegistry(), nil)
 	direct.drained(200, 30) // 6,000 cursors: two pages
@@ -159,7 +159,7 @@ func TestAHealGoesOnWhereItFailed(t *testing.T) {
 }
 
 // Several heals run at the start. The log contains the first heal, and each later heal that woke a partition.
-func TestTheLogHasTheFirstHealAndThoseThatWoke(t *testing.T) {
+func TestTheFirstHealAndHealsThatWakeAreLogged(t *testing.T) {
 	b := newBench(t)
 	core, logs := observer.New(zap.InfoLevel)
 	s := store.New(b.pool, store.Config{Defaults: enginetest.AtOnce(), Batch: batch.DefaultConfig()}, store.NewMetrics(prometheus.NewRegistry()), zap.New(core))

@@ -144,7 +144,7 @@ func (c *Claimer) giveBackUnsafe(ctx context.Context, call *claimCall) {
 		return
 	}
 	if err := c.giveBack(ctx, call); err != nil {
-		c.Log.Warn("messages whose delivery the synchronous standbys did not confirm were not given back", zap.String("queue", call.req.Queue), zap.Error(err))
+		c.Log.Warn("a claim that the synchronous standbys did not confirm could not be undone", zap.String("queue", call.req.Queue), zap.Error(err))
 	}
 }
 

@@ -310,7 +310,7 @@ func (c *Claimer) note(call *claimCall) (needWake []int64) {
 // giveBackUndelivered undoes a claim with a refusal (claimCall.refusal).
 func (c *Claimer) giveBackUndelivered(ctx context.Context, call *claimCall) {
 	if err := c.giveBack(ctx, call); err != nil {
-		c.Log.Warn("messages that could not be delivered were not given back",
+		c.Log.Warn("a claim whose messages could not be delivered was not undone",
 			zap.String("queue", call.req.Queue), zap.NamedError("reason", call.refusal()), zap.Error(err))
 	}
 	call.delivery.Messages, call.delivery.Contested = nil, true

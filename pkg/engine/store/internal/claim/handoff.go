@@ -158,7 +158,7 @@ func (h *Handoff) Conclude(ctx context.Context, sent error) {
 			continue
 		}
 		if released := h.c.giveBack(ctx, h.calls[i]); released != nil {
-			err = errors.Join(err, fmt.Errorf("the lease will expire: %w", released))
+			err = errors.Join(err, fmt.Errorf("a claim was not undone, and its lease will expire: %w", released))
 		}
 	}
 	if err != nil {

@@ -78,7 +78,7 @@ func (c *Claimer) giveBackUndecrypted(ctx context.Context, call *claimCall) {
 	}
 	c.Metrics.undecrypted.Inc()
 	if err := c.giveBack(ctx, call); err != nil {
-		c.Log.Warn("messages that could not be decrypted were not given back", zap.String("queue", d.Queue), zap.Error(err))
+		c.Log.Warn("a claim with payloads that cannot be decrypted was not undone", zap.String("queue", d.Queue), zap.Error(err))
 	}
 	d.Messages, d.Contested = nil, true
 }

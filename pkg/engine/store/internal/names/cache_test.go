@@ -10,7 +10,7 @@ import (
 
 // After the full table was cleared once, groupsOfQueue still returns a group, because a request may use it.
 // After the table was cleared twice, the group is gone.
-func TestAFullTableOfGroupsBeginsAnew(t *testing.T) {
+func TestAFullTableOfGroupsIsCleared(t *testing.T) {
 	c := newCache()
 	require.Empty(t, c.groupsOfQueue(1))
 	name := groupName{"q", "g", "*"}

@@ -234,7 +234,7 @@ func (d *Directory) EpochEnded(ctx context.Context, epoch queue.Epoch) bool {
 // requests wait for may belong to other partitions and groups.
 func (d *Directory) resyncIf(epochChanged bool) {
 	if epochChanged {
-		d.log.Info("Postgres was restarted, or the tables were restored or recreated; all remembered ids were dropped")
+		d.log.Info("Postgres was restarted, or the tables were restored or recreated; all cached ids were dropped")
 		d.waker.Resync("the epoch of the database changed")
 	}
 }

@@ -135,7 +135,7 @@ func (p *Pusher) flush(ctx context.Context, calls []*Call) ([]error, error) {
 	if f.inconsistent {
 		// The batch is split, and then each call learns from the database whether its options are
 		// current.
-		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "the queue's encryption or maxSize was switched just now"}
+		return nil, &pgconn.PgError{Code: postgres.PartitionGone, Message: "encryptionEnabled or maxSize of the queue was changed at the same time"}
 	}
 	err := p.store(ctx, f, pipeline.Confirmed(p.Pool.Pool), nil)
 	if postgres.SQLState(err) == postgres.PartitionGone && p.Names.EpochEnded(ctx, f.epoch) {
