@@ -335,9 +335,9 @@ func TestAPartitionOfAnotherOwnerIsNamed(t *testing.T) {
 	require.Len(t, p.sent(), 1)
 }
 
-// The messages of rows that a MERGE moves to another partition depend on its actions. Postgres
-// fires only the triggers of these actions. Postgres treats a moved row as a deleted row and an
-// inserted row.
+// For Postgres, a MERGE that moves a row to another partition deletes and inserts the row. Postgres
+// fires only the triggers of the actions that the MERGE contains. So the messages depend on these
+// actions.
 func TestAMergeThatMovesRows(t *testing.T) {
 	p := newFixture(t)
 	if p.version() < 150000 {

@@ -226,7 +226,8 @@ func (c *Catalog) recompute(ctx context.Context, queueID int64) error {
 // It returns the cursors that another transaction has locked.
 func (c *Catalog) recomputeCursors(ctx context.Context, partitions []int64, lock string, args ...any) (lockedByOthers []cursorKey, err error) {
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		// The statement returns a cursor that it locked twice: with own = false, and with own = true.
+		// The result contains a cursor twice if the statement has locked it: with own = false, and
+		// with own = true.
 		owned := map[cursorKey]bool{}
 		var key cursorKey
 		var own bool

@@ -24,7 +24,7 @@ var (
 	sqlOfMessage      = sql.Query("engine/deadletter/of_message")
 )
 
-// Result is the result of Redrive or Purge.
+// Result is the result of Redrive, Move or Purge.
 type Result struct {
 	// Matched is the number of dead letters that the filter selected at the beginning. It includes
 	// dead letters that had failed before the beginning but were committed later.
@@ -64,8 +64,8 @@ func (l *Letters) Redrive(ctx context.Context, f Filter, rate int64, dryRun bool
 
 // RedriveAll is Redrive without a bound on its time. It calls report after each transaction. A transaction redrives at
 // most 1,000 messages and, with a rate, at most the messages of one second. RedriveAll returns when all dead letters
-// are redriven, when ctx ends, and when report fails. Then it returns the error of report. Before each report, and
-// before it returns nil, RedriveAll waits until no failover can undo its commits (postgres.Pool.Confirm).
+// are redriven or ctx ends. If report fails, RedriveAll returns the error of report. Before each report, and before it
+// returns nil, RedriveAll waits until no failover can undo its commits (postgres.Pool.Confirm).
 func (l *Letters) RedriveAll(ctx context.Context, f Filter, rate int64, report func(Result) error) (Result, error) {
 	safe := func(so Result) error {
 		if err := l.pool.Confirm(ctx); err != nil {
@@ -106,7 +106,7 @@ type run struct {
 }
 
 // takePages passes the dead letters of a filter to take, page by page. It leaves out messages that
-// fail after its beginning. Otherwise a consumer that fails every redriven message would keep it
+// fail after it began. Otherwise a consumer that fails every redriven message would keep takePages
 // busy forever.
 func (l *Letters) takePages(ctx context.Context, f Filter, how run) (Result, error) {
 	countCtx, cancel := l.pool.Bounded(ctx)

@@ -66,8 +66,9 @@ func (r *fixture) keepAwake() (until func(time.Duration)) {
 	return func(d time.Duration) { wanted.Store(int64(d)) }
 }
 
-// notified returns how many notifications of the inbox a session has received since the last call,
-// from all sessions or from one producer. All notifications of ended transactions are included.
+// notified returns the number of notifications of the inbox that a session has received since the
+// last call, from all sessions or from one producer. It includes all notifications of ended
+// transactions.
 func (s session) notified(producer ...session) (n int) {
 	s.t.Helper()
 	s.exec("SELECT pg_notify('no_more', '')")
@@ -238,7 +239,7 @@ func TestManySleepsMissNoRow(t *testing.T) {
 func (r *fixture) awaitProbes(n int) {
 	r.t.Helper()
 	var seen time.Time
-	enginetest.Await(r.t, "an instance looks at the sequencer", func() bool {
+	enginetest.Await(r.t, "an instance probes the inbox", func() bool {
 		var at time.Time
 		require.NoError(r.t, r.Pool.QueryRow(enginetest.Context(r.t), `SELECT coalesce(max(a.query_start), '0001-01-01')
 			FROM pg_stat_activity a WHERE a.datname = current_database() AND left(a.query, 80) = left($1, 80)`, sqlWatch).Scan(&at))
@@ -261,8 +262,8 @@ func (r *fixture) fakeSequencer(ids ...int32) (die func()) {
 	return func() { r.exec("SELECT pg_terminate_backend($1::bigint::int)", int64(s.PgConn().PID())) }
 }
 
-// A sequencer dies asleep. SLEEP ends with its session, so the next row is notified and another
-// instance takes over.
+// A sequencer dies asleep. SLEEP ends with its session, so the producer of the next row notifies,
+// and another instance takes over.
 func TestDeathAsleep(t *testing.T) {
 	r := newFixture(t)
 	die := r.fakeSequencer(leaderLock, sleepLock)
