@@ -84,8 +84,8 @@
 // holds SLEEP on a separate session (sleepConn). It holds WATCH and AWAKE on the leader session, and
 // both end with this session.
 //
-//	producer      try SLEEP, shared, until the transaction ends; refused: notify
-//	              try AWAKE, shared, and release it;             got it:  notify
+//	producer      try to take SLEEP, shared, until the transaction ends; if refused, notify
+//	              try to take AWAKE, shared, and release it at once; if not refused, notify
 //	              otherwise leave out the notification
 //	wake up       take WATCH and notify all instances, in one statement; take AWAKE;
 //	              release SLEEP

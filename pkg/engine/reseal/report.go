@@ -71,7 +71,7 @@ type Failure struct {
 
 func newCounts() Counts { return Counts{Messages: map[string]int{}} }
 
-// Read is the number of messages.
+// Read returns the number of messages.
 func (c *Counts) Read() (n int) {
 	for _, messages := range c.Messages {
 		n += messages

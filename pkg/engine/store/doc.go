@@ -7,7 +7,7 @@
 //	names                           ids of partitions and groups by name; epochs of the database
 //	scanfloor                       where scans of the index by ready_at begin
 //	quota                           admission to queues with a maxSize
-//	delivered                       positions of recently delivered messages
+//	delivered                       seqs of recently delivered messages
 //	groupcommit                     how a failed flush is handled; metrics of flushes
 //	pipeline                        several statements in one round trip
 //	warm                            runs each statement once on a new connection, because the first run is slow
@@ -37,15 +37,16 @@
 // A session that locks several dead letters does one of three things. It holds their cursors, or it
 // skips locked dead letters (a purge), or it locks in id order dead letters that have no cursor.
 //
-// A wake must wait for locks. With SKIP LOCKED it would strand messages: a claim may hold the lock of
-// a cursor that changed, and deliver nothing from it. A wake would skip that cursor.
+// A wake must wait for locks. With SKIP LOCKED it would strand messages: it would skip a cursor that
+// a claim has locked, and the claim may deliver no message from this cursor.
 //
 // # The invariants
 //
-// I3, nothing is stranded: belfry.needs_wake says which cursors need a wake after the commit. A settle is also a sleeper
-// (docs/design.md). Heal finds stranded cursors after a lost wake: it compares last_seq with committed. If only the answer
-// of a wake was lost, the cursor is ready without an announcement. So a lost connection is a reason for a resync. Two more
-// reasons are a repeated push whose messages are stored already, and a sequencer that replaces another one.
+// I3, nothing is stranded: the SQL function belfry.needs_wake decides which cursors need a wake after the commit. A settle
+// is also a sleeper (docs/design.md). Heal finds stranded cursors after a lost wake: it compares last_seq with committed.
+// If only the answer of a wake was lost, the cursor is ready without an announcement. So a lost connection causes a
+// resync. A repeated push whose messages are already stored, and a sequencer that replaces another one, cause a resync for
+// the same reason.
 //
 // I5, order, and I6, cursors only move forward: belfry.apply_acks holds the rules for the HTTP API and
 // for SQL consumers. Redriven messages are delivered in seq order.
@@ -57,15 +58,15 @@
 // Every claim runs belfry.claim, which returns rows of belfry.claim_row. In Go, every claim uses the
 // same functions (internal/claim). The routes differ in the transaction in which the claim runs:
 //
-//	route               why it is a route of its own
-//	pop                 Group commit: one transaction for the pops of many callers. It does not wait
+//	route               why the route exists
+//	pop                 Group commit: one transaction for the pops of many callers. Its commit does not wait
 //	                    for the disk. A pop by tags tries one queue after the other by this route.
-//	pop with autoAck    A second group commit. A consumption waits for the disk, so it cannot share a
+//	pop with autoAck    A second group commit. Its commit waits for the disk, so it cannot share a
 //	                    transaction with leases.
-//	round               The dispatcher claims for many woken requests at once, on connections of their
-//	                    own, so that they never wait behind ordinary traffic.
-//	handoff             In the pipeline of a push, after its commit and wake, for requests that wait
-//	                    for this push. It saves the round trips of a preflight and a round.
+//	round               The dispatcher claims for many woken requests at once, on separate connections,
+//	                    so that they never wait behind other requests.
+//	handoff             In the pipeline of a push, after the commit and the wake, for requests that wait
+//	                    for messages. It saves the round trips of a preflight and a round.
 //	belfry.pop          In the transaction of a SQL consumer.
 //
 // The wait for a rival (store/claim_wait) locks one cursor and claims nothing.
@@ -81,8 +82,8 @@
 //
 // # SQL consumers
 //
-// belfry.pop and belfry.ack are the claim and the rules of acks in the transaction of a SQL consumer
-// (sql/functions/consume). docs/sql.md describes the two ways in which a consumer works. Where one
+// belfry.pop makes a claim, and belfry.ack applies acks, in the transaction of a SQL consumer
+// (sql/functions/consume). docs/sql.md describes the two ways in which a consumer works. If one
 // transaction pops and acks, the row lock of the cursor keeps other consumers away. No other session sees
 // the lease, but its length bounds the time from pop to ack.
 //
@@ -90,9 +91,9 @@
 // other verbs:
 //
 //	push, wake       do not wait: a cursor that is due needs no wake
-//	pop over HTTP    waits up to 1 s for the session. Then it treats the cursor as leased, so it may answer
-//	                 empty (I8). It looks again after 1 s: a commit is announced, a rollback is not.
-//	sweep            skips the partition this time
+//	pop over HTTP    waits up to 1 s for the SQL consumer. Then it treats the cursor as leased, so it may answer
+//	                 empty (I8). It probes again after 1 s, because a rollback is not announced.
+//	sweep            skips the partition in this run
 //	ack, transaction wait up to ack.Patience and are refused. Their own lease had ended before the
 //	                 other session locked the cursor.
 //
@@ -102,21 +103,21 @@
 // partitions.
 //
 // I3 with SQL consumers: the store cannot run a wake after the commit of a consumer's transaction. So these
-// transactions are never sleepers: for a drained cursor they set ready_at to now. That costs one extra
-// probe: a claim over HTTP, or the settle that each instance runs when it hears the commit, at most once
-// per wake.SettleInterval. Both are sleepers, and a wake follows each of them. belfry.pop skips such
-// cursors, and reads one index entry for each. If belfry.pop takes no message, it rolls its claim back to a
-// savepoint, which also releases the lock of the cursor.
+// transactions are never sleepers: for a drained cursor they set ready_at to now. This causes one extra
+// probe. Either a claim over HTTP settles the cursor, or an instance settles it after the notification of
+// the commit, at most one page per wake.SettleInterval. Both are sleepers, and a wake follows each of them.
+// belfry.pop skips such cursors, and reads one index entry for each. If belfry.pop takes no message, it
+// rolls its claim back to a savepoint, which also releases the lock of the cursor.
 //
-// A lease that is committed long after it was taken, or after its end, is unknown to the scan floors of
-// the instances. So belfry.pop and belfry.extend announce the cursor at the commit, with its ready_at.
-// belfry.pop keeps a separate scan floor in a setting of its session (load_scan_floor).
+// The scan floors of the instances do not take into account a lease that is committed long after it was
+// taken, or after its end. So belfry.pop and belfry.extend announce the cursor at the commit, with its
+// ready_at. belfry.pop keeps a separate scan floor in a setting of its session (load_scan_floor).
 //
 // belfry.await writes nothing. The LISTEN of the session and its notification to the instances take
 // effect with the same commit. So the session receives every notification that an instance sends for it.
-// Each instance then probes. The probe sees a push between belfry.pop and that commit, or the push is
-// announced (package dispatch). Every role that can connect can notify, so a notification for a SQL
-// waiter makes no instance register a group.
+// Each instance then probes. The probe sees a push that committed between belfry.pop and this commit. A
+// later push is announced (package dispatch). Every role that can connect can notify, so a notification
+// for a SQL waiter makes no instance register a group.
 //
 // A claim uses the clock at its beginning. It does not use statement_timestamp(), because a procedure
 // or a DO block that pops in a loop has only one statement_timestamp(). belfry.pop never waits, and
