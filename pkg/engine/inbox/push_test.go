@@ -51,7 +51,7 @@ func TestPushMany(t *testing.T) {
 	require.Zero(t, r.waiting())
 	s.exec(`SELECT belfry.push_many('q', ARRAY ['1', '2']::json[], partitions => '[0:1]={b,c}', transaction_ids => '{{v},{w}}')`)
 	r.runStep()
-	require.Equal(t, []string{"v"}, r.stored("b"), "arrays may begin at another index than 1")
+	require.Equal(t, []string{"v"}, r.stored("b"), "the lower bound of an array may differ from 1")
 	require.Equal(t, []string{"w"}, r.stored("c"))
 }
 
@@ -80,8 +80,8 @@ func TestPushErrorsNameTheProblem(t *testing.T) {
 	require.Zero(t, r.waiting())
 }
 
-// A transaction sends one notification. With belfry.notify = off, in any spelling, it sends none and takes no lock. A call
-// of belfry.wake always sends one.
+// A transaction sends one notification. With belfry.notify = off, in any spelling, it sends no notification and takes no
+// lock. A call of belfry.wake always sends one.
 func TestNotifyOffSendsNothingAndTakesNoLock(t *testing.T) {
 	r := newFixture(t)
 	s, listener := r.session(), r.listener()
@@ -100,7 +100,7 @@ func TestNotifyOffSendsNothingAndTakesNoLock(t *testing.T) {
 	s.exec("SELECT belfry.wake()")
 	require.Equal(t, 1, listener.notified())
 	require.Zero(t, r.number("SELECT count(*) FROM pg_trigger t WHERE t.tgrelid = 'belfry.inbox'::regclass AND t.tgqual IS NOT NULL"),
-		"a condition of a trigger is planned by every statement")
+		"no trigger has a WHEN condition, because every statement would plan it")
 }
 
 // Libraries that map a table write every column, with NULL where the program has no value.
@@ -128,8 +128,8 @@ func TestInsertsOfLibraries(t *testing.T) {
 	producer.exec(`SELECT belfry.push('q', $1::json, transaction_id => 'three')`, order{9})
 	producer.exec(`INSERT INTO belfry.inbox (queue, partition, payload) VALUES (repeat('q', 300), NULL, '4')`)
 	for _, s := range []session{producer, other} {
-		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer reads no messages of others")
-		require.Zero(t, enginetest.Value[int](t, s, `SELECT count(*) FROM belfry.outbox`), "it has the messages of the open transaction only")
+		require.Contains(t, s.fails(`SELECT payload FROM belfry.inbox`), "42501", "a producer cannot read messages of other producers")
+		require.Zero(t, enginetest.Value[int](t, s, `SELECT count(*) FROM belfry.outbox`), "the outbox has only the messages of the open transaction")
 	}
 	r.runStep()
 	require.Equal(t, []string{"one", "two", "three"}, r.stored("Default"))
