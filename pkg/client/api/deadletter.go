@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DeadLetter is a message that a group gave up.
+// DeadLetter is a message that a group no longer receives, because its deliveries failed.
 type DeadLetter struct {
 	ID            *ID             `json:"id"` // The id of the message. null when the message was deleted.
 	TransactionID *string         `json:"transactionId"`
@@ -14,7 +14,7 @@ type DeadLetter struct {
 	Partition     Name            `json:"partition"`
 	ConsumerGroup Name            `json:"consumerGroup"`
 	ErrorMessage  string          `json:"errorMessage"`       // The error text of the acknowledgment.
-	RetryCount    int64           `json:"retryCount"`         // Failures before the last one.
+	RetryCount    int64           `json:"retryCount"`         // The number of failures before the last failure.
 	Data          json.RawMessage `json:"data"`               // The payload as pushed.
 	DataError     string          `json:"dataError,omitzero"` // Why the payload cannot be shown.
 	ProducerSub   *string         `json:"producerSub"`
@@ -32,8 +32,8 @@ type DeadLetters struct {
 // DeadLetterSummary is the answer to GET /api/v1/dlq/summary.
 type DeadLetterSummary struct {
 	Examined   int64                 `json:"examined"`
-	Matched    int64                 `json:"matched"` // How many of the examined ones match.
-	Next       *string               `json:"next"`    // The cursor after the examined ones. null: all were examined.
+	Matched    int64                 `json:"matched"` // The number of examined dead letters that match.
+	Next       *string               `json:"next"`    // The cursor that continues after the examined dead letters. null if all were examined.
 	Errors     []DeadLetterError     `json:"errors"`
 	Partitions []DeadLetterPartition `json:"partitions"`
 	Messages   []DeadLetter          `json:"messages"`
