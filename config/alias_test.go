@@ -62,7 +62,7 @@ func TestPollIntervalAliasesInOrder(t *testing.T) {
 	}
 }
 
-// The Belfry name of a key wins over every alias, even over a malformed one.
+// The BELFRY_ variable of a key wins over every alias, even over an alias with an invalid value.
 func TestBelfryNameBeatsAlias(t *testing.T) {
 	t.Parallel()
 	mine := []string{

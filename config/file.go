@@ -15,8 +15,8 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 )
 
-// fileReader reads the nodes of a YAML file. It does not decode into maps, because only a
-// node has the line, and whether a value was written as text or as a number.
+// fileReader reads the nodes of a YAML file. It does not decode into maps, because only a node
+// has the line of a value, and shows whether the value was written as text or as a number.
 type fileReader struct {
 	path   string
 	layer  map[string]entry
@@ -24,7 +24,7 @@ type fileReader struct {
 	lineOf map[string]int
 }
 
-// quoted matches a text of the file in an error of the YAML parser.
+// quoted matches the text that an error of the YAML parser quotes from the file.
 var quoted = regexp.MustCompile(`(?s)'.*'`)
 
 // parseFile returns the settings of a YAML file. The error joins one error for each unknown
@@ -37,7 +37,7 @@ func parseFile(path string, data []byte) (map[string]entry, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		// A value without quotes that begins with * is read as the name of an anchor, and the error quotes it.
+		// The value may be a secret. If it begins with * and has no quotes, the parser reads it as an alias, and the error quotes it.
 		return nil, fmt.Errorf("parsing %s as YAML: %s", path, quoted.ReplaceAllString(err.Error(), "'"+setting.Hidden+"'"))
 	}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {

@@ -47,7 +47,7 @@ func TestReferenceFileCommentsEveryKey(t *testing.T) {
 	}
 }
 
-// BELFRY_A_B_C could mean a.b_c or a_b.c. No two keys have the same variable or flag.
+// BELFRY_A_B_C could mean a.b_c or a_b.c. So no two keys may have the same variable or flag.
 func TestNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	env, flags := map[string]string{}, map[string]string{}
@@ -79,7 +79,7 @@ func TestFileFollowsAnchors(t *testing.T) {
 	require.Equal(t, cfg.Dispatch.PollInterval, cfg.Dispatch.MaxPollInterval)
 }
 
-// A list in a file, a variable and the printed configuration is the same.
+// A list has the same value in a file, in a variable and in the printed configuration.
 func TestListsAreRead(t *testing.T) {
 	t.Parallel()
 	want := []string{"https://a.example", "http://b.example:3000"}
@@ -126,7 +126,7 @@ func TestFileMistakes(t *testing.T) {
 	}
 }
 
-// As many pops as may wait leave connections for pushes.
+// By default, max_connections leaves connections for pushes when dispatch.max_intentions pops wait.
 func TestWaitingPopsLeaveConnectionsForPushes(t *testing.T) {
 	t.Parallel()
 	d := Default()
