@@ -105,7 +105,7 @@ func TestListsReadByIndex(t *testing.T) {
 	}
 }
 
-// reads returns how many blocks a statement reads with a generic plan, as in a server.
+// reads returns how many blocks a prepared statement reads. A server prepares the statement too.
 func reads(t *testing.T, pool *postgres.Pool, query, args string) int {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())

@@ -124,7 +124,7 @@ func readPosition(p *wire.Params) (from problem.Position) {
 	kind, id, _ := strings.Cut(text, "_")
 	after, err := strconv.ParseInt(id, 10, 64)
 	if err != nil || after < 0 || kind != "queues" && kind != "groups" {
-		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of an earlier answer says", wire.Clip(text)))
+		p.Check(queue.Invalidf("cursor is %q: use pagination.next of the previous page", wire.Clip(text)))
 	}
 	return problem.Position{Groups: kind == "groups", After: after}
 }

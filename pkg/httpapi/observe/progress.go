@@ -108,7 +108,7 @@ func instantOf(p *wire.Params) stats.PlaceStart {
 	micros, err := strconv.ParseInt(before, 10, 64)
 	tie, badTie := strconv.ParseInt(after, 10, 64)
 	if err != nil || badTie != nil || micros <= 0 || micros > wire.MaxMicros || tie < 0 || tie > stats.MaxTies {
-		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(text)))
+		p.Check(queue.Invalidf("cursor is %q: use pagination.next of the previous page", wire.Clip(text)))
 	}
 	return stats.PlaceStart{ReadyAt: time.UnixMicro(micros), Tie: tie}
 }

@@ -53,14 +53,14 @@ func TestInvalidDeadLetterQueriesAreRefused(t *testing.T) {
 	for query, want := range map[string]string{
 		"from=soon":               `from is "soon": it must be an instant such as 2026-05-16T08:41:27.123Z`,
 		"to=2026-02-30":           `to is "2026-02-30": it must be an instant such as 2026-05-16T08:41:27.123Z`,
-		"cursor=x":                `cursor is "x": use what pagination.next of the page before says`,
-		"cursor=5_x":              `cursor is "5_x": use what pagination.next of the page before says`,
-		"cursor=-5_1":             `cursor is "-5_1": use what pagination.next of the page before says`,
+		"cursor=x":                `cursor is "x": use pagination.next of the previous page`,
+		"cursor=5_x":              `cursor is "5_x": use pagination.next of the previous page`,
+		"cursor=-5_1":             `cursor is "-5_1": use pagination.next of the previous page`,
 		"queue=%ff":               "queue is not UTF-8",
 		"consumerGroup=%00":       "consumerGroup contains a NUL character: remove it",
 		"transactionId=%00":       "transactionId is not UTF-8 without NUL",
 		"partition=" + long(256):  "partition is 256 bytes long: at most 255 are allowed",
-		"cursor=9999999999999999": `cursor is "9999999999999999": use what pagination.next of the page before says`,
+		"cursor=9999999999999999": `cursor is "9999999999999999": use pagination.next of the previous page`,
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodGet, "/api/v1/dlq?"+query, ""), http.StatusBadRequest))

@@ -57,7 +57,7 @@ func TestARedriveStreamsItsProgress(t *testing.T) {
 
 	f.DeadLetters.FailWith = errors.New("secret")
 	rec = apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", body)
-	require.Contains(t, rec.Body.String(), `"remaining":0,"error":"internal error; the server's log has it under error_id`)
+	require.Contains(t, rec.Body.String(), `"remaining":0,"error":"internal error; the server's log has the cause under error_id`)
 	require.Contains(t, rec.Body.String(), `"reason":"error"`)
 	require.NotContains(t, rec.Body.String(), "secret")
 

@@ -38,7 +38,7 @@ func TestAttachmentsAreListed(t *testing.T) {
 		"pagination":{"limit":2,"next":"9"}}`, rec.Body.String())
 	require.Equal(t, []int64{3, 2}, []int64{f.Producers.After, f.Producers.Limit})
 	require.JSONEq(t, `{"attachments":[],"pagination":{"limit":1000,"next":null}}`, apitest.Call(&apitest.Fakes{}, http.MethodGet, attachments+"?limit=5000", "").Body.String())
-	require.Equal(t, `cursor is "-1": use what pagination.next of the page before says`,
+	require.Equal(t, `cursor is "-1": use pagination.next of the previous page`,
 		apitest.RequireError(t, apitest.Call(f, http.MethodGet, attachments+"?cursor=-1", ""), http.StatusBadRequest))
 }
 

@@ -54,7 +54,7 @@ func ReadCursor[ID any](p *Params, parse func(string) (ID, error)) (at time.Time
 	micros, err := strconv.ParseInt(before, 10, 64)
 	id, badID := parse(after)
 	if err != nil || badID != nil || micros <= 0 || micros > MaxMicros {
-		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", Clip(text)))
+		p.Check(queue.Invalidf("cursor is %q: use pagination.next of the previous page", Clip(text)))
 	}
 	return time.UnixMicro(micros), id
 }
