@@ -41,7 +41,7 @@ func TestMalformedBodyIsRefusedWithThePosition(t *testing.T) {
 		"{":                       "at byte 2 (line 1, column 2)",
 		`{"a":`:                   "at byte 6 (line 1, column 6)",
 		`{"a":1}x`:                "at byte 8 (line 1, column 8)",
-		`{"a":1} {}`:              "something follows the object",
+		`{"a":1} {}`:              "the body has more text after the object",
 		`{"a":1,}`:                "at byte 7 (line 1, column 7)",
 		"{\n  \"ü\": 1,\n  oops}": "(line 3, column 3)",
 		"{\"a\":\"\xff\"}":        "byte 7 is not UTF-8",

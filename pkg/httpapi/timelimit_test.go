@@ -101,7 +101,7 @@ func TestSlowBodyIsRefusedAndStoresNothing(t *testing.T) {
 		conn.send("POST /api/v1/push HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n1", length)
 		resp := conn.answer()
 		require.Equal(t, http.StatusRequestTimeout, resp.status, name)
-		require.JSONEq(t, `{"error":"the body did not arrive in time: send fewer items a call, or raise http.body_timeout"}`, resp.body)
+		require.JSONEq(t, `{"error":"the body did not arrive in time: send fewer items per call, or raise http.body_timeout"}`, resp.body)
 		conn.closed()
 		require.False(t, f.Reached(), name)
 	}

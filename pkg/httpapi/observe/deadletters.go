@@ -53,7 +53,7 @@ func DeadLetterFilter(p *wire.Params) deadletter.Filter {
 func errorOf(p *wire.Params) *string {
 	text := p.QueryParam("error")
 	if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
-		p.Check(queue.Invalidf("error is not UTF-8 without NUL"))
+		p.Check(queue.Invalidf("error contains a NUL character or is not UTF-8"))
 	}
 	return wire.OrNull(FirstCharacters(text))
 }

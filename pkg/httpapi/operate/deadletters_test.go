@@ -58,7 +58,7 @@ func TestInvalidDeadLetterQueriesAreRefused(t *testing.T) {
 		"cursor=-5_1":             `cursor is "-5_1": use pagination.next of the previous page`,
 		"queue=%ff":               "queue is not UTF-8",
 		"consumerGroup=%00":       "consumerGroup contains a NUL character: remove it",
-		"transactionId=%00":       "transactionId is not UTF-8 without NUL",
+		"transactionId=%00":       "transactionId contains a NUL character or is not UTF-8",
 		"partition=" + long(256):  "partition is 256 bytes long: at most 255 are allowed",
 		"cursor=9999999999999999": `cursor is "9999999999999999": use pagination.next of the previous page`,
 	} {
