@@ -62,7 +62,7 @@ func (s *Server) report(c echo.Context, coded *queue.Error, err error) string {
 	case queue.CodeInternal:
 		id := queue.NewID().String()
 		s.start.Log.Error("a request failed", zap.String("error_id", id), fieldsOf(c), zap.Error(err))
-		return "internal error; the server's log has the cause under error_id " + id
+		return "internal error; the server's log has the details under error_id " + id
 	case queue.CodeUndeliverable:
 		s.start.Log.Error("a message cannot be delivered", fieldsOf(c), zap.Error(err))
 	case queue.CodeUnavailable:

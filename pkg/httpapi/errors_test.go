@@ -108,7 +108,7 @@ func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 			worst = max(worst, entry.Level)
 		}
 		require.Equal(t, c.logged, worst, name)
-		require.Equal(t, 1, logs.FilterMessageSnippet("a client left").FilterLevelExact(zap.DebugLevel).Len(), name)
+		require.Equal(t, 1, logs.FilterMessageSnippet("a client disconnected").FilterLevelExact(zap.DebugLevel).Len(), name)
 
 		metrics := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", "")).Body.String()
 		require.Contains(t, metrics, `belfry_http_request_duration_seconds_count{route="/api/v1/push",status="499"} 1`, name)

@@ -55,7 +55,7 @@ func TestDeliveryThatCannotBeWrittenIsReleasedOnce(t *testing.T) {
 	s.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pop/queue/orders", http.NoBody))
 	require.Equal(t, []queue.Delivery{apitest.OneMessage()}, f.Released)
 	require.Equal(t, 1, w.writes, "the server writes no second answer")
-	require.Equal(t, 1, logs.FilterMessageSnippet("a client left").FilterLevelExact(zap.DebugLevel).Len())
+	require.Equal(t, 1, logs.FilterMessageSnippet("a client disconnected").FilterLevelExact(zap.DebugLevel).Len())
 	require.Equal(t, 1, logs.Len(), "nothing else is logged")
 }
 

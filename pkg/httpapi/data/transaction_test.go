@@ -108,7 +108,7 @@ func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 		`{"operations":[` + acked + `}],"requiredLeases":"l"}`:                                                    "requiredLeases must be an array of the leaseIds of pops",
 		`{"operations":[` + acked + `}],"requiredLeases":["l",7]}`:                                                "requiredLeases[1] must be a string, the leaseId of a pop",
 		operations(`{"type":"merge"},{"type":"push","queue":null}`):                                               "operations[1].queue must be a string",
-		`{"operations":[` + acked + `}],"requiredLeases":[` + strings.Repeat(`"",`, queue.MaxOperations) + `""]}`: "requiredLeases holds more than 100000 leases: name each once",
+		`{"operations":[` + acked + `}],"requiredLeases":[` + strings.Repeat(`"",`, queue.MaxOperations) + `""]}`: "requiredLeases has more than 100000 leases: send each lease only once",
 	} {
 		_, _, err := data.ParseTransaction([]byte(body))
 		apitest.RequireInvalid(t, err)
@@ -121,7 +121,7 @@ func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 	_, _, err := data.ParseTransaction([]byte(operations(most)))
 	require.NoError(t, err)
 	_, _, err = data.ParseTransaction([]byte(operations(most + "," + acked + "}")))
-	require.EqualError(t, err, "operations holds more than 100000 operations (each pushed item is one): send several transactions")
+	require.EqualError(t, err, "operations has more than 100000 operations (each pushed item counts as an operation): send several transactions")
 }
 
 // tx sends a body, requires a 200 and returns the answer without its transactionId.
@@ -247,7 +247,7 @@ func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
 		}
 		rec = apitest.Call(f, "POST", is.path+"?strict=true", is.body)
 		require.Equal(t, http.StatusBadRequest, rec.Code, is.body)
-		require.Contains(t, rec.Body.String(), is.member+" is unknown, and the request is strict")
+		require.Contains(t, rec.Body.String(), is.member+" is unknown, and the parameter strict is set")
 	}
 	for path, body := range map[string]string{transactionPath: oneTransaction, cyclePath: cycle(`{"queue":"q","data":1,"traceId":null}`)} {
 		rec := apitest.Call(f, "POST", path+"?strict=true", body)

@@ -10,8 +10,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// ListStreams serves GET /api/v1/streams: the queries of stream clients, by source and name. Queen MQ does
-// not have it.
+// ListStreams serves GET /api/v1/streams. It lists the queries of stream clients by source and name. Queen MQ
+// does not have this route.
 func (h *Handlers) ListStreams(p *wire.Params) (any, error) {
 	limit := int64(limitOf(p))
 	var after stream.Query

@@ -24,7 +24,7 @@ func TestMessagesAreDeadLetteredAndRetried(t *testing.T) {
 	require.Equal(t, queue.DefaultGroup, f.Transactions[1].Operations[0].Ack.Group)
 	require.NotEmpty(t, f.Transactions[1].Operations[0].Ack.Error)
 
-	const advice = "; if a consumer group is to give the message up, name it in consumerGroup"
+	const advice = "; to make it a dead letter of a consumer group, send the group as consumerGroup"
 	for _, c := range []struct{ body, why, want string }{
 		{"", "Message not found", "Message not found"},
 		{"", "The group has no place", "The group has no place" + advice},

@@ -70,7 +70,7 @@ func TestTheLastOptionsObjectCounts(t *testing.T) {
 
 func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 	t.Parallel()
-	const dead = " false has no effect: messages out of retries are always kept as dead letters"
+	const dead = " false has no effect: a message without remaining retries always becomes a dead letter"
 	for options, want := range map[string][]string{
 		``: nil, `"ttl":0`: nil, `"deadLetterQueue":true,"dlqAfterMaxRetries":true`: nil,
 		`"deadLetterExpired":true,"expireAfterSeconds":1`: nil,
@@ -79,7 +79,7 @@ func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 		`"maxDelivery":1,"tll":2`: {"options.maxDelivery is unknown and was dropped: did you mean maxDeliveries?", "options.tll is unknown and was dropped: did you mean ttl?"},
 		`"colour":[1],"colour":2`: {"options.colour is unknown and was dropped"},
 		`"":1`:                    {"options. is unknown and was dropped"},
-		`"ttl":3600`:              {"options.ttl has no effect, so that no client loses messages by a default: set expireAfterSeconds to have messages expire"},
+		`"ttl":3600`:              {"options.ttl has no effect, because its default in clients would delete messages: set expireAfterSeconds to make messages expire"},
 		`"deadLetterQueue":false`: {"options.deadLetterQueue" + dead},
 		`"dlqAfterMaxRetries":false,"x":null`: {
 			"options.x is unknown and was dropped", "options.dlqAfterMaxRetries" + dead,
@@ -111,7 +111,7 @@ func TestTheListOfUnknownOptionsIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	warnings := set.Warnings
 	require.Len(t, warnings, operate.MaxUnknown+1)
-	require.Equal(t, "other unknown options were dropped too", warnings[operate.MaxUnknown])
+	require.Equal(t, "further unknown options were dropped", warnings[operate.MaxUnknown])
 	require.Less(t, len(warnings[0]), 150)
 }
 

@@ -57,7 +57,7 @@ func TestARedriveStreamsItsProgress(t *testing.T) {
 
 	f.DeadLetters.FailWith = errors.New("secret")
 	rec = apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", body)
-	require.Contains(t, rec.Body.String(), `"remaining":0,"error":"internal error; the server's log has the cause under error_id`)
+	require.Contains(t, rec.Body.String(), `"remaining":0,"error":"internal error; the server's log has the details under error_id`)
 	require.Contains(t, rec.Body.String(), `"reason":"error"`)
 	require.NotContains(t, rec.Body.String(), "secret")
 
@@ -68,9 +68,9 @@ func TestARedriveStreamsItsProgress(t *testing.T) {
 
 	f = &apitest.Fakes{Streaming: true}
 	for bad, want := range map[string]string{
-		`{"queue":"q","consumerGroup":"g","all":true,"dryRun":true}`: "dryRun is not possible here: use /api/v1/dlq/redrive",
+		`{"queue":"q","consumerGroup":"g","all":true,"dryRun":true}`: "dryRun is not possible in a stream: use /api/v1/dlq/redrive",
 		`{"queue":"q","consumerGroup":"g","error":""}`:               `error must be the beginning of an error as a string, not ""`,
-		`{"queue":"q"}`: "consumerGroup is required: what is redriven goes to one group; the reader without one is __QUEUE_MODE__",
+		`{"queue":"q"}`: "consumerGroup is required: send __QUEUE_MODE__ for the reader without a group",
 	} {
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", bad), http.StatusBadRequest))
 		require.Zero(t, f.DeadLetters.Calls)

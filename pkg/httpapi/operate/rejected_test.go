@@ -80,15 +80,15 @@ func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 	require.Equal(t, "invalid", *f.Producers.Filter.Code)
 	require.Equal(t, []string{"retry", "retry", "discard"}, f.Producers.Verbs)
 
-	const which = "say which: id, queue, code, or all: true for every rejected row"
+	const which = "the rejected rows are not selected: send id, queue or code, or all: true for every rejected row"
 	for body, want := range map[string]string{
 		``: "Empty request body", `{}`: which, `{"all":false}`: which,
-		`{"id":5}`:                     "id must be a string, and all true or false; it is 5",
+		`{"id":5}`:                     "id is 5: id, queue and code must be strings, and all must be true or false",
 		`{"id":"x"}`:                   `id is "x": use the id of a rejected row`,
 		`{"id":"0"}`:                   `id is "0": use the id of a rejected row`,
-		`{"queue":""}`:                 "queue is empty: leave it out, or give a value",
+		`{"queue":""}`:                 "queue is empty: send a value, or remove the field",
 		`{"code":"full"}`:              `code is "full": it must be invalid, too_large or queue_full`,
-		`{"all":true,"partition":"p"}`: `"partition" is not known: use id, queue, code and all`,
+		`{"all":true,"partition":"p"}`: `"partition" is unknown: use id, queue, code and all`,
 		`{"queue":"` + strings.Repeat("x", 256) + `"}`: "queue is 256 bytes long: at most 255 are allowed",
 	} {
 		f := &apitest.Fakes{}
@@ -96,8 +96,8 @@ func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 		require.Empty(t, f.Producers.Verbs)
 	}
 	for query, want := range map[string]string{
-		"": which, "all=false": which, "all=1": `all must be true or false, not "1"`, "queue=": "queue is empty: leave it out, or give a value",
-		"all=true&partition=p": `"partition" is not known: use id, queue, code and all`,
+		"": which, "all=false": which, "all=1": `all must be true or false, not "1"`, "queue=": "queue is empty: send a value, or remove the field",
+		"all=true&partition=p": `"partition" is unknown: use id, queue, code and all`,
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodDelete, rejected+"?"+query, ""), http.StatusBadRequest), query)
