@@ -52,7 +52,7 @@ func TestInvalidDelaysAreRefused(t *testing.T) {
 		f := &apitest.Fakes{}
 		rec := apitest.Call(f, "POST", "/api/v1/push", `{"items":[{"queue":"q"},{"queue":"q",`+fields+`}]}`)
 		require.Equal(t, want, apitest.RequireError(t, rec, http.StatusBadRequest), fields)
-		require.False(t, f.Reached(), "nothing is stored")
+		require.False(t, f.Reached(), "the push must not reach the store")
 	}
 }
 

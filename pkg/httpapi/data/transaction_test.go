@@ -115,7 +115,7 @@ func TestParseTransactionNamesTheInvalidField(t *testing.T) {
 		require.EqualError(t, err, want, "%.200s", body)
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, "POST", transactionPath, body), http.StatusBadRequest))
-		require.False(t, f.Reached(), "a refused request reaches no room")
+		require.False(t, f.Reached(), "a refused request must not reach the store")
 	}
 	most := strings.Repeat(acked+"},", queue.MaxOperations-1) + acked + "}"
 	_, _, err := data.ParseTransaction([]byte(operations(most)))
@@ -196,8 +196,8 @@ func TestOnlyAppliedTransactionsAreCounted(t *testing.T) {
 	require.Contains(t, text, `belfry_ack_messages_total{result="refused"} 0`)
 }
 
-// An item of a transaction or of a cycle with a misspelled member gets the warnings of a push, and strict refuses it too. An
-// answer without warnings has no such member.
+// An item of a transaction or a cycle with a misspelled member gets the same warnings as in a push. With the parameter strict it
+// is an error. An answer without warnings has no member warnings.
 func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Transact: func(tx *queue.Transaction) (queue.TransactionResult, error) {
@@ -218,7 +218,7 @@ func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
 	type answer struct{ Warnings []string }
 	for _, is := range []struct {
 		path, body, member, near string
-		at                       int // in the answer
+		at                       int // the index of the item in the answer
 	}{
 		{transactionPath, operations(first + `{"type":"push","items":[{"queue":"q","data":1},{"queue":"q","delay":1}]}`), "operations[2].items[1].delay", "delaySeconds", 2},
 		{transactionPath, operations(first + `{"type":"push","items":null,"queue":"q","transaction_id":"t"}`), "operations[2].transaction_id", "transactionId", 1},
@@ -255,7 +255,7 @@ func TestAMisspelledMemberIsReportedInATransactionAndACycle(t *testing.T) {
 		require.NotContains(t, rec.Body.String(), "warnings")
 	}
 	rec := apitest.Call(f, "POST", transactionPath+"?strict=true", operations(`{"type":"push","queue":"q","payload":1}`))
-	require.Equal(t, http.StatusOK, rec.Code, "type is a member of the operation")
+	require.Equal(t, http.StatusOK, rec.Code, "type is a known member of an operation")
 	for want, body := range map[string]string{
 		`operations[0].queue is missing; did you mean \"queue\" for \"queu\"?`:           operations(`{"type":"push","queu":"q","payload":1}`),
 		`operations[1].items[0].queue is missing; did you mean \"queue\" for \"Queue\"?`: operations(`{"type":"push","items":[]},{"type":"push","items":[{"Queue":"q"}]}`),

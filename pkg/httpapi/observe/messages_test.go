@@ -102,7 +102,7 @@ func TestInvalidMessageQueriesAreRefused(t *testing.T) {
 		f := &apitest.Fakes{}
 		text := apitest.RequireError(t, apitest.Call(f, "GET", "/api/v1/messages?"+query, ""), http.StatusBadRequest)
 		require.Equal(t, want, text, query)
-		require.Equal(t, stats.MessageFilter{}, f.Resources.MessagesBy, "a refused request reaches no room")
+		require.Equal(t, stats.MessageFilter{}, f.Resources.MessagesBy, "a refused request must not reach the database")
 	}
 	for _, target := range []string{
 		"/api/v1/status/queues?namespace=%FF", "/api/v1/status/queues?task=%00", "/api/v1/status/queues?offset=10001",

@@ -12,7 +12,8 @@ import (
 
 var now = time.Date(2026, 5, 16, 8, 41, 27, 0, time.UTC)
 
-// Between two rows of a process its memory is that of the first, and for an hour after the last one. Its CPU is not.
+// In a bucket without a row of a process, its memory is the value of the previous row, at most one hour old after the last row. Its
+// CPU is 0.
 func TestMemoryIsFilledForward(t *testing.T) {
 	t.Parallel()
 	from := now.Truncate(time.Minute).Add(-3 * time.Hour)

@@ -98,7 +98,7 @@ func TestEveryOptionIsReadAndAnswered(t *testing.T) {
 		case reflect.Bool:
 			field.SetBool(true)
 		default:
-			require.Fail(t, "an option of a new kind", v.Type().Field(i).Name)
+			require.Fail(t, "an option has a type that the test does not support", v.Type().Field(i).Name)
 		}
 	}
 	require.Equal(t, 15, v.NumField())

@@ -156,7 +156,7 @@ func TestPurgeRefusesUnknownParameters(t *testing.T) {
 		require.Equal(t, http.StatusOK, apitest.Call(f, http.MethodDelete, "/api/v1/dlq?queue=q&"+query, "").Code)
 		require.False(t, f.DeadLetters.DryRun)
 	}
-	f := &apitest.Fakes{} // the first instant there is bounds the purge all the same
+	f := &apitest.Fakes{} // the earliest possible instant is still a filter
 	require.Equal(t, http.StatusOK, apitest.Call(f, http.MethodDelete, "/api/v1/dlq?queue=q&to=0001-01-01T00:00:00Z", "").Code)
 	require.Equal(t, 1, f.DeadLetters.Filter.To.Year())
 	require.False(t, f.DeadLetters.Filter.To.IsZero())

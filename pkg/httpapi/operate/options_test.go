@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// growth returns the options of a new queue that Queen MQ does not have.
+// growth returns the default options that Queen MQ does not have, with edits.
 func growth(edit ...func(*queue.Extensions)) queue.Extensions {
 	x := queue.DefaultDefaults().Extensions()
 	for _, e := range edit {
@@ -23,7 +23,7 @@ func growth(edit ...func(*queue.Extensions)) queue.Extensions {
 	return x
 }
 
-// Options that Queen MQ does not have are answered only when the request sends them.
+// The answer has an option that Queen MQ does not have only if the request sent it.
 func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]queue.Extensions{
@@ -55,11 +55,11 @@ func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 				}
 			}
 		}
-		require.Len(t, body.Options, 15+extra, "the fifteen options of Queen MQ, and the sent ones: %s", options)
+		require.Len(t, body.Options, 15+extra, "the fifteen options of Queen MQ, and the other options that were sent: %s", options)
 	}
 }
 
-// Of two options objects in a body only the last one counts.
+// If a body has two options objects, only the last object counts.
 func TestTheLastOptionsObjectCounts(t *testing.T) {
 	t.Parallel()
 	set, err := operate.ParseConfigure([]byte(`{"queue":"q","options":{"maxDeliveries":3,"retryDelay":5,"ttI":1},"options":{}}`), queue.Defaults{})
@@ -97,7 +97,7 @@ func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &body))
 		require.Equal(t, want, body.Warnings, options)
-		require.Equal(t, want != nil, strings.Contains(rec.Body.String(), `"warnings"`), "the member is absent without warnings")
+		require.Equal(t, want != nil, strings.Contains(rec.Body.String(), `"warnings"`), "without a warning, the member warnings is absent")
 	}
 }
 

@@ -29,7 +29,7 @@ func TestASummaryHasCountsAndCursors(t *testing.T) {
 		"partitions":[{"queue":"q","consumerGroup":"g","partition":"p","partitionId":"`+apitest.IDTwo.String()+`","count":4,
 			"oldest":"2026-05-16T08:41:27.123Z","newest":"2026-05-16T08:41:27.123Z"}],
 		"messages":[],"pagination":{"limit":0,"next":"1778920887123456_7"}}`, rec.Body.String())
-	require.Equal(t, "q g "+strings.Repeat("ü", 200), strings.Join(f.DeadLetters.Texts, " "), "as many characters as are compared")
+	require.Equal(t, "q g "+strings.Repeat("ü", 200), strings.Join(f.DeadLetters.Texts, " "), "the filter has the first 200 characters of the error")
 	require.Equal(t, deadletter.SummaryBounds{Examine: 10_000, Groups: 50, Letters: 0}, f.DeadLetters.Bounds)
 	require.Equal(t, deadletter.ListKey{FailedAt: time.UnixMicro(5), ID: 4}, f.DeadLetters.After)
 
@@ -50,7 +50,7 @@ func TestARedriveStreamsItsProgress(t *testing.T) {
 	rec := apitest.Call(f, http.MethodPost, "/api/v1/dlq/redrive/stream", body)
 	require.Equal(t, "text/event-stream", rec.Header().Get("Content-Type"))
 	require.Equal(t, "retry: 2000\n\n"+event("progress", `{"matched":5,"redriven":2,"skipped":0,"remaining":3}`)+
-		event("closing", `{"matched":5,"redriven":4,"skipped":1,"remaining":0,"reason":"done"}`), rec.Body.String(), "the second report comes too early")
+		event("closing", `{"matched":5,"redriven":4,"skipped":1,"remaining":0,"reason":"done"}`), rec.Body.String(), "the second report is not sent, because it is too early")
 	require.Equal(t, "q g no", strings.Join(f.DeadLetters.Texts, " "))
 	require.Equal(t, int64(50), f.DeadLetters.Rate)
 	require.Equal(t, []string{"dead_letters.redrive"}, []string{f.Audit.Entries[0].Action})

@@ -63,7 +63,7 @@ func TestRejectedRowsAreListed(t *testing.T) {
 		apitest.RequireError(t, apitest.Call(f, http.MethodGet, rejected+"?code=full", ""), http.StatusBadRequest))
 }
 
-// A retry and a discard pass on what they select, and refuse a request that selects nothing or misspells something.
+// A retry and a discard pass their selection to the inbox. A request without a selection or with an unknown field is refused.
 func TestRejectedRowsAreRetriedAndDiscarded(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{}
