@@ -12,8 +12,8 @@ import (
 )
 
 // FuzzLoad checks three promises for any file and environment. Load does not panic. Its error
-// has one line for each problem. An accepted configuration prints as a file that loads as
-// the same configuration.
+// has one line for each problem. If Load accepts a configuration, the output of Print loads
+// as the same configuration.
 func FuzzLoad(f *testing.F) {
 	for _, environ := range []string{
 		"", "BELFRY_HTTP_ADDR=:1\nBELFRY_DEFAULTS_LEASE_TIME=90m1s", "BELFRY_HTTP_MAX_BODY_BYTES=1GiB\nBELFRY_DISPATCH_BACKOFF_MULTIPLIER=1e3",

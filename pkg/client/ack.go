@@ -56,7 +56,7 @@ func (c *Client) Ack(ctx context.Context, acks ...Ack) ([]AckResult, error) {
 		return nil, err
 	}
 	if len(results) != len(acks) {
-		return nil, fmt.Errorf("%d acknowledgments were answered with %d", len(acks), len(results))
+		return nil, fmt.Errorf("the answer to %d acknowledgments has %d results", len(acks), len(results))
 	}
 	return results, nil
 }

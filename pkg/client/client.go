@@ -25,7 +25,7 @@ type Config struct {
 	// Token returns the bearer token of requests. If it is nil, requests have no token.
 	Token TokenFunc
 	// HTTPClient sends the requests. Its Timeout must be 0, because a timeout would end long polls. Its Transport can set TLS
-	// certificates and proxies. If HTTPClient is nil, New creates one with the TLS settings of this machine.
+	// certificates and proxies. If HTTPClient is nil, New creates a client with the TLS settings of this machine.
 	HTTPClient *http.Client
 	// RetryFor limits the repetitions of a call: the client starts no repetition later than RetryFor after the start of the
 	// call. 0 means 30 seconds, and a negative value means no repetition. If a server is not available, a call tries each of

@@ -34,9 +34,9 @@ type Request struct {
 	Body any
 }
 
-// Do sends a request and decodes the JSON of the answer into the value into. If into is nil, Do discards the answer. If it is a
-// *[]byte, it gets the body unchanged. An empty answer, such as 204, does not change into. If the status is not 2xx, the error is
-// an *Error.
+// Do sends a request and decodes the JSON of the answer into the variable to which into points. If into is nil, Do discards the
+// answer. If into is a *[]byte, the variable gets the body unchanged. An empty answer, such as 204, does not change the variable.
+// If the status is not 2xx, the error is an *Error.
 //
 // Do matches the names in the JSON with the fields of into as encoding/json does. It repeats GET, HEAD, PUT and DELETE as the
 // package documentation says. It repeats other methods only after 429 and 503, and if it could not connect to the server. It

@@ -7,7 +7,7 @@
 // # Pushing
 //
 // [Client.Push] and [Client.PushMany] return when the messages are stored. A [Producer] collects the messages of many
-// goroutines and sends them in few requests. If a message has no transaction id, the client generates one. So the client can
+// goroutines and sends them in few requests. If a message has no transaction id, the client generates an id. So the client can
 // repeat a request that got no answer, and the server stores no message twice.
 //
 // # Consuming

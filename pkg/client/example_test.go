@@ -171,7 +171,7 @@ func ExampleError() {
 	// 404 no such path
 }
 
-// A program without Consume pops and acknowledges itself. The second order is delivered again after a minute.
+// A program without Consume calls Pop and Ack. The server delivers the second order again after a minute.
 func ExampleClient_Pop() {
 	c, stop := exampleServer()
 	defer stop()

@@ -81,7 +81,7 @@ func (c *Client) pushEncoded(ctx context.Context, items []Item, hasty bool) ([]P
 		return nil, err
 	}
 	if len(results) != len(items) {
-		return nil, fmt.Errorf("a push of %d items was answered with %d", len(items), len(results))
+		return nil, fmt.Errorf("the answer to a push of %d items has %d results", len(items), len(results))
 	}
 	return results, nil
 }

@@ -16,7 +16,7 @@ import (
 type Config struct {
 	// Addr is the listen address, host:port. An empty host means all interfaces.
 	Addr string `mapstructure:"addr"`
-	// InternalAddr is a second listen address, for probes and metrics without TLS. If it is empty, there is none.
+	// InternalAddr is a second listen address, for probes and metrics without TLS. Empty means no second address.
 	InternalAddr string `mapstructure:"internal_addr"`
 	// TLSCertFile and TLSKeyFile are the files of the certificate and its key. If they are empty, Addr serves HTTP without TLS.
 	TLSCertFile string `mapstructure:"tls_cert_file"`

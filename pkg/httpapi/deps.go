@@ -89,7 +89,7 @@ type Deps struct {
 	// nothing to change because an earlier call made the change. The commit of that call may still wait: see postgres.Confirm.
 	Confirm   func(ctx context.Context) error
 	Explainer observe.Explainer
-	// Events collects what happens, for watchers.
+	// Events collects events for watchers.
 	Events Events
 	Doctor observe.Doctor
 	// Attachments and Rejections are for producers that write with SQL.

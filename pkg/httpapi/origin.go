@@ -103,7 +103,7 @@ func (s *Server) refuse(auth Authenticator, changing map[string]bool) echo.Middl
 }
 
 // hasToken reports whether a request has a bearer token in its Authorization header. A browser never adds a bearer
-// token by itself, and it asks the server before it sends one for a page of another origin. Other schemes, such as
+// token by itself, and asks the server before it sends a bearer token for a page of another origin. Other schemes, such as
 // Basic, do not count, because browsers add them by themselves. Their value contains a space.
 func hasToken(r *http.Request) bool {
 	text := token.FromHeader(r.Header.Get(echo.HeaderAuthorization))

@@ -38,7 +38,7 @@ const (
 	RevokeToken          = "token.revoke"
 )
 
-// Session is the address of a change that was made in a session of the database. Its subject is the role.
+// Session is the address of a change that was made in a session of the database. The subject of the change is the role.
 const Session = "sql"
 
 // OK is the result of a request that succeeded.

@@ -45,7 +45,7 @@ type Source struct {
 	seen    [3][]byte   // the content of the files at that time, under mu
 	failure string      // why the content could not be used, or empty, under mu
 	config  *tls.Config // under mu; never changed, only replaced
-	expires time.Time   // when config expires, under mu
+	expires time.Time   // when the certificate of config expires, under mu
 }
 
 // Open reads the files. An error names the file that cannot be used. An expired certificate is not an error,
@@ -108,7 +108,7 @@ func (s *Source) reload() {
 		config, expires, err = s.parse(content)
 	}
 	if err != nil {
-		// While an operator replaces the certificate and the key, the two files do not fit for a short time.
+		// While an operator replaces the two files, the key is not the key of the certificate for a short time.
 		// So the same failure is logged only once.
 		if s.failure != err.Error() {
 			s.log.Error("the changed TLS files cannot be used; the server continues with the previous files", zap.Error(err), zap.Time("expires", s.expires))

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxRemembered is the maximum number of remembered tokens. When it is reached, all are forgotten.
+	// maxRemembered is the maximum number of remembered tokens. A Verifier that has reached it forgets all tokens.
 	maxRemembered = 10_000
 	// maxRememberedFor is the longest time for which a token is remembered.
 	maxRememberedFor = time.Minute

@@ -23,9 +23,9 @@ type Ack struct {
 	// The id of the delivery's lease. If the lease has ended, the server refuses the acknowledgment. If the id is absent or
 	// empty, the server does not check the lease.
 	LeaseID string `json:"leaseId,omitzero"`
-	// An absent or empty status means `completed`, and so does `success`. The server refuses an item with an unknown status.
+	// `success`, and an absent or empty status, mean `completed`. The server refuses an item with an unknown status.
 	Status AckStatus `json:"status,omitzero"`
-	Error  string    `json:"error,omitzero"` // The reason of the failure. A dead letter keeps it.
+	Error  string    `json:"error,omitzero"` // The reason of the failure. A dead letter keeps this text.
 	// With the status `failed` or `retry`: the seconds until the next delivery. If it is absent, a `failed` message waits for
 	// the `retryDelay` of the queue, and a `retry` message does not wait. If the items of a call have several values for one
 	// partition, the longest value counts.

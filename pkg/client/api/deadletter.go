@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// DeadLetter is a message that a group no longer receives, because its deliveries failed.
+// DeadLetter is a message that the server has stopped delivering to a group.
 type DeadLetter struct {
 	ID            *ID             `json:"id"` // The id of the message. null when the message was deleted.
 	TransactionID *string         `json:"transactionId"`
@@ -44,10 +44,10 @@ type DeadLetterSummary struct {
 type DeadLetterError struct {
 	Queue         Name      `json:"queue"`
 	ConsumerGroup Name      `json:"consumerGroup"`
-	ErrorMessage  string    `json:"errorMessage"` // The first 200 characters.
+	ErrorMessage  string    `json:"errorMessage"` // The first 200 characters of the error.
 	Count         int64     `json:"count"`
-	Oldest        time.Time `json:"oldest"` // The first failure.
-	Newest        time.Time `json:"newest"` // The last failure.
+	Oldest        time.Time `json:"oldest"` // When the first of these dead letters failed.
+	Newest        time.Time `json:"newest"` // When the last of these dead letters failed.
 }
 
 // DeadLetterPartition counts the dead letters of a partition.
@@ -57,6 +57,6 @@ type DeadLetterPartition struct {
 	Partition     Name      `json:"partition"`
 	PartitionID   ID        `json:"partitionId"`
 	Count         int64     `json:"count"`
-	Oldest        time.Time `json:"oldest"` // The first failure.
-	Newest        time.Time `json:"newest"` // The last failure.
+	Oldest        time.Time `json:"oldest"` // When the first of these dead letters failed.
+	Newest        time.Time `json:"newest"` // When the last of these dead letters failed.
 }

@@ -16,7 +16,8 @@ type Instance struct {
 	UptimeSeconds int64 `json:"uptimeSeconds"`
 }
 
-// QueueRates are the figures of one queue at one instance. Waiting counts requests now. The others are messages per second.
+// QueueRates are the figures of one queue at one instance. Waiting counts the waiting requests. The other figures are messages
+// per second.
 type QueueRates struct {
 	Queue     string  `json:"queue"`
 	Pushed    float64 `json:"pushed"`

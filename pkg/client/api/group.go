@@ -11,8 +11,8 @@ type Group struct {
 	PartitionsWithLag int64  `json:"partitionsWithLag"`
 	TotalLag          int64  `json:"totalLag"`   // Unfinished messages, including redriven messages.
 	MaxTimeLag        int64  `json:"maxTimeLag"` // The age of the oldest unfinished message, in seconds.
-	// `Stable`: `maxTimeLag` is at most 300 seconds. `Lagging`: it is more. `Dead`: it is more, and the group has never consumed
-	// a message.
+	// `Stable`: `maxTimeLag` is at most 300. `Lagging`: `maxTimeLag` is above 300. `Dead`: `maxTimeLag` is above 300, and the
+	// group has never consumed a message.
 	State                 string     `json:"state"`
 	Paused                bool       `json:"paused"`                // The pops of the group return nothing.
 	SubscriptionMode      *string    `json:"subscriptionMode"`      // null for a group that started at the first message.

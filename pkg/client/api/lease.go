@@ -4,7 +4,7 @@ import "time"
 
 // Extend is the body of POST /api/v1/lease/:leaseId/extend.
 type Extend struct {
-	// The lease lasts at least this many seconds from now. From 1 second to a week. If it is absent, 60 seconds.
+	// The lease lasts at least this many seconds from now. The value is from 1 to 604800, a week. An absent value counts as 60.
 	Seconds int `json:"seconds"`
 }
 

@@ -32,7 +32,7 @@ type FailedFiles struct {
 	QoS0Count     int64   `json:"qos0Count"`
 }
 
-// Buffer describes the spool of one instance, the pushes that it keeps on disk.
+// Buffer describes the spool of one instance. The spool has the pushes that the instance keeps on disk.
 type Buffer struct {
 	ID        *ID       `json:"id"` // The id of the spool. Null if the spool has no file.
 	Host      string    `json:"host"`

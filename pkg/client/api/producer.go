@@ -9,7 +9,7 @@ type Attachment struct {
 	Events []string `json:"events"`
 	// The columns whose values form the name of the partition. If it is empty, all rows go to one partition.
 	Key        []string  `json:"key"`
-	Condition  *string   `json:"condition"` // Only rows for which this SQL expression is true become messages. null: every row does.
+	Condition  *string   `json:"condition"` // Only rows for which this SQL expression is true become messages. null: all rows become messages.
 	Payload    string    `json:"payload"`
 	Columns    []string  `json:"columns"`    // The columns in the payload. Empty: all.
 	Strict     bool      `json:"strict"`     // If the message cannot be written, the statement that writes to the table fails.

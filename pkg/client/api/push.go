@@ -12,8 +12,8 @@ type PushItem struct {
 	Queue Name `json:"queue"` // The queue. The first push to a queue creates it. The name has at most 255 bytes.
 	// The partition. Messages stay in order within a partition. An absent partition means `Default`.
 	Partition Name `json:"partition,omitzero"`
-	// A partition stores only one message with this id. It has at most 255 characters. If it is absent or empty, the server
-	// generates an id.
+	// The id of the message, at most 255 characters. A partition stores only one message with the same id. If the id is absent
+	// or empty, the server generates an id.
 	TransactionID string `json:"transactionId,omitzero"`
 	TraceID       string `json:"traceId,omitzero"` // A UUID that is stored with the message. If it is empty, the message has no trace id.
 	// Any JSON value that all clients can read (see Bodies above). It is delivered byte for byte. An absent payload means `null`.
@@ -24,7 +24,7 @@ type PushItem struct {
 	VisibleAt time.Time `json:"visibleAt,omitzero"`
 }
 
-// PushStatus says what became of a pushed message.
+// PushStatus says whether a pushed message is stored.
 type PushStatus string
 
 // The statuses of a pushed message.

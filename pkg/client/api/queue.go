@@ -110,7 +110,7 @@ type Problem struct {
 // Problems is the answer to GET /api/v1/problems.
 type Problems struct {
 	Problems []Problem `json:"problems"`
-	// The number of problems that the request found. The answer lists the most urgent ones.
+	// The number of problems that the request found. The answer lists the most urgent problems.
 	Found      int64 `json:"found"`
 	Examined   int64 `json:"examined"` // The number of paused queues and groups that the request examined.
 	Pagination Page  `json:"pagination"`

@@ -244,7 +244,7 @@ func (s *queueStream) waitForPlace() error {
 	}
 }
 
-// close sends the event closing, which has the reason why.
+// close sends the event closing. why is the reason for the end of the stream.
 func (s *queueStream) close(why error) error {
 	last := api.StreamEnd{Reason: wire.EndError}
 	var end streamEnd

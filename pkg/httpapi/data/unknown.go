@@ -20,7 +20,7 @@ const (
 	maxUnknown = 3
 	// fewEdits is the largest edit distance between a misspelled member and the suggested member.
 	fewEdits = 2
-	// fewLetters is the minimum length of a misspelled member for which a member is suggested.
+	// fewLetters is the minimum length of an unknown member for which the server suggests a known member.
 	fewLetters = 4
 )
 

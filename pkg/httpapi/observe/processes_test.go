@@ -12,8 +12,8 @@ import (
 
 var now = time.Date(2026, 5, 16, 8, 41, 27, 0, time.UTC)
 
-// In a bucket without a row of a process, its memory is the value of the previous row, at most one hour old after the last row. Its
-// CPU is 0.
+// A bucket without a row of a process has the memory of the previous row, and its CPU is 0. After the last row, the memory counts
+// for one hour.
 func TestMemoryIsFilledForward(t *testing.T) {
 	t.Parallel()
 	from := now.Truncate(time.Minute).Add(-3 * time.Hour)

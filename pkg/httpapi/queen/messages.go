@@ -10,7 +10,7 @@ import (
 const (
 	// queueMessagesLimit is the default limit of GET /status/queues/:queue/messages.
 	queueMessagesLimit = 50
-	// nextHeader is the header with the cursor of the next page. The body cannot have it, because it is an array.
+	// nextHeader is the header with the cursor of the next page. The body is an array, so it cannot have the cursor.
 	nextHeader = "X-Next-Cursor"
 )
 

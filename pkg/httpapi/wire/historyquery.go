@@ -18,7 +18,7 @@ const (
 	MaxBuckets = 2000
 )
 
-// bucketSizes has the size of a bucket by the duration that an answer covers. For a longer duration it is longestBucket.
+// bucketSizes has the size of a bucket by the duration that an answer covers. For a longer duration, the size is longestBucket.
 var bucketSizes = []struct{ span, bucket time.Duration }{
 	{time.Hour, time.Minute},
 	{6 * time.Hour, 5 * time.Minute},

@@ -60,8 +60,8 @@ func Instant(field, s string) (time.Time, error) {
 	return at, nil
 }
 
-// Timestamp reads a timestamp that is a position in a queue. or names the other values
-// of the field for the error text, such as "now or ".
+// Timestamp reads a timestamp that is a position in a queue. The parameter or has the other
+// accepted values, for the error text. An example is "now or ".
 func Timestamp(field, s, or string) (time.Time, error) {
 	if at, ok := parseInstant(s); ok {
 		return at, nil
