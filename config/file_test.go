@@ -60,7 +60,7 @@ func TestNamesAreUnique(t *testing.T) {
 	require.Equal(t, "http.max_body_bytes", flags["http-max-body-bytes"])
 }
 
-func TestHarmlessFiles(t *testing.T) {
+func TestFilesWithoutSettingsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, content := range []string{
 		"", "\n", "# only a comment\n", "---\n", "{}", "~", "http:\n", "http:\n  # addr: ':1'\nlog: {}\n",
@@ -99,7 +99,7 @@ func TestListsAreRead(t *testing.T) {
 	}
 }
 
-func TestFileMistakes(t *testing.T) {
+func TestMistakesInTheFileAreReported(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{
 		"log: 8080":                          "section log must hold keys with values: level, format (file %s:1)",

@@ -29,7 +29,7 @@ func problems(t *testing.T, opts Options) []string {
 	return lines[1:]
 }
 
-func TestLoadOfNothingIsDefault(t *testing.T) {
+func TestLoadWithoutInputReturnsTheDefaults(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(Options{})
 	require.NoError(t, err)

@@ -101,7 +101,7 @@ func TestALateRefusalEndsTheDelivery(t *testing.T) {
 
 // The server limits the number of acknowledgments in a request. If it refuses a whole request because of one acknowledgment, only
 // that acknowledgment and the later acknowledgments of its submission are not applied.
-func TestRequestsWithAcknowledgmentsAreBoundedAndDivided(t *testing.T) {
+func TestRequestsWithAcknowledgmentsAreLimitedAndDivided(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker()

@@ -19,7 +19,7 @@ import (
 
 // After a broken stream, the iteration yields an error and continues. The next connection names the last event. A permanent error
 // ends the iteration.
-func TestEventsGoOnAfterABreak(t *testing.T) {
+func TestEventsContinueAfterABrokenStream(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

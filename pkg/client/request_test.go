@@ -76,7 +76,7 @@ func TestErrorsAreTyped(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsKept(t *testing.T) {
+func TestRequestsWaitForRetryAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := answering(status(503, "Retry-After", "7"), status(429, "Retry-After", "3"), status(lostAnswer))
@@ -152,7 +152,7 @@ func TestDoRepeatsOnlyRepeatableRequests(t *testing.T) {
 	require.Equal(t, 2, b.count("GET"))
 }
 
-func TestAnotherServerIsTriedAtOnceAndKept(t *testing.T) {
+func TestTheNextServerIsTriedAtOnceAndKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string
@@ -253,7 +253,7 @@ func TestInvalidTraceparentsAreRefused(t *testing.T) {
 }
 
 // The client tries each server once, even if RetryFor is negative. A request with a new token is no attempt at another server.
-func TestEachServerIsTriedWithoutRepetition(t *testing.T) {
+func TestEachServerIsTriedOnceWithoutRepetition(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var asked []string

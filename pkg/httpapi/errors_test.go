@@ -124,7 +124,7 @@ func TestDisconnectedClientGetsNoAnswer(t *testing.T) {
 
 // If a query was canceled although the client is connected, the answer must be an error. An
 // answer without a status would be a 200.
-func TestCancellationBelowIsAServerError(t *testing.T) {
+func TestACanceledQueryIsAServerError(t *testing.T) {
 	for name, err := range map[string]error{
 		"unavailable": &queue.Error{Code: queue.CodeUnavailable, Message: "send it again", Err: context.Canceled},
 		"bare":        fmt.Errorf("pushing: %w", context.Canceled),
@@ -201,7 +201,7 @@ func pathOf(path string) string {
 
 // The test sends requests to each route with each role, with an unknown token and without a token. Only requests
 // that have the right reach the fakes behind the handlers.
-func TestEveryRouteAsksForItsRight(t *testing.T) {
+func TestEveryRouteRequiresItsRight(t *testing.T) {
 	// The expected roles of each right: no role, read-only, read-write and admin.
 	open := map[httpapi.Right]map[string]bool{
 		httpapi.Public:     {"": true, "foreign": true, "none": true, "read-only": true, "read-write": true, "admin": true},
@@ -280,7 +280,7 @@ func TestWhoAmI(t *testing.T) {
 }
 
 // Without a token, the principal of the client certificate counts. A token has precedence.
-func TestAPrincipalOfTheConnection(t *testing.T) {
+func TestTheClientCertificateIsThePrincipalWithoutAToken(t *testing.T) {
 	s, _ := apitest.Server(&apitest.Fakes{}, withTokens)
 	for token, want := range map[string]int{"": http.StatusOK, "none": http.StatusForbidden, "foreign": http.StatusUnauthorized} {
 		request := apitest.Request("GET", "/api/v1/status/queues", "")
@@ -291,7 +291,7 @@ func TestAPrincipalOfTheConnection(t *testing.T) {
 }
 
 // An entry has the principal, the address behind trusted proxies, and the request id of the client or a new one.
-func TestAnEntryOfTheAuditSaysWhoAndFromWhere(t *testing.T) {
+func TestAnEntryOfTheAuditHasThePrincipalAndTheAddress(t *testing.T) {
 	for sent, kept := range map[string]bool{
 		"": false, "r-1 (deploy)": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "caf\xc3\xa9": false, "a\tb": false,
 	} {

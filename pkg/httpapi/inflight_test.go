@@ -138,7 +138,7 @@ func (people) Verify(_ context.Context, token string) (*identity.Principal, erro
 
 // Three large bodies that stop arriving must not block pushes. A push of another subject succeeds at once, and a push of the same
 // subject succeeds after a while. The slow bodies get 503.
-func TestSlowBodiesStopNoPush(t *testing.T) {
+func TestSlowBodiesDoNotBlockPushes(t *testing.T) {
 	t.Parallel()
 	for _, sender := range []string{"another", "slow"} {
 		t.Run(sender, func(t *testing.T) {

@@ -109,7 +109,7 @@ func (o oneToken) Verify(context.Context, string) (*identity.Principal, error) {
 func (oneToken) Skips(string) bool { return false }
 
 // GET /metrics counts requests and messages, and a request that failed because of the database is counted.
-func TestJSONMetricsHaveTrueValues(t *testing.T) {
+func TestJSONMetricsCountRequestsAndMessages(t *testing.T) {
 	counts := history.NewRecorder(10)
 	f := apitest.Failing(&queue.Error{Code: queue.CodeUnavailable, Err: errors.New("the database is away")})
 	f.Metrics = httpapi.NewMetrics(prometheus.NewRegistry(), counts)
@@ -148,7 +148,7 @@ func (r slowOverview) Overview(context.Context, []string) (stats.Overview, error
 	return stats.Overview{}, nil
 }
 
-func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
+func TestAtMostTwoStatisticsReadTheDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := slowOverview{inside: make(chan struct{}, 10), finish: make(chan struct{})}
 		scrapes := prometheus.NewRegistry()

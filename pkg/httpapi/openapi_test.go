@@ -35,7 +35,7 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 }
 
 // docs/compatibility.md lists each route of Queen MQ, and says which routes Belfry does not serve.
-func TestTheCompatibilityPageIsTrue(t *testing.T) {
+func TestTheCompatibilityPageListsTheRoutes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/compatibility.md")
 	require.NoError(t, err)
 	s, _ := apitest.Server(&apitest.Fakes{})

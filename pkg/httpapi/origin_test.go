@@ -206,7 +206,7 @@ func TestBearerTokenBehindAProxy(t *testing.T) {
 
 // A proxy that authenticates people, such as oauth2-proxy, adds a token to the requests of every page. So Sec-Fetch-Site
 // has precedence over a token. A token that the server does not verify proves nothing.
-func TestTokenDoesNotOutweighTheBrowser(t *testing.T) {
+func TestSecFetchSiteHasPrecedenceOverAToken(t *testing.T) {
 	const verified, unverified = 1, 2
 	for _, c := range []struct {
 		name    string

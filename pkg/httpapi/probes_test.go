@@ -61,7 +61,7 @@ func TestStartingServerAnswersItsProbesOnly(t *testing.T) {
 }
 
 // While the server drains, /readyz answers 503, and the server still serves requests.
-func TestDrainingServerIsNotReadyAndServes(t *testing.T) {
+func TestADrainingServerIsNotReadyButServesRequests(t *testing.T) {
 	s, _ := apitest.Server(&apitest.Fakes{})
 	c := serve(t, s)
 	require.Equal(t, response{200, ready, nil}, c.get("/readyz"))
@@ -115,7 +115,7 @@ func TestReadinessIgnoresASingleFailure(t *testing.T) {
 }
 
 // If a client disconnects, its ping goes on. A canceled ping would count as a failure of the database.
-func TestPingsOutliveTheirRequests(t *testing.T) {
+func TestPingsContinueWhenTheClientDisconnects(t *testing.T) {
 	var ended atomic.Int32
 	s, _ := apitest.Server(&apitest.Fakes{Ping: func(ctx context.Context) error {
 		if ctx.Err() != nil {

@@ -108,7 +108,7 @@ func TestSlowBodyIsRefusedAndStoresNothing(t *testing.T) {
 }
 
 // A server reads a part of a body that no handler reads. The time limit applies to this body too.
-func TestSlowBodyThatNobodyReadsEnds(t *testing.T) {
+func TestASlowBodyThatNoHandlerReadsIsLimited(t *testing.T) {
 	t.Parallel()
 	for _, head := range []string{"POST /nothing", "GET /health", "GET /api/v1/push", "POST /api/v1/lease/x/extend"} {
 		s, _ := apitest.Server(&apitest.Fakes{}, withLimits)
@@ -143,7 +143,7 @@ func (v slowPusher) Push(ctx context.Context, items []queue.PushItem) ([]queue.P
 
 // The limits do not include the time that a request waits inside the server. A connection that was
 // idle longer than the limits can be used for further requests.
-func TestLimitsDoNotCountTheTimeBetween(t *testing.T) {
+func TestTimeLimitsExcludeTheWaitInsideTheServer(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Pop: func(ctx context.Context, _ *queue.PopRequest) (queue.Delivery, error) {
 		return apitest.OneMessage(), wait(ctx)
@@ -202,7 +202,7 @@ func TestClientThatStopsReadingLosesItsLease(t *testing.T) {
 
 // A stop ends within shutdown_timeout and without an error, even if clients do not read answers, or send
 // headers or bodies slowly, or send nothing.
-func TestStalledClientsCannotKeepTheServerFromStopping(t *testing.T) {
+func TestStalledClientsDoNotDelayTheStop(t *testing.T) {
 	t.Parallel()
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()

@@ -66,7 +66,7 @@ func (f *secure) client(pairs ...testcert.Pair) *tls.Config {
 
 // The time limits apply over TLS too: a pop may wait, a slow body gets 408, and a client that stops reading
 // loses its lease.
-func TestLimitsHoldOverTLS(t *testing.T) {
+func TestTimeLimitsApplyOverTLS(t *testing.T) {
 	t.Parallel()
 	f, leases := newSecure(t), releases{released: make(chan queue.ID, 1)}
 	delivery := apitest.OneMessage()
@@ -248,7 +248,7 @@ func TestRightsEndWithTheClientCertificate(t *testing.T) {
 }
 
 // The server closes connections whose handshake does not end. Until then they count as connections.
-func TestTrickledHandshakesAreBounded(t *testing.T) {
+func TestSlowHandshakesAreLimited(t *testing.T) {
 	t.Parallel()
 	f := newSecure(t)
 	s, _ := apitest.Server(&apitest.Fakes{}, f.edit, func(cfg *httpapi.Config, _ *httpapi.Deps) { cfg.MaxConnections = 1 })

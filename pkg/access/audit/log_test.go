@@ -76,7 +76,7 @@ func TestFinishKeepsTheCommittedCounts(t *testing.T) {
 }
 
 // A list uses the index of its first filter. Every page of a list has the same cost.
-func TestListsReadByIndex(t *testing.T) {
+func TestListsUseIndexes(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t)
 	insert := func(which string) string {

@@ -44,7 +44,7 @@ func TestGrantsAllowWhatTheyName(t *testing.T) {
 	require.Nil(t, unlimited.Readable())
 }
 
-func TestAClaimThatCannotBeReadIsAnError(t *testing.T) {
+func TestAnInvalidClaimIsAnError(t *testing.T) {
 	t.Parallel()
 	for _, claim := range []string{
 		`null`, `[]`, `"a.*"`, `{"push": "a"}`, `{"push": [1]}`, `{"push": null}`, `{"Push": ["a"]}`, `{"push": [""]}`, `{"consume": ["a:"]}`,

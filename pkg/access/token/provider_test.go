@@ -107,7 +107,7 @@ func TestKeysOfAProviderRotate(t *testing.T) {
 }
 
 // While a provider does not answer, no new token is accepted without a key, and known keys stay valid.
-func TestAProviderThatFails(t *testing.T) {
+func TestKnownKeysStayValidWhileTheProviderFails(t *testing.T) {
 	t.Parallel()
 	k := keyring()
 	p := newProvider(t, map[string]*rsa.PublicKey{"one": &k.rsa.PublicKey})

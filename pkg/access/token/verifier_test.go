@@ -199,7 +199,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-func TestTheHeader(t *testing.T) {
+func TestFromHeader(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"": "", "Bearer": "", "bearer  ": "", "Bearer a.b.c": "a.b.c", "bEARER  a.b.c ": "a.b.c", "a.b.c": "a.b.c", "Basic x": "Basic x",

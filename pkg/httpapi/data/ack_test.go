@@ -91,7 +91,7 @@ func TestParseAckBatchNamesTheInvalidField(t *testing.T) {
 	}
 }
 
-func TestSingleAckHasTheSameRules(t *testing.T) {
+func TestSingleAcksHaveTheRulesOfBatches(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
 		`{}`:                    "transactionId is required",

@@ -239,7 +239,7 @@ func TestAutoAckHasNoLease(t *testing.T) {
 
 // An invalid subscriptionFrom is an error. A start at the first message instead would deliver messages
 // that the consumer wants to exclude.
-func TestUnreadableSubscriptionIsRefused(t *testing.T) {
+func TestInvalidSubscriptionFromIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"yesterday", "1747384887", "garbage", "2026-13-45", "now-ish"} {
 		_, err := readQuery(queue.DefaultDefaults(), "subscriptionMode=new&subscriptionFrom="+from)

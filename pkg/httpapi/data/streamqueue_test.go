@@ -234,7 +234,7 @@ func TestAcknowledgmentsLetTheStreamContinue(t *testing.T) {
 }
 
 // A full stream asks the database rarely which messages consumers have acknowledged at other instances.
-func TestAFullStreamLooksForAcknowledgmentsElsewhere(t *testing.T) {
+func TestAFullStreamNoticesAcknowledgmentsAtOtherInstances(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := openStream("consumerGroup=g&batch=9&max_in_flight=3")
@@ -333,7 +333,7 @@ func TestLeasesAreReleasedWhenTheClientDisconnects(t *testing.T) {
 }
 
 // A refused stream gets an error status, like a refused long poll.
-func TestARefusedStreamHasAStatus(t *testing.T) {
+func TestARefusedStreamHasAnErrorStatus(t *testing.T) {
 	t.Parallel()
 	refused := &apitest.Fakes{Streaming: true, Pop: func(context.Context, *queue.PopRequest) (queue.Delivery, error) {
 		return queue.Delivery{}, &queue.Error{Code: queue.CodeOverloaded, Message: "too many", RetryAfter: time.Second}

@@ -177,7 +177,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 }
 
 // Only a watcher that may use GET /api/v1/audit gets events of the audit.
-func TestWhoSeesTheAudit(t *testing.T) {
+func TestOnlyAdminsSeeEventsOfTheAudit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		who  tokens

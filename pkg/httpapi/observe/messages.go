@@ -101,7 +101,7 @@ func readSpan(p *wire.Params, now time.Time) (from, to time.Time) {
 			from = to.Add(-messagesSpan)
 		}
 	} else if reversed() {
-		p.Check(queue.Invalidf("to is before from: exchange them"))
+		p.Check(queue.Invalidf("to is before from: swap them"))
 	}
 	return from, to
 }

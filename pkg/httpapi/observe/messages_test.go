@@ -91,7 +91,7 @@ func TestInvalidMessageQueriesAreRefused(t *testing.T) {
 		"status=done":    `status is "done": it must be pending, processing, completed or dead_letter`,
 		"from=yesterday": `from is "yesterday": it must be an instant such as 2026-05-16T08:41:27.123Z`,
 		"to=2026-13-01":  `to is "2026-13-01": it must be an instant such as 2026-05-16T08:41:27.123Z`,
-		"from=2026-05-16T08:00&to=2026-05-16T07:00": "to is before from: exchange them",
+		"from=2026-05-16T08:00&to=2026-05-16T07:00": "to is before from: swap them",
 		"offset=10001":                      "offset is 10001: at most 10000 is allowed; send pagination.next of an earlier answer as cursor, or select fewer rows",
 		"cursor=x":                          "cursor is not one that an earlier answer gave as next: send that text unchanged",
 		"queue=" + strings.Repeat("x", 256): "queue is 256 bytes long: at most 255 are allowed",

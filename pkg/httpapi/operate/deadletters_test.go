@@ -114,7 +114,7 @@ func TestInvalidRedrivesAreRefused(t *testing.T) {
 		`{` + named + `,"rate":1.5}`:  "rate must be a whole number, not 1.5",
 		`{` + named + `,"from":5}`:    "from must be an instant as a string, not 5",
 		`{` + named + `,"from":""}`:   `from must be an instant as a string, not ""`,
-		`{` + named + `,"all":true,"from":"2026-01-02","to":"2026-01-01"}`: "to is before from: exchange them",
+		`{` + named + `,"all":true,"from":"2026-01-02","to":"2026-01-01"}`: "to is before from: swap them",
 		`{` + named + `,"to":"x"}`:                 `to is "x": it must be an instant such as 2026-05-16T08:41:27.123Z`,
 		`{` + named + `,"all":true,"toQueue":"q"}`: "toQueue is the same as queue: remove toQueue to deliver the dead letters again",
 		`{"queue":5}`: "queue must be a string, not 5",
@@ -145,7 +145,7 @@ func TestPurgeRefusesUnknownParameters(t *testing.T) {
 		"dry_run=true":                  `"dry_run" ` + parameters,
 		"dryRun=True":                   `dryRun is "True": it must be true or false`,
 		"dryRun=yes":                    `dryRun is "yes": it must be true or false`,
-		"from=2026-01-02&to=2026-01-01": "to is before from: exchange them",
+		"from=2026-01-02&to=2026-01-01": "to is before from: swap them",
 	} {
 		f := &apitest.Fakes{}
 		require.Equal(t, want, apitest.RequireError(t, apitest.Call(f, http.MethodDelete, "/api/v1/dlq?queue=q&"+query, ""), http.StatusBadRequest))

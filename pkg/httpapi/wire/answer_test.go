@@ -93,7 +93,7 @@ func TestJSONWritesInstantsIDsAndDurations(t *testing.T) {
 }
 
 // A stored value that is not JSON is written as a string. The other values do not change.
-func TestAStoredValueIsShown(t *testing.T) {
+func TestAStoredValueThatIsNotJSONBecomesAString(t *testing.T) {
 	t.Parallel()
 	list := []stdjson.RawMessage{stdjson.RawMessage(` [1, "\ud800"]`), nil, stdjson.RawMessage("{\"a\":\"\xff"), stdjson.RawMessage("]"), stdjson.RawMessage("1 2"), stdjson.RawMessage(""), stdjson.RawMessage("true")}
 	shown, err := json.Marshal(list, encoding)
@@ -102,7 +102,7 @@ func TestAStoredValueIsShown(t *testing.T) {
 }
 
 // A large answer is sent while it is encoded. If the encoding fails, the client can see that the answer is incomplete.
-func TestAPartOfAnAnswerIsNotTakenForWhole(t *testing.T) {
+func TestAnIncompleteAnswerIsRecognized(t *testing.T) {
 	t.Parallel()
 	e := echo.New()
 	e.HTTPErrorHandler = func(error, echo.Context) {}

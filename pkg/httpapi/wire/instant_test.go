@@ -11,7 +11,7 @@ import (
 )
 
 // If a client does not escape the plus of a zone, the server receives a space.
-func TestPlusOfAZoneThatIsNotEncoded(t *testing.T) {
+func TestASpaceBeforeAZoneCountsAsPlus(t *testing.T) {
 	t.Parallel()
 	want := time.Date(2026, 5, 16, 6, 41, 27, 0, time.UTC)
 	for _, text := range []string{

@@ -102,7 +102,7 @@ func IDOrNull(id queue.ID) *string {
 // CheckSpan returns an error if to is before from.
 func CheckSpan(from, to time.Time) error {
 	if !from.IsZero() && !to.IsZero() && to.Before(from) {
-		return queue.Invalidf("to is before from: exchange them")
+		return queue.Invalidf("to is before from: swap them")
 	}
 	return nil
 }
