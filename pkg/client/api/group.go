@@ -14,7 +14,7 @@ type Group struct {
 	// `Stable`: `maxTimeLag` is at most 300. `Lagging`: `maxTimeLag` is above 300. `Dead`: `maxTimeLag` is above 300, and the
 	// group has never consumed a message.
 	State                 string     `json:"state"`
-	Paused                bool       `json:"paused"`                // The pops of the group return nothing.
+	Paused                bool       `json:"paused"`                // Pops of the group return no messages.
 	SubscriptionMode      *string    `json:"subscriptionMode"`      // null for a group that started at the first message.
 	SubscriptionTimestamp *time.Time `json:"subscriptionTimestamp"` // The group started with the messages after this instant.
 	SubscriptionCreatedAt *time.Time `json:"subscriptionCreatedAt"`
@@ -58,7 +58,7 @@ type LaggingPlace struct {
 // GroupFigures are the figures of a group of one queue. The server reads a bounded number of rows for them.
 type GroupFigures struct {
 	Name                  Name       `json:"name"`
-	Paused                bool       `json:"paused"`                // The pops of the group return nothing.
+	Paused                bool       `json:"paused"`                // Pops of the group return no messages.
 	SubscriptionMode      *string    `json:"subscriptionMode"`      // null for a group that started at the first message.
 	SubscriptionTimestamp *time.Time `json:"subscriptionTimestamp"` // The group started with the messages after this instant.
 	CreatedAt             time.Time  `json:"createdAt"`

@@ -9,7 +9,7 @@ type ListedQueue struct {
 	Namespace  Name         `json:"namespace"`
 	Task       Name         `json:"task"`
 	CreatedAt  time.Time    `json:"createdAt"`
-	Paused     bool         `json:"paused"` // Its pops return nothing.
+	Paused     bool         `json:"paused"` // Pops return no messages of the queue.
 	Partitions int64        `json:"partitions"`
 	Messages   ListedCounts `json:"messages"`
 }
@@ -46,7 +46,7 @@ type CountedQueue struct {
 	Namespace  Name         `json:"namespace"`
 	Task       Name         `json:"task"`
 	CreatedAt  time.Time    `json:"createdAt"`
-	Paused     bool         `json:"paused"`     // Its pops return nothing.
+	Paused     bool         `json:"paused"`     // Pops return no messages of the queue.
 	Groups     int64        `json:"groups"`     // The number of groups, at most 1000.
 	Partitions int64        `json:"partitions"` // The number of counted partitions.
 	Messages   ListedCounts `json:"messages"`   // At most 1000 dead letters are counted.
@@ -123,7 +123,7 @@ type QueueDetail struct {
 	Namespace  Name          `json:"namespace"`
 	Task       Name          `json:"task"`
 	CreatedAt  time.Time     `json:"createdAt"`
-	Paused     bool          `json:"paused"` // Its pops return nothing.
+	Paused     bool          `json:"paused"` // Pops return no messages of the queue.
 	Partitions []Partition   `json:"partitions"`
 	Totals     Counts        `json:"totals"`
 	Swept      Swept         `json:"swept"` // Messages that sweeps removed from the queue since its creation.
@@ -135,7 +135,7 @@ type Partition struct {
 	ID            ID         `json:"id"`
 	Name          Name       `json:"name"`
 	CreatedAt     time.Time  `json:"createdAt"`
-	Paused        bool       `json:"paused"` // Its pops return nothing.
+	Paused        bool       `json:"paused"` // Pops return no messages of the partition.
 	Stats         Counts     `json:"stats"`
 	OldestMessage *time.Time `json:"oldestMessage"`
 	NewestMessage *time.Time `json:"newestMessage"`
@@ -158,7 +158,7 @@ type QueueSettings struct {
 	Task      Name         `json:"task"`
 	Priority  int          `json:"priority"`
 	CreatedAt time.Time    `json:"createdAt"`
-	Paused    bool         `json:"paused"` // Its pops return nothing.
+	Paused    bool         `json:"paused"` // Pops return no messages of the queue.
 	Config    QueueConfig  `json:"config"`
 	Options   QueueOptions `json:"options"` // All options, with the names that `POST /api/v1/configure` uses.
 }
@@ -178,7 +178,7 @@ type PartitionStatus struct {
 	ID        ID        `json:"id"`
 	Name      Name      `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
-	Paused    bool      `json:"paused"` // Its pops return nothing.
+	Paused    bool      `json:"paused"` // Pops return no messages of the partition.
 	Messages  Counts    `json:"messages"`
 	Stats     Counts    `json:"stats"` // The same counts.
 	// Messages that the groups consumed, and expired messages that pops skipped, as sums over all groups.

@@ -28,7 +28,7 @@ type Listener struct {
 // Inbox describes the messages that producers wrote with SQL.
 type Inbox struct {
 	Waiting       int64    `json:"waiting"`       // Committed messages that are not in their partitions yet.
-	OldestSeconds Interval `json:"oldestSeconds"` // Age of the oldest of these messages.
+	OldestSeconds Interval `json:"oldestSeconds"` // The age of the oldest waiting message.
 	// Messages that cannot be stored. They are in `belfry.inbox_rejected`, with the reason.
 	Rejected  int64 `json:"rejected"`
 	Sequencer bool  `json:"sequencer"` // This instance moves the messages to their partitions.
