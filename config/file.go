@@ -95,7 +95,7 @@ func (r *fileReader) pair(prefix string, nameNode, value *yaml.Node) {
 		if prefix == "" { // the user may have meant a section
 			candidates = append(candidates, children("")...)
 		}
-		r.fail(nameNode, "the key %s is unknown: the nearest is %s", name, nearest(name, candidates))
+		r.fail(nameNode, "the key %s is unknown: did you mean %s?", name, nearest(name, candidates))
 	}
 }
 

@@ -155,7 +155,7 @@ func (l *loader) fromFlags(flags map[string]string) map[string]entry {
 	layer := map[string]entry{}
 	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		if !slices.Contains(keyNames(), name) {
-			l.fail(fmt.Errorf("the flag --%s is unknown: the nearest setting is %s", FlagName(name), nearest(name, keyNames())))
+			l.fail(fmt.Errorf("the flag --%s is unknown: did you mean the setting %s?", FlagName(name), nearest(name, keyNames())))
 			continue
 		}
 		layer[name] = entry{text: flags[name], source: "flag --" + FlagName(name)}
@@ -185,7 +185,7 @@ func (l *loader) fromEnv() map[string]entry {
 			l.unknown = append(l.unknown, name)
 			continue
 		}
-		l.fail(fmt.Errorf("the environment variable %s is unknown: the nearest is %s; rename or unset it", name, nearest(name, known)))
+		l.fail(fmt.Errorf("the environment variable %s is unknown: did you mean %s? Rename or unset it", name, nearest(name, known)))
 	}
 	return layer
 }

@@ -135,8 +135,8 @@ func TestEmptyVariableIsNotSet(t *testing.T) {
 func TestUnknownVariableNamesTheNearest(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
-		"  - the environment variable BELFRY_CONFG is unknown: the nearest is BELFRY_CONFIG; rename or unset it",
-		"  - the environment variable BELFRY_HTTP_ADRR is unknown: the nearest is BELFRY_HTTP_ADDR; rename or unset it",
+		"  - the environment variable BELFRY_CONFG is unknown: did you mean BELFRY_CONFIG? Rename or unset it",
+		"  - the environment variable BELFRY_HTTP_ADRR is unknown: did you mean BELFRY_HTTP_ADDR? Rename or unset it",
 	}, problems(t, Options{Environ: []string{
 		"BELFRY_HTTP_ADRR=:1", "BELFRY_CONFG=x", "BELFRY_TEST_DATABASE_URL=x", "BELFRY_PG_BIN=/x", "HOME=/", "BELFRYX=1", "BELFRY_DIR=/x",
 	}}))
@@ -183,10 +183,10 @@ func TestAllProblemsAtOnce(t *testing.T) {
 		Flags:   map[string]string{"log.lvl": "info"},
 	})
 	require.ElementsMatch(t, []string{
-		"  - the flag --log-lvl is unknown: the nearest setting is log.level",
-		"  - the environment variable BELFRY_HTTP_NOPE is unknown: the nearest is BELFRY_HTTP_ADDR; rename or unset it",
-		"  - the key htpp is unknown: the nearest is http (file " + file + ":1)",
-		"  - the key log.colour is unknown: the nearest is log.format (file " + file + ":5)",
+		"  - the flag --log-lvl is unknown: did you mean the setting log.level?",
+		"  - the environment variable BELFRY_HTTP_NOPE is unknown: did you mean BELFRY_HTTP_ADDR? Rename or unset it",
+		"  - the key htpp is unknown: did you mean http? (file " + file + ":1)",
+		"  - the key log.colour is unknown: did you mean log.format? (file " + file + ":5)",
 		`  - the environment variable PG_PORT (for database.url) is "x": it must be a number from 1 to 65535`,
 		`  - defaults.retry_limit is "x" (env BELFRY_DEFAULTS_RETRY_LIMIT): it must be a whole number`,
 		"  - database.pool_size is 0: it must be between 1 and 10000 (env BELFRY_DATABASE_POOL_SIZE)",

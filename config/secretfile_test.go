@@ -64,7 +64,7 @@ func TestUnusableSecretFilesAreProblems(t *testing.T) {
 		require.Equal(t, []string{"  - the environment variables " + name + " and " + name + "_FILE are both set: unset one of them"},
 			problems(t, Options{Environ: []string{name + "=" + mark, name + "_FILE=" + write(t, mark)}}))
 	}
-	require.Equal(t, []string{"  - the environment variable BELFRY_LOG_LEVEL_FILE is unknown: the nearest is BELFRY_LOG_LEVEL; rename or unset it"},
+	require.Equal(t, []string{"  - the environment variable BELFRY_LOG_LEVEL_FILE is unknown: did you mean BELFRY_LOG_LEVEL? Rename or unset it"},
 		problems(t, Options{Environ: []string{"BELFRY_LOG_LEVEL_FILE=/x"}}), "only the variables of secrets have a _FILE form")
 }
 

@@ -93,7 +93,8 @@ func ackBody(group string, acks []Ack) []byte {
 	return append(b, "]}"...)
 }
 
-// Extend makes a lease last at least for a duration from now. The duration is rounded up to seconds, from 1 second to a week:
+// Extend makes a lease last at least for a duration from now. It rounds the duration up to seconds. The server accepts 1 second to
+// a week:
 //
 //	ends, err := c.Extend(ctx, message.LeaseID, time.Minute)
 //

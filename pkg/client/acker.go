@@ -12,7 +12,7 @@ const (
 	// ackSenders is the number of concurrent requests with acknowledgments.
 	ackSenders = 2
 	// maxAcks is the number of acknowledgments at which a delivery submits them and a sender stops collecting. A request has
-	// fewer than 2*maxAcks. By default, the server accepts 50,000.
+	// fewer than 2*maxAcks acknowledgments. By default, the server accepts 50,000 acknowledgments.
 	maxAcks = 2000
 )
 

@@ -13,8 +13,8 @@ type Configure struct {
 // does not change an option that is nil. The answer has all options that Queen MQ knows. It has the other options only if the
 // request sent them.
 //
-// These defaults are not 0 or false: LeaseTime 300, RetryLimit 7, RetryDelay 1,000, RetryBackoff 2, RetryDelayMax 60,000,
-// TTL 3,600.
+// The defaults are LeaseTime 300, RetryLimit 7, RetryDelay 1,000, RetryBackoff 2, RetryDelayMax 60,000 and TTL 3,600. The
+// defaults of the other options are 0 and false.
 type SetOptions struct {
 	// The duration of a lease in seconds. 0 means 60. The setting `defaults.lease_time` changes the default.
 	LeaseTime *int64 `json:"leaseTime,omitzero"`
@@ -36,13 +36,13 @@ type SetOptions struct {
 	MaxWaitTimeSeconds *int64 `json:"maxWaitTimeSeconds,omitzero"`
 	// The maximum number of waiting messages. A push that exceeds it gets 429. 0 means no limit.
 	MaxSize *int64 `json:"maxSize,omitzero"`
-	// The order of queues in a pop by namespace or task. The highest priority comes first.
+	// A pop by namespace or task chooses queues in the order of this number. The queue with the highest number comes first.
 	Priority *int `json:"priority,omitzero"`
 	// The pause of a partition after a failed acknowledgment, in milliseconds, ±20 % at random. 0 means no pause. A failed
 	// redriven message pauses only the later redriven messages of the partition. The setting `defaults.retry_delay` changes
 	// the default.
 	RetryDelay *int64 `json:"retryDelay,omitzero"`
-	// Accepted and ignored, because its default would delete messages. Use `expireAfterSeconds`.
+	// Accepted and ignored, because clients that send its default would lose messages. Use `expireAfterSeconds`.
 	TTL *int64 `json:"ttl,omitzero"`
 	// Accepted and ignored: a message without remaining retries always becomes a dead letter.
 	DeadLetterQueue    *bool `json:"deadLetterQueue,omitzero"`
