@@ -6,7 +6,7 @@ type (
 	ID = string
 	// Name is the name of a queue, partition, group, namespace or task: at most 255 bytes.
 	Name = string
-	// Interval is the number of seconds between two instants. It is negative if the second instant is past. Clocks that differ
-	// can make it negative too.
+	// Interval is the number of seconds between two instants. It can be negative, for example if the second instant has passed
+	// or two clocks differ.
 	Interval = float64
 )

@@ -87,8 +87,8 @@ type Problem struct {
 	// `held_snapshot`: a transaction has been open for 5 minutes and holds a snapshot, a transaction id or locks. Only the first
 	// page has this kind, and only tokens without grants see it. `stuck_head`: the first message of a partition was delivered 3
 	// times, or waits at least a minute for a retry. `lag`: the oldest first message of a group is at least a minute old, and is
-	// due or leased. `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: no pop
-	// returns messages of the queue, for the group or of the partition.
+	// due or leased. `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: the queue,
+	// group or partition is paused.
 	Kind          string  `json:"kind"`
 	Urgent        bool    `json:"urgent"` // The age is at least an hour.
 	Queue         *string `json:"queue"`
@@ -103,7 +103,7 @@ type Problem struct {
 	MessagesAreLowerBound bool    `json:"messagesAreLowerBound"` // There may be more messages.
 	Deliveries            int64   `json:"deliveries"`            // For `stuck_head`, the deliveries of the first message.
 	Failures              int64   `json:"failures"`              // For `stuck_head`, the failed acknowledgments of the first message.
-	RetryInSeconds        *int64  `json:"retryInSeconds"`        // For `stuck_head`, the time until the retry of the first message. null if it does not wait.
+	RetryInSeconds        *int64  `json:"retryInSeconds"`        // For `stuck_head`, the time until the retry of the first message. null if the message does not wait.
 	Session               *string `json:"session"`               // For `held_snapshot`, the session or prepared transaction.
 }
 
@@ -180,7 +180,7 @@ type PartitionStatus struct {
 	CreatedAt time.Time `json:"createdAt"`
 	Paused    bool      `json:"paused"` // Pops return no messages of the partition.
 	Messages  Counts    `json:"messages"`
-	Stats     Counts    `json:"stats"` // The same counts.
+	Stats     Counts    `json:"stats"` // The same counts as `messages`.
 	// Messages that the groups consumed, and expired messages that pops skipped, as sums over all groups.
 	Cursor        PartitionCursor `json:"cursor"`
 	LastActivity  *time.Time      `json:"lastActivity"`
@@ -257,7 +257,7 @@ type Overview struct {
 	StatsAge   int64       `json:"statsAge"` // Always 0, because the counts are live.
 }
 
-// Lag is how far groups are behind.
+// Lag describes the unconsumed messages of groups.
 type Lag struct {
 	Time   Spread `json:"time"`   // The age of unconsumed messages, in seconds.
 	Offset Spread `json:"offset"` // The number of unconsumed messages.
