@@ -80,7 +80,7 @@ func (r *fileReader) pair(prefix string, nameNode, value *yaml.Node) {
 		name = prefix + "." + name
 	}
 	if first, repeated := r.lineOf[name]; repeated {
-		r.fail(nameNode, "%s was set before, on line %d: remove one of the two", name, first)
+		r.fail(nameNode, "%s is set twice, first on line %d: remove one of the two lines", name, first)
 		return
 	}
 	r.lineOf[name] = nameNode.Line
@@ -114,7 +114,7 @@ func (r *fileReader) value(k key, value *yaml.Node) {
 		return
 	}
 	if k.typ.Kind() == reflect.String && value.Tag != "!!str" {
-		r.fail(value, "%s is %s: it must be text, put it in quotes", k.name, k.redact(value.Value))
+		r.fail(value, "%s is %s: it must be text: put the value in quotes", k.name, k.redact(value.Value))
 		return
 	}
 	r.layer[k.name] = entry{text: value.Value, source: r.at(value)}
@@ -125,7 +125,7 @@ func (r *fileReader) list(k key, value *yaml.Node) {
 	texts := make([]string, len(value.Content))
 	for i, element := range value.Content {
 		if element = resolve(element); element.Kind != yaml.ScalarNode || element.Tag != "!!str" {
-			r.fail(element, "%s holds an element that is no text: it must be %s, put each in quotes", k.name, k.expected())
+			r.fail(element, "%s has an element that is not text: it must be %s; put each text in quotes", k.name, k.expected())
 			return
 		}
 		texts[i] = element.Value
