@@ -53,7 +53,7 @@ func TestConfigCheckRefusesSettingsThatServeRefuses(t *testing.T) {
 	}
 	both(t, "no file", "reading the configuration file", "--config", in("none"))
 	t.Setenv("BELFRY_DATABASE_URL_FILE", in("none"))
-	both(t, "no file of a secret", "a file that cannot be used")
+	both(t, "no file of a secret", "which cannot be used")
 }
 
 // someDatabase is a valid setting. No server listens on its port.

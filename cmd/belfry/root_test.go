@@ -87,7 +87,7 @@ func TestConfigCheckPrintsOnlyProblems(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Empty(t, stdout)
 	require.True(t, strings.HasPrefix(stderr, "belfry: the configuration cannot be used:\n"), stderr)
-	require.Contains(t, stderr, "the key htpp is unknown: the nearest is http")
+	require.Contains(t, stderr, "the key htpp is unknown: did you mean http?")
 	require.Contains(t, stderr, `log.level is "loud"`)
 	require.Equal(t, 1, strings.Count(stderr, "cannot be used"), "the error is printed once")
 }

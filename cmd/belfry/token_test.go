@@ -90,7 +90,7 @@ func TestTokenCommandsSayWhatIsMissing(t *testing.T) {
 		{"token create --subject a --role root", 1, "it must be read-only, read-write or admin"},
 		{"token create --subject a --role admin --ttl 1ms", 1, "whole seconds"},
 		{"token create --subject a --role admin", 1, "set auth.secret"},
-		{"token create --subject a --role admin --consume a:", 1, `"a:" in consume is no pattern`},
+		{"token create --subject a --role admin --consume a:", 1, `"a:" in consume is not a pattern`},
 		{"token create --subject a --role admin --signing-key /nowhere", 1, "reading the signing key"},
 		{"token inspect nonsense", 1, "Invalid token format"},
 		{"token revoke abc", 1, "BELFRY_DATABASE_URL"},

@@ -26,7 +26,7 @@ func TestPatchChangesOnlySettingsInItsBody(t *testing.T) {
 	require.Equal(t, []string{"options.leasetime is unknown and was dropped: did you mean leaseTime?"}, now.Warnings)
 	now = ask[changed](c, patch("q", `{"task":"","namespace":null}`)).ok(http.StatusOK)
 	require.Equal(t, []any{"shop", "", 60.0}, []any{now.Namespace, now.Task, now.Options["leaseTime"]})
-	ask[any](c.loose(), patch("q", `{"leaseTime":1}`)).refused("leaseTime is unknown: a change names namespace, task or options")
+	ask[any](c.loose(), patch("q", `{"leaseTime":1}`)).refused("leaseTime is unknown: send namespace, task or options")
 	ask[any](c, patch("none", `{"options":{}}`)).ok(http.StatusNotFound)
 	ask[any](c, get("/api/v1/resources/queues/none")).ok(http.StatusNotFound)
 }

@@ -344,12 +344,12 @@ func deadLetterCommands(x *terminal) {
 }
 
 func operatorCommands(x *terminal) {
-	x.table("MESSAGE\nPop maintenance is on: pops are answered without messages until it ends", "maintenance", "pop-on", "--yes")
+	x.table("MESSAGE\nPop maintenance is on: until it ends, pops return no messages", "maintenance", "pop-on", "--yes")
 	x.table("MESSAGE\nPop maintenance is off", "maintenance", "pop-off")
-	x.table("MESSAGE\nPush maintenance is on: pushes are kept on the disks of the instances until it ends", "maintenance", "push-on", "--yes")
+	x.table("MESSAGE\nPush maintenance is on: the instances keep pushes on their disks until push maintenance ends", "maintenance", "push-on", "--yes")
 	x.table("STATUS QUEUE TRANSACTION-ID MESSAGE-ID\nbuffered kept k -", "push", "kept", "1", "--transaction-id", "k")
 	x.table("PUSH-MAINTENANCE POP-MAINTENANCE BUFFERED REJECTED HEALTHY\nyes no 1 0 yes", "maintenance", "show")
-	x.table("MESSAGE\nPush maintenance is off: the messages on disk are stored now", "maintenance", "push-off")
+	x.table("MESSAGE\nPush maintenance is off: the instances now store the messages on their disks in the database", "maintenance", "push-off")
 	x.table("QUEUE PARTITION TRANSACTION-ID REJECTED REASON", "maintenance", "rejected")
 	x.table("MESSAGES\n0", "maintenance", "retry")
 	x.table("MESSAGES\n0", "maintenance", "discard", "--yes")

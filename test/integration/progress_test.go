@@ -78,7 +78,7 @@ func TestAGroupInOneQueue(t *testing.T) {
 	require.Equal(t, "b", c.places("from=b").Partitions[0].Partition)
 	require.Empty(t, c.places("list=leased&cursor="+*c.places("list=leased&limit=1").Pagination.Next).Partitions)
 	ask[any](c.loose(), get(of+"/partitions?list=all")).refused(`list is "all": it must be name, due, leased or resting`)
-	ask[any](c, get(of+"/partitions?list=due&cursor=1")).refused(`cursor is "1": use what pagination.next of the page before says`)
+	ask[any](c, get(of+"/partitions?list=due&cursor=1")).refused(`cursor is "1": use pagination.next of the previous page`)
 
 	ask[any](c, get(of+"/seek")).refused("send one of toEnd=true, toBeginning=true and timestamp")
 	type preview struct {

@@ -141,7 +141,7 @@ func transactionLarge(t *testing.T, s *server) {
 		more[i] = item{Queue: queue}
 	}
 	c.transact(nil, pushing(more...)).refused(
-		"operations holds more than 100000 operations (each pushed item is one): send several transactions")
+		"operations has more than 100000 operations (each pushed item counts as an operation): send several transactions")
 }
 
 func transactionRecreated(t *testing.T, s *server) {
