@@ -9,7 +9,7 @@ CREATE TABLE belfry.queue_sweep (
     unread    bigint NOT NULL DEFAULT 0,
     -- Messages that expired unread, counted once for each group.
     expired   bigint NOT NULL DEFAULT 0,
-    -- Messages that stayed because of a lease or a dead letter of another group, and that a
-    -- sweep moved a group past unread. Counted once for each group.
+    -- Messages that a sweep moved the cursor of a group past unread, and did not delete because of a
+    -- lease or a dead letter of another group. Counted once for each group.
     skipped   bigint NOT NULL DEFAULT 0
 );

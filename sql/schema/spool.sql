@@ -1,6 +1,6 @@
--- What the spools of servers hold (pkg/engine/spool). A server writes its row after a change, at most once a
--- second, and removes it when its spool is empty. The row of a server that is not running says what
--- its disk still has.
+-- The sizes of the spools of all servers: pushes kept on disk (pkg/engine/spool). A server writes its
+-- row after a change, at most once a second, and deletes the row when its spool is empty. The row of a
+-- stopped server says what is left on its disk.
 CREATE TABLE belfry.spool (
     id         uuid PRIMARY KEY,
     host       text NOT NULL,
