@@ -373,9 +373,9 @@ CREATE TABLE belfry.setting (
 
 -- From sql/schema/spool.sql.
 
--- The sizes of the spools of all servers: pushes kept on disk (pkg/engine/spool). A server writes its
--- row after a change, at most once a second, and deletes the row when its spool is empty. The row of a
--- stopped server says what is left on its disk.
+-- A spool keeps pushes on the disk of a server (pkg/engine/spool). A row has the size of one spool. The
+-- server writes the row after a change, at most once a second, and deletes it when the spool is empty.
+-- The row of a stopped server says what is left on its disk.
 CREATE TABLE belfry.spool (
     id         uuid PRIMARY KEY,
     host       text NOT NULL,
@@ -4345,7 +4345,7 @@ END $$;
 --                    definitions. The server needs these rights if it does not own the schema.
 --
 -- Roles belong to the whole cluster, so a down migration keeps them. A migration that runs as a role
--- without CREATEROLE continues without them.
+-- without CREATEROLE creates no roles and continues.
 DO $$
 DECLARE
     v_kind text;
@@ -4371,4 +4371,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '52c53bc004c358bab34c413fd5a89951f348195618d96bd0c14882b5de05eb12';
+COMMENT ON FUNCTION belfry.baseline() IS '43a4d233ca01a46037ec3cf889446bbbef594827f7bf9de8891da426f519fb92';

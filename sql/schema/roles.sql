@@ -6,7 +6,7 @@
 --                    definitions. The server needs these rights if it does not own the schema.
 --
 -- Roles belong to the whole cluster, so a down migration keeps them. A migration that runs as a role
--- without CREATEROLE continues without them.
+-- without CREATEROLE creates no roles and continues.
 DO $$
 DECLARE
     v_kind text;
