@@ -2690,7 +2690,7 @@ BEGIN
             HINT = 'Register the group through the HTTP API, or use mode ''new''.';
     ELSIF belfry.join_in_transaction(queue, consumer_group, NULL, mode, start_at) IS NULL THEN
         RAISE EXCEPTION 'there is no queue %', quote_literal(queue) USING ERRCODE = 'undefined_object',
-            HINT = 'The first push to a queue creates it. The HTTP API can configure a queue before the first push.';
+            HINT = 'The first message pushed to a queue creates it. The HTTP API can also create it (configure).';
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION belfry.subscribe(text, text, text, timestamptz) FROM PUBLIC;
@@ -4371,4 +4371,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '43a4d233ca01a46037ec3cf889446bbbef594827f7bf9de8891da426f519fb92';
+COMMENT ON FUNCTION belfry.baseline() IS 'f1aa771454f59741de0d7d3e4048c0297ece14e1092263109ee39eac4308b95c';

@@ -23,7 +23,7 @@ BEGIN
             HINT = 'Register the group through the HTTP API, or use mode ''new''.';
     ELSIF belfry.join_in_transaction(queue, consumer_group, NULL, mode, start_at) IS NULL THEN
         RAISE EXCEPTION 'there is no queue %', quote_literal(queue) USING ERRCODE = 'undefined_object',
-            HINT = 'The first push to a queue creates it. The HTTP API can configure a queue before the first push.';
+            HINT = 'The first message pushed to a queue creates it. The HTTP API can also create it (configure).';
     END IF;
 END $$;
 REVOKE ALL ON FUNCTION belfry.subscribe(text, text, text, timestamptz) FROM PUBLIC;
