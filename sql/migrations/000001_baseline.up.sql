@@ -79,9 +79,9 @@ CREATE TABLE belfry.partition (
     swept         bigint NOT NULL DEFAULT 0,
     created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     uid           uuid NOT NULL DEFAULT gen_random_uuid(),
-    -- The queue is being deleted, and nobody may push any more.
+    -- The queue is being deleted, and pushes are refused.
     closed        boolean NOT NULL DEFAULT false,
-    -- No pop returns a message of it; see belfry.change_pause.
+    -- No pop returns a message of the partition; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
     name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)
@@ -97,8 +97,8 @@ ALTER TABLE belfry.partition REPLICA IDENTITY USING INDEX partition_queue_id_nam
 
 -- From sql/schema/message.sql.
 
--- The log of messages. It has no foreign keys: each would cost a probe and a share lock for every row,
--- and the lock on the partition's row already gives the same guarantee.
+-- The log of messages. It has no foreign keys: each would cost an index look-up and a share lock for every
+-- row, and the lock on the partition's row already gives the same guarantee.
 CREATE TABLE belfry.message (
     partition_id   bigint NOT NULL,
     seq            bigint NOT NULL, -- The position, from 1. Deleted messages leave gaps.
@@ -107,7 +107,7 @@ CREATE TABLE belfry.message (
     id             uuid NOT NULL,
     trace_id       uuid,
     encrypted      boolean NOT NULL DEFAULT false, -- The payload is encrypted with the key of the server.
-    -- The client chooses it to prevent duplicates. It is unique within a partition.
+    -- The client chooses transaction_id to prevent duplicates. It is unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
     producer_sub   text, -- The subject of the producer's token.
     payload        json NOT NULL,
@@ -127,12 +127,12 @@ CREATE TABLE belfry.consumer_group (
     start_at    timestamptz,
     -- true: the group has a cursor in every partition. false: only in partitions that its pops named.
     whole_queue boolean NOT NULL DEFAULT false,
-    -- While the group joins the queue: every partition with a lower name has its cursor. NULL: all do.
+    -- While the group joins the queue, every partition with a lower name has its cursor. NULL: no join.
     joined_upto text,
     -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The row is left of a deleted group. A new group of this name starts at this mode and start_at.
+    -- The group was deleted. A new group of this name uses mode and start_at of this row.
     kept        boolean NOT NULL DEFAULT false,
     UNIQUE (queue_id, name)
 );
@@ -219,7 +219,7 @@ CREATE TABLE belfry.redrive (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
     seq          bigint NOT NULL,
-    -- The counts of failed acks and of deliveries continue the counts of the dead letter.
+    -- The numbers of failed acks and of deliveries, continued from the dead letter.
     failures     integer NOT NULL,
     attempts     integer NOT NULL,
     lease_id     uuid, -- The lease of the newest delivery; it may have expired.
@@ -249,7 +249,7 @@ CREATE INDEX trace_message ON belfry.trace (partition_id, seq, created_at, id);
 
 -- From sql/schema/trace_name.sql.
 
--- The names of a trace, one row each, for the list of traces by name.
+-- One row for each name of a trace. The list of traces by name reads this table.
 CREATE TABLE belfry.trace_name (
     name       text COLLATE "C" NOT NULL,
     created_at timestamptz NOT NULL,
@@ -260,7 +260,7 @@ CREATE INDEX trace_name_trace ON belfry.trace_name (trace_id);
 
 -- From sql/schema/sweep.sql.
 
--- Which instance runs a sweep job, and when the next run is due. An instance holds the row until
+-- A row says which instance runs a sweep job, and when the next run is due. The instance holds it until
 -- held_until, and extends held_until during the run. So a frozen or dead instance loses the row.
 CREATE TABLE belfry.sweep (
     job        text PRIMARY KEY,
@@ -271,7 +271,7 @@ CREATE TABLE belfry.sweep (
 
 -- From sql/schema/queue_sweep.sql.
 
--- What sweeps have done to a queue since its creation. Only sweeps write it.
+-- The counts of sweeps for a queue, since its creation. Only sweeps write this table.
 CREATE TABLE belfry.queue_sweep (
     queue_id  bigint PRIMARY KEY REFERENCES belfry.queue (id) ON DELETE CASCADE,
     -- Deleted messages, by the rule that deleted them.
@@ -387,9 +387,9 @@ CREATE TABLE belfry.spool (
 
 -- From sql/schema/history.sql.
 
--- The counts of one instance for a queue and a group. A row covers one minute, and more minutes after
--- the roll-up. A minute without events has no row. The rows of a deleted queue stay. '(other)' is the
--- sum of the queues above the limit of pkg/insight/history. Rows with consumer_group '' count pushes.
+-- The counts of one instance for a queue and a group. A row covers one minute, or after the roll-up 15,
+-- 60 or 360. A minute without events has no row. The rows of a deleted queue stay. '(other)' is the sum
+-- of the queues above the limit of pkg/insight/history. Rows with consumer_group '' count pushes.
 CREATE TABLE belfry.history (
     at                 timestamptz NOT NULL,
     minutes            smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
@@ -425,8 +425,8 @@ CREATE INDEX history_minutes ON belfry.history (minutes, at) WHERE minutes < 360
 
 -- From sql/schema/history_instance.sql.
 
--- The measurements of one instance. A row covers one minute. After the roll-up a row has the means of
--- more minutes. Each minute and instance with a row in belfry.history has a row here too.
+-- The measurements of one instance. A row covers one minute. After the roll-up it has the means of 15, 60
+-- or 360 minutes. Each minute and instance with a row in belfry.history has a row here too.
 CREATE TABLE belfry.history_instance (
     at          timestamptz NOT NULL,
     minutes     smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),
@@ -463,7 +463,7 @@ INSERT INTO belfry.channel_key DEFAULT VALUES;
 -- notifications of a transaction into one.
 --
 -- Commits that notify run one after another in the whole cluster. So a producer sends no notification
--- while the sequencer is awake, because an awake sequencer reads the inbox every few milliseconds.
+-- while the sequencer is awake, because an awake sequencer reads the inbox without notifications.
 --
 -- 1. Advisory lock 10 is held exclusively while the sequencer is awake.
 -- 2. A producer that sends no notification holds lock 8 (shared) until its transaction ends.
@@ -471,8 +471,8 @@ INSERT INTO belfry.channel_key DEFAULT VALUES;
 --    of such producers have ended. pkg/engine/inbox proves that no row is lost.
 --
 -- A session with belfry.notify = off sends no notification and takes no lock. The sequencer then moves
--- its rows after another notification, or in the next sweep of the inbox. PREPARE TRANSACTION needs this
--- setting. A WHEN clause would be planned for every statement, so the function reads the setting.
+-- its rows after another notification, or after dispatch.fallback_interval. PREPARE TRANSACTION needs
+-- this setting. A WHEN clause would be planned for every statement, so the function reads the setting.
 -- 1111837766 is "BELF" in ASCII.
 CREATE FUNCTION belfry.inbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
@@ -504,14 +504,14 @@ END $$;
 -- (pkg/engine/inbox) moves the row into its partition in another transaction. So a producer's
 -- transaction may stay open for long, and locks nothing that other sessions need.
 CREATE TABLE belfry.inbox (
-    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- Ascends in the order of the inserts.
     queue          text NOT NULL,
     partition      text DEFAULT 'Default', -- NULL means 'Default'.
     payload        json NOT NULL,
     transaction_id text,
     trace_id       uuid,
     visible_at     timestamptz,
-    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- Of the producer's top-level transaction.
+    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- The producer's top-level transaction.
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_threshold = -1,
@@ -524,7 +524,7 @@ CREATE TRIGGER inbox_notify AFTER INSERT ON belfry.inbox
 -- From sql/schema/outbox.sql.
 
 -- The inbox rows of the calling transaction, for libraries that end an INSERT with RETURNING *. From
--- belfry.inbox a producer may read only ids, because it also has messages of other producers.
+-- belfry.inbox a producer may read only ids, because the table also has messages of others.
 CREATE VIEW belfry.outbox WITH (security_barrier) AS SELECT i.id, i.queue, i.partition, i.payload, i.transaction_id, i.trace_id, i.visible_at
   FROM belfry.inbox i WHERE i.xid = pg_catalog.pg_current_xact_id_if_assigned();
 
@@ -687,7 +687,7 @@ SELECT CASE WHEN r.oid IS NULL THEN 'gone (' || a.target::oid || ')'
 
 -- From sql/schema/queue_grant.sql.
 
--- Which role may push to which queues, and consume which queues as which groups. belfry.grant_push,
+-- A grant lets a role push to some queues, or consume some queues as some groups. belfry.grant_push,
 -- belfry.grant_consume and the functions that revoke write it. While a kind has no row, Belfry does not
 -- check it. A revoked grant stays as a row, so revoking the last grant does not allow every role.
 CREATE TABLE belfry.queue_grant (
@@ -704,7 +704,7 @@ CREATE TABLE belfry.queue_grant (
 -- From sql/schema/grants.sql.
 
 -- The grants in force. A role sees its own grants, and the grants of each role whose rights it has. An
--- admin sees all. An admin is a role that may update belfry.queue_grant. kind is push or consume.
+-- admin sees all grants. An admin is a role that may update belfry.queue_grant. kind is push or consume.
 CREATE VIEW belfry.grants WITH (security_barrier) AS
 SELECT pg_catalog.pg_get_userbyid(g.grantee) AS role, g.kind, g.queue, CASE WHEN g.kind = 'consume' THEN g.consumer_group END AS consumer_group,
        g.granted_by, g.granted_at, g.grantee::oid AS role_id
@@ -731,8 +731,8 @@ CREATE TYPE belfry.claim_row AS (
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
     -- A wake must follow the commit: ready_at is NULL, or redriven messages wait for a retry delay.
     needs_wake     boolean,
-    -- The claim moved the cursor past this many expired messages (expired), and past this many messages
-    -- that had reached maxDeliveries (given_up). NULL: past none.
+    -- The claim moved the cursor past some messages. expired counts the expired messages, and given_up
+    -- the messages that had reached maxDeliveries. NULL: none.
     expired        bigint,
     given_up       bigint,
     -- With autoAck: the data for an undo of the delivery. outcome 1: failures and attempts of the first
@@ -752,7 +752,7 @@ CREATE TYPE belfry.claim_row AS (
 
     -- The columns of item 3.
     group_exists   boolean,     -- the group, its queue and its cursor in the requested partition exist
-    was_due        boolean,     -- a cursor was due, although another session may have locked it
+    was_due        boolean,     -- a cursor was due; another session may have locked it
     next_ready_at  timestamptz, -- when the next cursor is due, if none was due
     database_now   timestamptz, -- the claim compared ready_at with this instant
     -- No cursor has a ready_at before due_floor, or between database_now and next_floor. NULL: unknown.
@@ -770,7 +770,7 @@ CREATE TYPE belfry.ack_row AS (
     item         smallint,
     entry        integer, -- For item 1: the index of the ack.
     -- 1: The lease of the ack is not the live lease of the cursor.
-    -- 2: An earlier message failed in the same call, so this one is redelivered.
+    -- 2: An earlier message failed in the same call, so this message is redelivered.
     -- 3: The status has no effect.
     -- 4: The ack was applied, and the message is a dead letter.
     verdict      smallint,
@@ -841,8 +841,8 @@ $$;
 
 -- From sql/functions/claim/ready_at.sql.
 
--- Returns ready_at for a cursor without a live lease. NULL: nothing is left. Now: a message was
--- redriven, or the first message is visible. Otherwise: the instant at which the first message becomes
+-- Returns ready_at for a cursor without a live lease: NULL if no message is left, now if a message was
+-- redriven or the first message is visible, and otherwise the instant at which the first message becomes
 -- visible. Every statement that writes cursor.ready_at uses this rule, also during a pause; see
 -- belfry.change_pause. The body is one expression, so the planner inlines it. This form does not read
 -- belfry.redrive, and treats every redriven message as ready now.
@@ -890,9 +890,9 @@ $$;
 -- two consumers never commit for one message. The values of status:
 --
 --   completed  The messages, and all earlier messages of the partition, are finished.
---   failed     The first of the messages and all later ones are delivered again, after the queue's
+--   failed     The first of the messages and all later messages are delivered again, after the queue's
 --              retryDelay or after retry_after. A message without a retry left becomes a dead letter.
---   retry      As failed, but at once or after retry_after, and without counting a failure.
+--   retry      The messages are delivered again, at once or after retry_after. No failure is counted.
 --   dlq        The messages become dead letters.
 --
 -- apply_acks has the rules. Locks the cursor. Returns the number of acknowledged messages that the lease held.
@@ -919,9 +919,9 @@ BEGIN
         RAISE EXCEPTION 'retry_after is % with the status %', retry_after, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Give 0 to 366 days, and only with the status ''failed'' or ''retry''.';
     END IF;
-    PERFORM convert_to(error, 'UTF8'); -- raises an error now, and not when an operator lists dead letters
+    PERFORM convert_to(error, 'UTF8'); -- fails here, so that the list of dead letters cannot fail
     PERFORM belfry.check_lease(lease);
-    -- If several cursors have the lease, the HTTP API created it: belfry.pop creates one for each partition.
+    -- If several cursors have the lease, the HTTP API created it: a lease of belfry.pop has one cursor.
     IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The HTTP API created the lease. Acknowledge the messages through the HTTP API.';
@@ -975,8 +975,8 @@ REVOKE ALL ON FUNCTION belfry.ack(uuid, uuid[], text, text, interval) FROM PUBLI
 -- changes. The HTTP API (store/ack_apply) and belfry.ack call this function.
 --
 --   By cursor:
---   p_partitions, p_partition_uids, p_groups  A partition with the id and another uid is not found. It
---                   is another partition that got the same id after a restore.
+--   p_partitions, p_partition_uids, p_groups  A partition whose uid differs counts as missing: after a
+--                   restore, another partition can have the same id.
 --   p_last_entries  The index of the last entry. A cursor without entries is only locked.
 --   By entry, sorted by cursor, call and seq:
 --   p_calls         The call, from 1. Each call is judged as if it had its own transaction.
@@ -1031,7 +1031,7 @@ DECLARE
     v_failures integer;
     v_attempts integer;
     v_retry_at timestamptz;
-    -- What all calls did to the cursor.
+    -- The changes of all calls to the cursor.
     v_changed boolean;
     v_released boolean;
     v_ended_by integer;
@@ -1039,7 +1039,7 @@ DECLARE
     v_settled_count integer;
     v_settled_of_lease integer;
     v_redeliver boolean; -- a redriven message failed
-    -- The call.
+    -- The state of the current call.
     v_call integer;
     v_committed_before bigint;
     v_parked bigint[]; -- messages to skip from now on
@@ -1048,7 +1048,7 @@ DECLARE
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- the call has a failed ack that counts a failure
     v_pause bigint; -- the longest pause that an ack of the call gives
-    -- The ack.
+    -- The state of the current ack.
     v_status smallint;
     v_seq bigint;
     v_verdict smallint;
@@ -1320,7 +1320,7 @@ BEGIN
      WHERE e.name = ANY (SELECT lower(x COLLATE "C") FROM unnest(events) AS x);
     IF v_events IS NULL OR EXISTS (SELECT 1 FROM unnest(events) AS x WHERE lower(x COLLATE "C") IS NULL OR lower(x COLLATE "C") <> ALL (v_events)) THEN
         RAISE EXCEPTION 'the events % are not known', events USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Name some of insert, update and delete. TRUNCATE makes no messages.';
+            HINT = 'Give one or more of insert, update and delete. TRUNCATE makes no messages.';
     END IF;
     IF payload IS NULL OR payload NOT IN ('row', 'changes') THEN
         RAISE EXCEPTION 'the payload % is not known', quote_nullable(payload) USING ERRCODE = 'invalid_parameter_value',
@@ -1359,7 +1359,7 @@ BEGIN
             PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
         EXCEPTION WHEN OTHERS THEN
             RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
-                HINT = 'It is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
+                HINT = 'A condition is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
                     'For an insert old is NULL, for a delete new is NULL. Write the schema of each function that is not in the schema of the table.';
         END;
     END IF;
@@ -1424,7 +1424,7 @@ END $$;
 
 -- From sql/functions/attach/attachment_failed.sql.
 
--- The function of a trigger calls it if the messages of a statement could not be written. Raises a
+-- A trigger function calls it if the messages of a statement could not be written. Raises a
 -- warning, and stores a row for the operator, at most one a second for each attachment. It raises no
 -- error, and waits at most 100 ms for a session that locks the table.
 CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)
@@ -1592,7 +1592,7 @@ END $$;
 --
 -- The owner of a table can give any name to a trigger, and the caller of detach may have more rights
 -- than the owner. So function_oid is NULL for a function of another owner, and detach does not drop it.
--- An earlier owner of the table drops the functions of that owner.
+-- Functions of an earlier owner of the table stay, and that owner can drop them.
 CREATE FUNCTION belfry.attachment_triggers(p_target regclass, p_queue text DEFAULT NULL)
 RETURNS TABLE (trigger_name name, function_oid regprocedure, queue text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
@@ -1743,7 +1743,7 @@ $$;
 
 -- From sql/functions/claim/claim.sql.
 
--- One pop of a group. Takes the leases of up to p_partitions due partitions and returns up to p_batch
+-- Claims for one pop of a group: takes leases on up to p_partitions due partitions and returns up to p_batch
 -- messages. The partition that has been due the longest comes first. The query store/claim is the only
 -- caller besides belfry.pop.
 --
@@ -1818,7 +1818,7 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    -- An earlier wake of this transaction turned it off. autoAck needs it on: a lost commit would cause a second delivery.
+    -- An earlier wake may have turned synchronous_commit off. If an autoAck commit is lost, a second delivery follows.
     PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;
@@ -2263,13 +2263,13 @@ $$;
 --    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
 --    letters, at most 1000 in one call. more is true if further expired messages are left.
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
---    given_up counts it.
+--    Then given_up is 1.
 --
 -- alone is true if the first message must be delivered alone. An expired lease does not say which of its
 -- messages kills the consumer. So the last attempt delivers each message of the batch alone, and only
 -- the message that kills the consumer uses up its attempts.
 --
--- Without dead letters, expired counts seqs, including deleted messages, so its cost does not grow.
+-- Without p_dead_letter_expired, expired counts seqs, including deleted messages, at a constant cost.
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint
@@ -2352,8 +2352,8 @@ $$;
 
 -- From sql/functions/consume/check_consumer.sql.
 
--- Raises an error if a name is invalid, or 42501 if the role of the session may not consume the queue as
--- the group. The result does not depend on whether the queue exists.
+-- Raises an error if a name is invalid. Raises 42501 if the role of the session may not consume the queue
+-- as the group. The result does not depend on whether the queue exists.
 CREATE FUNCTION belfry.check_consumer(p_queue text, p_group text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM belfry.check_names(p_queue, p_group);
@@ -2390,10 +2390,10 @@ BEGIN
     PERFORM pg_catalog.convert_to(p_queue, 'UTF8'), pg_catalog.convert_to(p_group, 'UTF8');
     IF coalesce(octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue IN ('.', '..'), true) THEN
         RAISE EXCEPTION 'the name of the queue is %', coalesce(CASE WHEN p_queue IN ('.', '..') THEN p_queue ELSE octet_length(p_queue) || ' bytes long' END, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.';
     ELSIF coalesce(octet_length(p_group) NOT BETWEEN 1 AND 255 OR p_group IN ('.', '..'), true) THEN
         RAISE EXCEPTION 'the name of the consumer group is %', coalesce(CASE WHEN p_group IN ('.', '..') THEN p_group ELSE octet_length(p_group) || ' bytes long' END, 'NULL')
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.';
     END IF;
 END $$;
 
@@ -2462,11 +2462,11 @@ END $$;
 
 -- From sql/functions/consume/pop.sql.
 
--- Takes messages for the group, at most batch. It takes them from the named partition, or from due
--- partitions, at most partitions. The partition that has been due the longest comes first. Returns no
+-- Takes messages for the group, from the named partition or from due partitions. batch limits messages, and
+-- partitions limits partitions. The partition that has been due the longest comes first. Returns no
 -- rows if nothing is due, or if other sessions have locked all due cursors. The first pop registers the
 -- group. While the group joins the queue, a pop that finds nothing creates more cursors, until it finds
--- a message or all cursors exist. Then it holds the row of the group until the commit; see join_page.
+-- a message or all cursors exist. Then it locks the row of the group until the commit; see join_page.
 --
 -- Each partition has its own lease. Until the commit the row lock protects the messages: after a
 -- rollback they are due at once, and the delivery does not count. After the commit the lease protects
@@ -2646,7 +2646,7 @@ END $$;
 CREATE FUNCTION belfry.raise_sealed(p_queue text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'the payloads of queue % are encrypted, and the database has no key', quote_literal(p_queue) USING ERRCODE = 'BF011',
-        HINT = 'Consume it through the HTTP API.';
+        HINT = 'Consume the queue through the HTTP API.';
 END $$;
 
 -- From sql/functions/consume/save_scan_floor.sql.
@@ -2803,7 +2803,7 @@ REVOKE ALL ON FUNCTION belfry.change_grant(text, name, text, text, boolean) FROM
 -- From sql/functions/grants/check_push_grants.sql.
 
 -- Raises 42501 if a role may not push to one of the queues. The caller must have the rights of the
--- role, or it does not see the grants of the role. It must have a fixed search path.
+-- role, or it does not see the grants of the role. The caller must also have a fixed search path.
 CREATE FUNCTION belfry.check_push_grants(p_role name, p_queues text[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     v_queue text;
@@ -2822,15 +2822,15 @@ END $$;
 -- From sql/functions/grants/grant_consume.sql.
 
 -- Lets a role consume the queues whose names match the pattern, as the groups whose names match
--- consumer_group. Once a grant to consume was given, a role needs one, with the exceptions of grant_push.
+-- consumer_group. After the first grant to consume, each role needs such a grant; see grant_push.
 CREATE FUNCTION belfry.grant_consume(role name, queue text, consumer_group text DEFAULT '*') RETURNS void LANGUAGE sql AS $$
     SELECT belfry.change_grant('consume', $1, $2, $3, false)
 $$;
 
 -- From sql/functions/grants/grant_push.sql.
 
--- Lets a role push to the queues whose names match the pattern. Once a grant to push was given, each
--- role needs a grant to push, except the owner of the schema, admins and superusers.
+-- Lets a role push to the queues whose names match the pattern. After the first grant to push, each
+-- role needs such a grant, except the owner of the schema, admins and superusers.
 CREATE FUNCTION belfry.grant_push(role name, queue text) RETURNS void LANGUAGE sql AS $$
     SELECT belfry.change_grant('push', $1, $2, '*', false)
 $$;
@@ -3168,13 +3168,13 @@ BEGIN
             HINT = 'Name the queue in the first argument: belfry.push(''orders'', ''{"id": 1}'').';
     ELSIF octet_length(p_queue) NOT BETWEEN 1 AND 255 OR p_queue IN ('.', '..') THEN
         RAISE EXCEPTION 'the name of the queue is %', CASE WHEN p_queue IN ('.', '..') THEN p_queue ELSE octet_length(p_queue) || ' bytes long' END
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has 1 to 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.';
     ELSIF p_delay IS NOT NULL AND p_visible_at IS NOT NULL THEN
         RAISE EXCEPTION 'delay and visible_at are both given'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Give one of them.';
     ELSIF p_delay < interval '0' THEN
         RAISE EXCEPTION 'the delay % is negative', p_delay
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave it out for a message without a delay.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave delay out for a message without a delay.';
     END IF;
     IF p_delay > interval '0' THEN
         v_at := clock_timestamp() + p_delay;
@@ -3237,7 +3237,7 @@ BEGIN
             HINT = 'For the JSON value null write ''null''. To make JSON from a row write to_json(row).';
     ELSIF octet_length(partition) > 255 OR partition IN ('.', '..') THEN
         RAISE EXCEPTION 'belfry.push: the name of the partition is %', CASE WHEN partition IN ('.', '..') THEN partition ELSE octet_length(partition) || ' bytes long' END
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 255 bytes, and is not . or .., because clients remove these from paths.';
     ELSIF char_length(v_id) > 255 THEN
         RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed. Use a hash of the id instead.';
@@ -3427,8 +3427,8 @@ REVOKE ALL ON FUNCTION belfry.resume(text, text, text) FROM PUBLIC;
 -- By partition, distinct and ascending:
 --   p_partitions, p_counts   The id, and the number of messages.
 --   p_visible_until          The latest p_visible_at, or an empty array.
---   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
---                            checked).
+--   p_sealed, p_bounded      The ids of the partitions whose payloads are encrypted, and of those whose
+--                            queue has a maxSize (NULL: not checked).
 -- By message:
 --   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
 --   p_ids, p_transactions, p_payloads
@@ -3586,7 +3586,7 @@ END $$;
 -- names up again and repeats the push.
 CREATE FUNCTION belfry.raise_partition_gone() RETURNS bigint LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'a partition of this push is gone' USING ERRCODE = 'BF001';
+    RAISE EXCEPTION 'a partition of this push does not exist any more' USING ERRCODE = 'BF001';
 END $$;
 
 -- From sql/functions/redrive/delete_message.sql.
@@ -4163,7 +4163,7 @@ BEGIN
     PERFORM belfry.check_consumer(await.queue, await.consumer_group);
     IF octet_length(await.partition) > 255 THEN
         RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 255 bytes.';
     END IF;
     SELECT substring(string_agg(sha256(v_key || 'mask' || v_tag || int4send(i)), '' ORDER BY i) FOR octet_length(v_request))
       INTO v_mask FROM generate_series(0, octet_length(v_request) / 32) i;
@@ -4275,7 +4275,7 @@ END $$;
 -- cursors are ready, so it reads only the index cursor_asleep, which contains every cursor that
 -- needs_wake accepts. There it also reads old versions of cursors, which a held snapshot keeps.
 --
--- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its commit
+-- Locks the cursors in (partition, group) order, and checks each cursor again under its lock. Its commit
 -- does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, ready_in float8) LANGUAGE plpgsql AS $$
@@ -4371,4 +4371,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'f1aa771454f59741de0d7d3e4048c0297ece14e1092263109ee39eac4308b95c';
+COMMENT ON FUNCTION belfry.baseline() IS 'f49c383c894ce5f5daeca4db4343066e744c80b9d25bde444bbf8a63236efc14';

@@ -6,7 +6,7 @@ CREATE TYPE belfry.ack_row AS (
     item         smallint,
     entry        integer, -- For item 1: the index of the ack.
     -- 1: The lease of the ack is not the live lease of the cursor.
-    -- 2: An earlier message failed in the same call, so this one is redelivered.
+    -- 2: An earlier message failed in the same call, so this message is redelivered.
     -- 3: The status has no effect.
     -- 4: The ack was applied, and the message is a dead letter.
     verdict      smallint,

@@ -15,8 +15,8 @@ CREATE TYPE belfry.claim_row AS (
     ready_at       timestamptz, -- of the cursor, after the claim; with a lease, the end of the lease
     -- A wake must follow the commit: ready_at is NULL, or redriven messages wait for a retry delay.
     needs_wake     boolean,
-    -- The claim moved the cursor past this many expired messages (expired), and past this many messages
-    -- that had reached maxDeliveries (given_up). NULL: past none.
+    -- The claim moved the cursor past some messages. expired counts the expired messages, and given_up
+    -- the messages that had reached maxDeliveries. NULL: none.
     expired        bigint,
     given_up       bigint,
     -- With autoAck: the data for an undo of the delivery. outcome 1: failures and attempts of the first
@@ -36,7 +36,7 @@ CREATE TYPE belfry.claim_row AS (
 
     -- The columns of item 3.
     group_exists   boolean,     -- the group, its queue and its cursor in the requested partition exist
-    was_due        boolean,     -- a cursor was due, although another session may have locked it
+    was_due        boolean,     -- a cursor was due; another session may have locked it
     next_ready_at  timestamptz, -- when the next cursor is due, if none was due
     database_now   timestamptz, -- the claim compared ready_at with this instant
     -- No cursor has a ready_at before due_floor, or between database_now and next_floor. NULL: unknown.

@@ -8,12 +8,12 @@ CREATE TABLE belfry.consumer_group (
     start_at    timestamptz,
     -- true: the group has a cursor in every partition. false: only in partitions that its pops named.
     whole_queue boolean NOT NULL DEFAULT false,
-    -- While the group joins the queue: every partition with a lower name has its cursor. NULL: all do.
+    -- While the group joins the queue, every partition with a lower name has its cursor. NULL: no join.
     joined_upto text,
     -- No pop of the group returns a message; see belfry.change_pause.
     paused      boolean NOT NULL DEFAULT false,
     created_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    -- The row is left of a deleted group. A new group of this name starts at this mode and start_at.
+    -- The group was deleted. A new group of this name uses mode and start_at of this row.
     kept        boolean NOT NULL DEFAULT false,
     UNIQUE (queue_id, name)
 );

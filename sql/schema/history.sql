@@ -1,6 +1,6 @@
--- The counts of one instance for a queue and a group. A row covers one minute, and more minutes after
--- the roll-up. A minute without events has no row. The rows of a deleted queue stay. '(other)' is the
--- sum of the queues above the limit of pkg/insight/history. Rows with consumer_group '' count pushes.
+-- The counts of one instance for a queue and a group. A row covers one minute, or after the roll-up 15,
+-- 60 or 360. A minute without events has no row. The rows of a deleted queue stay. '(other)' is the sum
+-- of the queues above the limit of pkg/insight/history. Rows with consumer_group '' count pushes.
 CREATE TABLE belfry.history (
     at                 timestamptz NOT NULL,
     minutes            smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),

@@ -1,5 +1,5 @@
--- The measurements of one instance. A row covers one minute. After the roll-up a row has the means of
--- more minutes. Each minute and instance with a row in belfry.history has a row here too.
+-- The measurements of one instance. A row covers one minute. After the roll-up it has the means of 15, 60
+-- or 360 minutes. Each minute and instance with a row in belfry.history has a row here too.
 CREATE TABLE belfry.history_instance (
     at          timestamptz NOT NULL,
     minutes     smallint NOT NULL CHECK (minutes IN (1, 15, 60, 360)),

@@ -2,14 +2,14 @@
 -- (pkg/engine/inbox) moves the row into its partition in another transaction. So a producer's
 -- transaction may stay open for long, and locks nothing that other sessions need.
 CREATE TABLE belfry.inbox (
-    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- In the order of the inserts.
+    id             bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- Ascends in the order of the inserts.
     queue          text NOT NULL,
     partition      text DEFAULT 'Default', -- NULL means 'Default'.
     payload        json NOT NULL,
     transaction_id text,
     trace_id       uuid,
     visible_at     timestamptz,
-    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- Of the producer's top-level transaction.
+    xid            xid8 NOT NULL DEFAULT pg_current_xact_id(), -- The producer's top-level transaction.
     inserted_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
         autovacuum_vacuum_insert_threshold = -1,

@@ -1,5 +1,5 @@
--- The log of messages. It has no foreign keys: each would cost a probe and a share lock for every row,
--- and the lock on the partition's row already gives the same guarantee.
+-- The log of messages. It has no foreign keys: each would cost an index look-up and a share lock for every
+-- row, and the lock on the partition's row already gives the same guarantee.
 CREATE TABLE belfry.message (
     partition_id   bigint NOT NULL,
     seq            bigint NOT NULL, -- The position, from 1. Deleted messages leave gaps.
@@ -8,7 +8,7 @@ CREATE TABLE belfry.message (
     id             uuid NOT NULL,
     trace_id       uuid,
     encrypted      boolean NOT NULL DEFAULT false, -- The payload is encrypted with the key of the server.
-    -- The client chooses it to prevent duplicates. It is unique within a partition.
+    -- The client chooses transaction_id to prevent duplicates. It is unique within a partition.
     transaction_id text COLLATE "C" NOT NULL,
     producer_sub   text, -- The subject of the producer's token.
     payload        json NOT NULL,

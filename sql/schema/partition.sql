@@ -26,9 +26,9 @@ CREATE TABLE belfry.partition (
     swept         bigint NOT NULL DEFAULT 0,
     created_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
     uid           uuid NOT NULL DEFAULT gen_random_uuid(),
-    -- The queue is being deleted, and nobody may push any more.
+    -- The queue is being deleted, and pushes are refused.
     closed        boolean NOT NULL DEFAULT false,
-    -- No pop returns a message of it; see belfry.change_pause.
+    -- No pop returns a message of the partition; see belfry.change_pause.
     paused        boolean NOT NULL DEFAULT false,
     name          text NOT NULL CHECK (octet_length(name) <= 255 AND name NOT IN ('.', '..')),
     UNIQUE (queue_id, name)

@@ -1,4 +1,4 @@
--- Which role may push to which queues, and consume which queues as which groups. belfry.grant_push,
+-- A grant lets a role push to some queues, or consume some queues as some groups. belfry.grant_push,
 -- belfry.grant_consume and the functions that revoke write it. While a kind has no row, Belfry does not
 -- check it. A revoked grant stays as a row, so revoking the last grant does not allow every role.
 CREATE TABLE belfry.queue_grant (

@@ -1,4 +1,4 @@
--- What sweeps have done to a queue since its creation. Only sweeps write it.
+-- The counts of sweeps for a queue, since its creation. Only sweeps write this table.
 CREATE TABLE belfry.queue_sweep (
     queue_id  bigint PRIMARY KEY REFERENCES belfry.queue (id) ON DELETE CASCADE,
     -- Deleted messages, by the rule that deleted them.

@@ -5,7 +5,7 @@ CREATE TABLE belfry.redrive (
     partition_id bigint NOT NULL,
     group_id     bigint NOT NULL,
     seq          bigint NOT NULL,
-    -- The counts of failed acks and of deliveries continue the counts of the dead letter.
+    -- The numbers of failed acks and of deliveries, continued from the dead letter.
     failures     integer NOT NULL,
     attempts     integer NOT NULL,
     lease_id     uuid, -- The lease of the newest delivery; it may have expired.

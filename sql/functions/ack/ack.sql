@@ -3,9 +3,9 @@
 -- two consumers never commit for one message. The values of status:
 --
 --   completed  The messages, and all earlier messages of the partition, are finished.
---   failed     The first of the messages and all later ones are delivered again, after the queue's
+--   failed     The first of the messages and all later messages are delivered again, after the queue's
 --              retryDelay or after retry_after. A message without a retry left becomes a dead letter.
---   retry      As failed, but at once or after retry_after, and without counting a failure.
+--   retry      The messages are delivered again, at once or after retry_after. No failure is counted.
 --   dlq        The messages become dead letters.
 --
 -- apply_acks has the rules. Locks the cursor. Returns the number of acknowledged messages that the lease held.
@@ -32,9 +32,9 @@ BEGIN
         RAISE EXCEPTION 'retry_after is % with the status %', retry_after, quote_literal(status) USING ERRCODE = 'invalid_parameter_value',
             HINT = 'Give 0 to 366 days, and only with the status ''failed'' or ''retry''.';
     END IF;
-    PERFORM convert_to(error, 'UTF8'); -- raises an error now, and not when an operator lists dead letters
+    PERFORM convert_to(error, 'UTF8'); -- fails here, so that the list of dead letters cannot fail
     PERFORM belfry.check_lease(lease);
-    -- If several cursors have the lease, the HTTP API created it: belfry.pop creates one for each partition.
+    -- If several cursors have the lease, the HTTP API created it: a lease of belfry.pop has one cursor.
     IF (SELECT count(*) FROM belfry.cursor c WHERE c.lease_id = ack.lease) > 1 THEN
         RAISE EXCEPTION 'lease % covers several partitions', lease USING ERRCODE = 'invalid_parameter_value',
             HINT = 'The HTTP API created the lease. Acknowledge the messages through the HTTP API.';

@@ -2,8 +2,8 @@
 -- changes. The HTTP API (store/ack_apply) and belfry.ack call this function.
 --
 --   By cursor:
---   p_partitions, p_partition_uids, p_groups  A partition with the id and another uid is not found. It
---                   is another partition that got the same id after a restore.
+--   p_partitions, p_partition_uids, p_groups  A partition whose uid differs counts as missing: after a
+--                   restore, another partition can have the same id.
 --   p_last_entries  The index of the last entry. A cursor without entries is only locked.
 --   By entry, sorted by cursor, call and seq:
 --   p_calls         The call, from 1. Each call is judged as if it had its own transaction.
@@ -58,7 +58,7 @@ DECLARE
     v_failures integer;
     v_attempts integer;
     v_retry_at timestamptz;
-    -- What all calls did to the cursor.
+    -- The changes of all calls to the cursor.
     v_changed boolean;
     v_released boolean;
     v_ended_by integer;
@@ -66,7 +66,7 @@ DECLARE
     v_settled_count integer;
     v_settled_of_lease integer;
     v_redeliver boolean; -- a redriven message failed
-    -- The call.
+    -- The state of the current call.
     v_call integer;
     v_committed_before bigint;
     v_parked bigint[]; -- messages to skip from now on
@@ -75,7 +75,7 @@ DECLARE
     v_stopped boolean; -- rule 3 stopped the cursor
     v_failed boolean; -- the call has a failed ack that counts a failure
     v_pause bigint; -- the longest pause that an ack of the call gives
-    -- The ack.
+    -- The state of the current ack.
     v_status smallint;
     v_seq bigint;
     v_verdict smallint;

@@ -32,7 +32,7 @@ BEGIN
      WHERE e.name = ANY (SELECT lower(x COLLATE "C") FROM unnest(events) AS x);
     IF v_events IS NULL OR EXISTS (SELECT 1 FROM unnest(events) AS x WHERE lower(x COLLATE "C") IS NULL OR lower(x COLLATE "C") <> ALL (v_events)) THEN
         RAISE EXCEPTION 'the events % are not known', events USING ERRCODE = 'invalid_parameter_value',
-            HINT = 'Name some of insert, update and delete. TRUNCATE makes no messages.';
+            HINT = 'Give one or more of insert, update and delete. TRUNCATE makes no messages.';
     END IF;
     IF payload IS NULL OR payload NOT IN ('row', 'changes') THEN
         RAISE EXCEPTION 'the payload % is not known', quote_nullable(payload) USING ERRCODE = 'invalid_parameter_value',
@@ -71,7 +71,7 @@ BEGIN
             PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
         EXCEPTION WHEN OTHERS THEN
             RAISE EXCEPTION 'the condition % cannot be used: %', quote_literal(condition), SQLERRM USING ERRCODE = SQLSTATE,
-                HINT = 'It is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
+                HINT = 'A condition is a boolean expression over old and new, such as: new.total > 100 AND old.total IS DISTINCT FROM new.total. '
                     'For an insert old is NULL, for a delete new is NULL. Write the schema of each function that is not in the schema of the table.';
         END;
     END IF;

@@ -1,4 +1,4 @@
--- The function of a trigger calls it if the messages of a statement could not be written. Raises a
+-- A trigger function calls it if the messages of a statement could not be written. Raises a
 -- warning, and stores a row for the operator, at most one a second for each attachment. It raises no
 -- error, and waits at most 100 ms for a session that locks the table.
 CREATE FUNCTION belfry.attachment_failed(p_target regclass, p_queue text, p_event text, p_code text, p_message text)

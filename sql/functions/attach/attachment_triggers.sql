@@ -3,7 +3,7 @@
 --
 -- The owner of a table can give any name to a trigger, and the caller of detach may have more rights
 -- than the owner. So function_oid is NULL for a function of another owner, and detach does not drop it.
--- An earlier owner of the table drops the functions of that owner.
+-- Functions of an earlier owner of the table stay, and that owner can drop them.
 CREATE FUNCTION belfry.attachment_triggers(p_target regclass, p_queue text DEFAULT NULL)
 RETURNS TABLE (trigger_name name, function_oid regprocedure, queue text) LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$

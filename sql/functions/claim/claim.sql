@@ -1,4 +1,4 @@
--- One pop of a group. Takes the leases of up to p_partitions due partitions and returns up to p_batch
+-- Claims for one pop of a group: takes leases on up to p_partitions due partitions and returns up to p_batch
 -- messages. The partition that has been due the longest comes first. The query store/claim is the only
 -- caller besides belfry.pop.
 --
@@ -73,7 +73,7 @@ DECLARE
     skipped record;
     r belfry.claim_row;
 BEGIN
-    -- An earlier wake of this transaction turned it off. autoAck needs it on: a lost commit would cause a second delivery.
+    -- An earlier wake may have turned synchronous_commit off. If an autoAck commit is lost, a second delivery follows.
     PERFORM set_config('synchronous_commit', CASE WHEN p_lease IS NULL THEN 'on' ELSE 'off' END, true);
     -- One FETCH for each cursor, so the call locks no more cursors than it needs.
     OPEN due;

@@ -1,5 +1,5 @@
--- Returns ready_at for a cursor without a live lease. NULL: nothing is left. Now: a message was
--- redriven, or the first message is visible. Otherwise: the instant at which the first message becomes
+-- Returns ready_at for a cursor without a live lease: NULL if no message is left, now if a message was
+-- redriven or the first message is visible, and otherwise the instant at which the first message becomes
 -- visible. Every statement that writes cursor.ready_at uses this rule, also during a pause; see
 -- belfry.change_pause. The body is one expression, so the planner inlines it. This form does not read
 -- belfry.redrive, and treats every redriven message as ready now.

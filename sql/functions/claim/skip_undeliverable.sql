@@ -5,13 +5,13 @@
 --    decreases, so they are a prefix of the log. With p_dead_letter_expired they become dead
 --    letters, at most 1000 in one call. more is true if further expired messages are left.
 -- 2. A first message that was delivered p_max_deliveries times (0: no limit) becomes a dead letter.
---    given_up counts it.
+--    Then given_up is 1.
 --
 -- alone is true if the first message must be delivered alone. An expired lease does not say which of its
 -- messages kills the consumer. So the last attempt delivers each message of the batch alone, and only
 -- the message that kills the consumer uses up its attempts.
 --
--- Without dead letters, expired counts seqs, including deleted messages, so its cost does not grow.
+-- Without p_dead_letter_expired, expired counts seqs, including deleted messages, at a constant cost.
 CREATE FUNCTION belfry.skip_undeliverable(
     p_partition bigint, p_group bigint, p_now timestamptz,
     p_expire_after bigint, p_dead_letter_expired boolean, p_max_deliveries bigint

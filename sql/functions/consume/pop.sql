@@ -1,8 +1,8 @@
--- Takes messages for the group, at most batch. It takes them from the named partition, or from due
--- partitions, at most partitions. The partition that has been due the longest comes first. Returns no
+-- Takes messages for the group, from the named partition or from due partitions. batch limits messages, and
+-- partitions limits partitions. The partition that has been due the longest comes first. Returns no
 -- rows if nothing is due, or if other sessions have locked all due cursors. The first pop registers the
 -- group. While the group joins the queue, a pop that finds nothing creates more cursors, until it finds
--- a message or all cursors exist. Then it holds the row of the group until the commit; see join_page.
+-- a message or all cursors exist. Then it locks the row of the group until the commit; see join_page.
 --
 -- Each partition has its own lease. Until the commit the row lock protects the messages: after a
 -- rollback they are due at once, and the delivery does not count. After the commit the lease protects

@@ -2,7 +2,7 @@
 -- notifications of a transaction into one.
 --
 -- Commits that notify run one after another in the whole cluster. So a producer sends no notification
--- while the sequencer is awake, because an awake sequencer reads the inbox every few milliseconds.
+-- while the sequencer is awake, because an awake sequencer reads the inbox without notifications.
 --
 -- 1. Advisory lock 10 is held exclusively while the sequencer is awake.
 -- 2. A producer that sends no notification holds lock 8 (shared) until its transaction ends.
@@ -10,8 +10,8 @@
 --    of such producers have ended. pkg/engine/inbox proves that no row is lost.
 --
 -- A session with belfry.notify = off sends no notification and takes no lock. The sequencer then moves
--- its rows after another notification, or in the next sweep of the inbox. PREPARE TRANSACTION needs this
--- setting. A WHEN clause would be planned for every statement, so the function reads the setting.
+-- its rows after another notification, or after dispatch.fallback_interval. PREPARE TRANSACTION needs
+-- this setting. A WHEN clause would be planned for every statement, so the function reads the setting.
 -- 1111837766 is "BELF" in ASCII.
 CREATE FUNCTION belfry.inbox_notify() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE

@@ -14,7 +14,7 @@ BEGIN
             HINT = 'For the JSON value null write ''null''. To make JSON from a row write to_json(row).';
     ELSIF octet_length(partition) > 255 OR partition IN ('.', '..') THEN
         RAISE EXCEPTION 'belfry.push: the name of the partition is %', CASE WHEN partition IN ('.', '..') THEN partition ELSE octet_length(partition) || ' bytes long' END
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes, and is not . or .., which clients remove from paths.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 255 bytes, and is not . or .., because clients remove these from paths.';
     ELSIF char_length(v_id) > 255 THEN
         RAISE EXCEPTION 'belfry.push: the transaction id is % characters long', char_length(v_id)
             USING ERRCODE = 'invalid_parameter_value', HINT = 'At most 255 characters are allowed. Use a hash of the id instead.';

@@ -3,8 +3,8 @@
 -- By partition, distinct and ascending:
 --   p_partitions, p_counts   The id, and the number of messages.
 --   p_visible_until          The latest p_visible_at, or an empty array.
---   p_sealed, p_bounded      Lists of ids: payloads are sealed; the queue has a maxSize (NULL: not
---                            checked).
+--   p_sealed, p_bounded      The ids of the partitions whose payloads are encrypted, and of those whose
+--                            queue has a maxSize (NULL: not checked).
 -- By message:
 --   p_lanes, p_nths          The index in p_partitions, and the position in that partition, from 1.
 --   p_ids, p_transactions, p_payloads

@@ -19,7 +19,7 @@ BEGIN
     PERFORM belfry.check_consumer(await.queue, await.consumer_group);
     IF octet_length(await.partition) > 255 THEN
         RAISE EXCEPTION 'the name of the partition is % bytes long', octet_length(await.partition)
-            USING ERRCODE = 'invalid_parameter_value', HINT = 'It has at most 255 bytes.';
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A name has at most 255 bytes.';
     END IF;
     SELECT substring(string_agg(sha256(v_key || 'mask' || v_tag || int4send(i)), '' ORDER BY i) FOR octet_length(v_request))
       INTO v_mask FROM generate_series(0, octet_length(v_request) / 32) i;

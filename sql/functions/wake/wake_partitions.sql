@@ -6,7 +6,7 @@
 -- cursors are ready, so it reads only the index cursor_asleep, which contains every cursor that
 -- needs_wake accepts. There it also reads old versions of cursors, which a held snapshot keeps.
 --
--- Locks the cursors in (partition, group) order, and checks each one again under its lock. Its commit
+-- Locks the cursors in (partition, group) order, and checks each cursor again under its lock. Its commit
 -- does not wait for the disk.
 CREATE FUNCTION belfry.wake_partitions(p_partitions bigint[])
 RETURNS TABLE (group_id bigint, partition_id bigint, ready_in float8) LANGUAGE plpgsql AS $$

@@ -1,5 +1,6 @@
--- Reads the first $2 rows of the inbox among all rows. It has the parameters and columns of look.sql,
--- and replaces it if the snapshot $1 is empty. It reads only these rows, however many rows wait.
+-- Reads the first $2 rows of the inbox among all rows. It has the parameters and columns of look.sql.
+-- The sequencer uses it in place of look.sql if the snapshot $1 is empty. It reads only these rows, however
+-- many rows wait.
 WITH ordered AS MATERIALIZED (
     SELECT i.id, row_number() OVER (ORDER BY i.id) AS nth
       FROM belfry.inbox i WHERE $1::text IS NOT NULL ORDER BY i.id LIMIT $2::bigint

@@ -1,5 +1,5 @@
 -- Releases every lease with id $1 as if the lease had never existed. The delivery did not reach its
--- client, so the statement takes it out of the counts of attempts, also for redriven messages.
+-- client, so the statement decrements the count of attempts, also of redriven messages.
 WITH held AS MATERIALIZED (
     SELECT c.partition_id, c.group_id, c.committed, c.lease_id, c.lease_end
       FROM belfry.cursor c

@@ -1,5 +1,5 @@
--- Lists at most $2 groups after the id $1, by id, that have a cursor with ready_at, a dead letter or a
--- pause. It finds the groups by indexes, so other groups cost nothing. $3: LIKE patterns of queue names
+-- Lists at most $2 groups after the id $1, by id, that have a cursor with ready_at or a dead letter, or
+-- that are paused. It finds the groups by indexes, so other groups cost nothing. $3: LIKE patterns of queue names
 -- (NULL: any). queue_name is NULL if $3 does not match the queue, or if the queue is being deleted.
 -- dead: the group has a dead letter.
 WITH RECURSIVE candidate(id, n) AS (
