@@ -89,7 +89,7 @@ func TestATableWithForeignPartitionsIsRefused(t *testing.T) {
 		CREATE TABLE middle PARTITION OF t FOR VALUES FROM (10) TO (20) PARTITION BY RANGE (id);
 		CREATE FOREIGN TABLE far PARTITION OF middle FOR VALUES FROM (10) TO (15) SERVER nowhere`)
 	err := p.Attach(t.Context(), &attach.Request{Table: "t", Queue: "q"})
-	require.ErrorContains(t, err, "foreign tables below it")
+	require.ErrorContains(t, err, "foreign table as a partition or child")
 	p.attach(attach.Request{Table: "near", Queue: "q"})
 	p.exec(`DROP FOREIGN TABLE far`)
 	p.attach(attach.Request{Table: "t", Queue: "q"})

@@ -268,7 +268,7 @@ func TestRefusedRequestsAreExplained(t *testing.T) {
 		want    []string
 	}{
 		"a table that is not there":   {attach.Request{Table: "nowhere"}, []string{`"nowhere" does not exist`}},
-		"a view":                      {attach.Request{Table: "v"}, []string{"is not a table", "tables that a view"}},
+		"a view":                      {attach.Request{Table: "v"}, []string{"is not a table", "tables that the view"}},
 		"a table of Belfry":           {attach.Request{Table: "belfry.inbox"}, []string{"cannot be attached"}},
 		"no queue":                    {attach.Request{Table: "t", Queue: "-"}, []string{"1 to 255 bytes"}},
 		"a long queue":                {attach.Request{Table: "t", Queue: strings.Repeat("ä", 128)}, []string{"1 to 255 bytes"}},

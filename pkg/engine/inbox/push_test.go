@@ -61,14 +61,14 @@ func TestPushErrorsNameTheProblem(t *testing.T) {
 	for statement, want := range map[string]string{
 		`SELECT belfry.push(NULL, '1')`: "22004 the queue is NULL / Name the queue in the first argument: " +
 			`belfry.push('orders', '{"id": 1}').`,
-		`SELECT belfry.push('', '1')`:                                                       "22023 the name of the queue is 0 bytes long / It has 1 to 255 bytes, and is not . or .., which clients remove from paths.",
-		`SELECT belfry.push(repeat('x', 256), '1')`:                                         "22023 the name of the queue is 256 bytes long / It has 1 to 255 bytes, and is not . or .., which clients remove from paths.",
-		`SELECT belfry.push('q', '1', repeat('x', 256))`:                                    "22023 belfry.push: the name of the partition is 256 bytes long / It has at most 255 bytes, and is not . or .., which clients remove from paths.",
-		`SELECT belfry.push('q', '1', transaction_id => repeat('x', 256))`:                  "22023 belfry.push: the transaction id is 256 characters long / At most 255 characters are allowed; a hash of it will do.",
-		`SELECT belfry.push('q', NULL)`:                                                     "22004 belfry.push: the payload is NULL / For the JSON value null write 'null'; of a row make JSON with to_json(row).",
-		`SELECT belfry.push('q', 'hello')`:                                                  "22P02 belfry.push: the payload is no JSON: hello / Of text make a JSON string with to_json(x::text), of a row an object with to_json(row).",
-		`SELECT belfry.push('q', '1', delay => '1 hour', visible_at => now())`:              "22023 delay and visible_at say the same thing / Give one of them.",
-		`SELECT belfry.push('q', '1', delay => '-1 s')`:                                     "22023 the delay -00:00:01 is negative / Leave it out for a message without a delay.",
+		`SELECT belfry.push('', '1')`:                                                       "22023 the name of the queue is 0 bytes long / A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.",
+		`SELECT belfry.push(repeat('x', 256), '1')`:                                         "22023 the name of the queue is 256 bytes long / A name has 1 to 255 bytes, and is not . or .., because clients remove these from paths.",
+		`SELECT belfry.push('q', '1', repeat('x', 256))`:                                    "22023 belfry.push: the name of the partition is 256 bytes long / A name has at most 255 bytes, and is not . or .., because clients remove these from paths.",
+		`SELECT belfry.push('q', '1', transaction_id => repeat('x', 256))`:                  "22023 belfry.push: the transaction id is 256 characters long / At most 255 characters are allowed. Use a hash of the id instead.",
+		`SELECT belfry.push('q', NULL)`:                                                     "22004 belfry.push: the payload is NULL / For the JSON value null write 'null'. To make JSON from a row write to_json(row).",
+		`SELECT belfry.push('q', 'hello')`:                                                  "22P02 belfry.push: the payload is not valid JSON: hello / Make a JSON string from a text with to_json(x::text), and an object from a row with to_json(row).",
+		`SELECT belfry.push('q', '1', delay => '1 hour', visible_at => now())`:              "22023 delay and visible_at are both given / Give one of them.",
+		`SELECT belfry.push('q', '1', delay => '-1 s')`:                                     "22023 the delay -00:00:01 is negative / Leave delay out for a message without a delay.",
 		`SELECT belfry.push_many('q', ARRAY ['1']::json[], partitions => ARRAY ['a', 'b'])`: "2202E belfry.push_many: there are 1 payloads, 2 partitions and 0 transaction ids / Give one for each payload, or leave the array out.",
 		`SELECT belfry.push_many('q', ARRAY ['1', NULL]::json[])`: "22023 belfry.push_many: message 2 cannot be pushed / " +
 			"A payload must not be NULL, a partition has at most 255 bytes and is not . or .., a transaction id at most 255 characters.",

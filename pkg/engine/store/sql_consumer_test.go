@@ -290,7 +290,7 @@ func TestErrorsOfSQLFunctionsNameTheBadValue(t *testing.T) {
 		`SELECT belfry.ack(gen_random_uuid())`:                            {"BF010", "pop again"},
 		`SELECT belfry.ack(NULL)`:                                         {"22004", "nothing to acknowledge"},
 		`SELECT belfry.extend(gen_random_uuid(), 0)`:                      {"22023", "seconds is 0."},
-		`SELECT belfry.extend(NULL, 60)`:                                  {"22004", "nothing to prolong"},
+		`SELECT belfry.extend(NULL, 60)`:                                  {"22004", "nothing to extend"},
 		`SELECT belfry.subscribe('none', 'g')`:                            {"42704", "first message"},
 		`SELECT belfry.subscribe('q', 'g', 'later')`:                      {"22023", "'timestamp'"},
 		`SELECT belfry.subscribe('q', 'g', 'timestamp')`:                  {"22023", "has no start_at"},
@@ -311,7 +311,7 @@ func TestErrorsOfSQLFunctionsNameTheBadValue(t *testing.T) {
 	lease := b.sqlPop(conn, "g", 1, 1)[0].Lease
 	require.Equal(t, 1, b.sqlAck(conn, lease, nil, "completed"))
 	_, err := sqlAck(t.Context(), conn, lease, nil, "completed")
-	requireState(t, err, "BF010", "unless they were acknowledged")
+	requireState(t, err, "BF010", "unless the messages were acknowledged")
 	var ended *pgconn.PgError
 	require.ErrorAs(t, err, &ended)
 	require.Contains(t, ended.Detail, "Either all its messages were acknowledged")
