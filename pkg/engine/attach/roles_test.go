@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/belfry-mq/belfry/pkg/engine/attach"
+	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/migrate"
 	"github.com/belfry-mq/belfry/test/enginetest"
 	"github.com/belfry-mq/belfry/test/pgtest"
@@ -80,7 +81,7 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 	p.exec(`SELECT belfry.open_partitions('{q}', '{p}', 300, 3)`)
 	p.exec(`SELECT belfry.append(ARRAY[(SELECT id FROM belfry.partition)], '{1}', '{}', '{}', '{1}', '{1}', ARRAY[gen_random_uuid()], '{t}', '{"\"x\""}',
 		'{}', '{}', '{}', '{}', true)`)
-	for role, allowed := range map[string]string{"producer": "produce", "consumer": "consume", "admin": "produce consume read"} {
+	for role, allowed := range map[string]string{"producer": "produce", "consumer": "consume", "admin": "produce consume read pause"} {
 		quoted := p.role(role)
 		p.exec("GRANT belfry_" + role + " TO " + quoted)
 		p.as(quoted, func() {
@@ -90,6 +91,7 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 				"produce with a function": `SELECT belfry.push('q', '1', 'p')`,
 				"produce many":            `SELECT belfry.push_many('q', ARRAY['1', '2']::json[])`,
 				"consume":                 `SELECT belfry.ack(lease) FROM belfry.pop('q', '` + role + `')`,
+				"pause":                   `SELECT belfry.change_pause('q', NULL, NULL, false)`,
 				"read":                    `SELECT 1 FROM belfry.message, belfry.cursor, belfry.queue, belfry.inbox`,
 			} {
 				if verb, _, _ := strings.Cut(what, " "); strings.Contains(allowed, verb) {
@@ -105,6 +107,9 @@ func doesOnlyItsOwnWork(t *testing.T, p *fixture) {
 			} {
 				require.Equal(t, "42501", p.refused(statement).Code, "%s: %s", role, statement)
 			}
+			missing, err := postgres.MissingRights(t.Context(), p.conn)
+			require.NoError(t, err)
+			require.Equal(t, role == "admin", len(missing) == 0, "an admin, and nobody else, has all rights of a server: %s lacks %s", role, missing)
 			if role != "admin" {
 				for _, statement := range []string{
 					`SELECT payload FROM belfry.inbox`, `DELETE FROM belfry.inbox`, `UPDATE belfry.inbox SET queue = 'x'`,
