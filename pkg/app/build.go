@@ -42,7 +42,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// maxUrgentConnections bounds the connections for woken pops.
+// maxUrgentConnections is the maximum number of connections for woken pops.
 const maxUrgentConnections = 1000
 
 // parts are the packages of a running server.
@@ -62,7 +62,7 @@ type parts struct {
 	server *httpapi.Server
 	// dashboard is nil if dashboard.enabled is false.
 	dashboard *dashboard.Dashboard
-	// api is what the server uses once it is open.
+	// api has the dependencies of the API, which the server uses after the API has opened.
 	api        httpapi.Deps
 	drainDelay time.Duration
 	// runs are further background work.
@@ -86,9 +86,9 @@ type builder struct {
 	bus  *events.Bus
 	reg  *prometheus.Registry
 	log  *zap.Logger
-	// counts are what this instance did, for the history.
+	// counts record what this instance does, for the history.
 	counts *history.Recorder
-	// changes say when the figures of the dashboard may have changed.
+	// changes tell the dashboard that its figures may have changed.
 	changes *source.Changes
 	// startUntil is the end of database.start_timeout.
 	startUntil time.Time
@@ -176,7 +176,7 @@ func (b builder) build(ctx context.Context) error {
 	return b.buildDashboard(auth)
 }
 
-// owners finds the queues of what a request names by an id.
+// owners finds the queues of the objects that a request names by an id.
 type owners struct {
 	*catalog.Owners
 	*store.Store
@@ -191,7 +191,7 @@ func (b builder) buildSweeper() {
 	b.sweeper = sweep.New(b.pool, cfg, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
 }
 
-// authenticator returns what verifies tokens, or nil if auth.enabled is false.
+// authenticator returns the verifier of tokens, or nil if auth.enabled is false.
 func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, error) {
 	if !b.cfg.Auth.Enabled {
 		return nil, nil
@@ -205,7 +205,7 @@ func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, erro
 	return token.New(ctx, b.cfg.Auth, revocations, b.log)
 }
 
-// buildSwitches constructs what knows the switches for maintenance.
+// buildSwitches constructs the watcher of the maintenance switches, which pause pushes and pops.
 func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error) {
 	switches := maintenance.NewWatcher(b.pool, b.log)
 	switches.OnChange = b.hub.MaintenanceChanged
@@ -218,7 +218,7 @@ func (b builder) buildSwitches(ctx context.Context) (*maintenance.Watcher, error
 	return switches, nil
 }
 
-// buildListener constructs the two directions to the other instances.
+// buildListener constructs the listener and the sender, which connect this instance to the others.
 func (b builder) buildListener() (err error) {
 	url := b.cfg.Database.DirectURL().Reveal()
 	b.instance = queue.NewID()
@@ -232,7 +232,7 @@ func (b builder) buildListener() (err error) {
 	return err
 }
 
-// buildWaiters constructs what serves waiting requests and SQL waiters.
+// buildWaiters constructs the dispatcher of waiting requests and the watcher of SQL waiters.
 func (b builder) buildWaiters(intents *dispatch.Intents, metrics *dispatch.Metrics, paused func() <-chan struct{}, auth httpapi.Authenticator) {
 	tracker := readiness.New(b.cfg.Dispatch.FallbackInterval)
 	b.closers = append(b.closers, tracker.Close)
@@ -280,8 +280,8 @@ func (b builder) openUrgent(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool.Pool, nil
 }
 
-// open opens one more pool. A broken connection may have lost a wake, so the pool shares the losses
-// of the main pool.
+// open opens one more pool. Like the main pool, this pool reports each broken connection, because a wake may be lost with the
+// connection.
 func (b builder) open(ctx context.Context, cfg postgres.Config, name string, warm int32) (*postgres.Pool, error) {
 	pool, err := b.pool.OpenRelated(ctx, cfg, name, warm)
 	if err != nil {
@@ -291,7 +291,7 @@ func (b builder) open(ctx context.Context, cfg postgres.Config, name string, war
 	return pool, nil
 }
 
-// inboxState returns what the dispatcher status shows of the inbox.
+// inboxState returns the state of the inbox for the status of the dispatcher.
 func (p *parts) inboxState(ctx context.Context) (api.Inbox, error) {
 	found, err := p.sequencer.Counts(ctx)
 	if err != nil {
@@ -303,7 +303,7 @@ func (p *parts) inboxState(ctx context.Context) (api.Inbox, error) {
 	}, err
 }
 
-// listenerState returns what the status of the dispatcher shows of the listener.
+// listenerState returns the state of the listener for the status of the dispatcher.
 func (p *parts) listenerState() httpapi.ListenerState {
 	state, proof := p.listener.State()
 	return httpapi.ListenerState{

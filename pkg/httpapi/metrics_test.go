@@ -33,8 +33,8 @@ func TestMetricsCountServedRequests(t *testing.T) {
 	require.Contains(t, rec.Body.String(), `belfry_http_request_duration_seconds_count{route="/api/v1/pop/queue/:queue",status="200"} 1`)
 }
 
-// The queues with the most pending messages have metrics of their own, and the other ones are summed. Only a sender that may
-// see all queues gets them.
+// The queues with the most pending messages have metrics of their own. The other queues are summed. Only a sender that may see all
+// queues gets these metrics.
 func TestMetricsOfQueues(t *testing.T) {
 	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
 		{Name: "a", Partitions: 1, Counts: stats.Counts{Total: 5, Pending: 1}}, {Name: "b", Partitions: 2, Counts: stats.Counts{Total: 9, Pending: 7, DeadLetter: 1}},
@@ -72,8 +72,8 @@ func TestMetricsOfQueues(t *testing.T) {
 	require.NotContains(t, scrape("", limited(3)), `queue="`, "the other metrics are served")
 }
 
-// A queue may have any number of groups. Ten times as many groups as queues have metrics of their own: those with the most
-// lag. The other ones of each queue are summed. A name that looks like a sum breaks nothing.
+// A queue may have any number of groups, but only 10*metrics.max_queues groups have metrics of their own: the groups with the
+// most lag. The other groups of each queue are summed. A group with the name of the sum is a part of the sum.
 func TestMetricsOfGroupsAreLimited(t *testing.T) {
 	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
 		{Name: "a", Counts: stats.Counts{Pending: 2}}, {Name: "b", Counts: stats.Counts{Pending: 1}}, {Name: "(other)", Counts: stats.Counts{Total: 3, Pending: 3}},
@@ -109,9 +109,9 @@ func (o oneToken) Verify(context.Context, string) (*identity.Principal, error) {
 func (oneToken) Skips(string) bool { return false }
 
 // GET /metrics counts requests and messages, and a request that failed because of the database is counted.
-func TestJSONMetricsHaveTrueValues(t *testing.T) {
+func TestJSONMetricsCountRequestsAndMessages(t *testing.T) {
 	counts := history.NewRecorder(10)
-	f := apitest.Failing(&queue.Error{Code: queue.CodeUnavailable, Err: errors.New("it is away")})
+	f := apitest.Failing(&queue.Error{Code: queue.CodeUnavailable, Err: errors.New("the database is away")})
 	f.Metrics = httpapi.NewMetrics(prometheus.NewRegistry(), counts)
 	s, _ := apitest.Server(f)
 	f.Metrics.Pushed(make([]queue.PushItem, 30), make([]queue.PushResult, 30))
@@ -136,7 +136,7 @@ func TestJSONMetricsHaveTrueValues(t *testing.T) {
 	require.Positive(t, body.CPU.User)
 }
 
-// slowOverview is a large database: each overview blocks until it is allowed to finish.
+// slowOverview simulates a large database: each overview blocks until the test lets it finish.
 type slowOverview struct {
 	queen.Resources
 	inside, finish chan struct{}
@@ -148,7 +148,7 @@ func (r slowOverview) Overview(context.Context, []string) (stats.Overview, error
 	return stats.Overview{}, nil
 }
 
-func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
+func TestAtMostTwoStatisticsReadTheDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := slowOverview{inside: make(chan struct{}, 10), finish: make(chan struct{})}
 		scrapes := prometheus.NewRegistry()
@@ -165,7 +165,7 @@ func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
 		for range 3 {
 			ask(t.Context(), "/api/v1/resources/overview")
 		}
-		require.Len(t, slow.inside, 2, "the third waits")
+		require.Len(t, slow.inside, 2, "the third request waits")
 		for _, path := range []string{"/metrics/prometheus", "/api/v1/consumer-groups", "/api/v1/status/queues", "/api/v1/status/dispatcher"} {
 			ask(t.Context(), path)
 		}
@@ -174,14 +174,14 @@ func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
 		require.Empty(t, statuses)
 		leave()
 		synctest.Wait()
-		require.Len(t, statuses, 1, "the client left")
+		require.Len(t, statuses, 1, "the client disconnected")
 		<-statuses
 
 		require.Equal(t, http.StatusNoContent, apitest.Send(s, apitest.Request("GET", popPath, "")).Code, "other requests do not wait")
 
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		require.Len(t, statuses, 5, "the wait is bounded")
+		require.Len(t, statuses, 5, "the wait is limited")
 		for range 5 {
 			require.Equal(t, http.StatusServiceUnavailable, <-statuses)
 		}
@@ -196,11 +196,11 @@ func TestTwoStatisticsReadTheDatabaseAtATime(t *testing.T) {
 			require.Equal(t, http.StatusOK, <-statuses)
 		}
 		ask(t.Context(), "/metrics/prometheus")
-		require.Equal(t, http.StatusOK, <-statuses, "each request gives its place back")
+		require.Equal(t, http.StatusOK, <-statuses, "a finished request lets another request read")
 	})
 }
 
-// documented is what the test below reads of the OpenAPI document.
+// documented has the members of the OpenAPI document that the test below reads.
 type documented struct {
 	Paths map[string]map[string]struct {
 		Parameters []documentedParameter
@@ -218,7 +218,7 @@ type documentedParameter struct {
 	}
 }
 
-// Each instant in a query may have a zone whose plus is not encoded, so that it arrives as a space.
+// Each instant in a query may have a zone whose plus the client did not escape. The server receives it as a space.
 func TestEveryInstantOfAQueryMayHaveAZone(t *testing.T) {
 	var document documented
 	require.NoError(t, json.Unmarshal(openapi.Document, &document))

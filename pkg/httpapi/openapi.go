@@ -15,7 +15,7 @@ import (
 // document is the OpenAPI document with the version of this server.
 type document struct {
 	body []byte
-	// tag is the ETag. It depends only on the bytes.
+	// tag is the ETag, a hash of body.
 	tag string
 }
 

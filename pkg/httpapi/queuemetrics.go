@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// queueMetricsAge is how long figures of queues are served before a scrape reads them again.
+	// queueMetricsAge is how long the server serves figures of queues before a scrape reads them again.
 	queueMetricsAge = 10 * time.Second
-	// queueMetricsTimeout bounds one read. After it the figures of the last read are served.
+	// queueMetricsTimeout limits one read. After a timeout, the server serves the figures of the previous read.
 	queueMetricsTimeout = 5 * time.Second
-	// queueMetricsRetry is how long nothing is read after a read that failed.
+	// queueMetricsRetry is the minimum time between a failed read and the next read.
 	queueMetricsRetry = time.Second
-	// otherQueues is the label of the queues above metrics.max_queues together, and of groups.
+	// otherQueues is the label of the sum of all queues, or groups, that have no metrics of their own.
 	otherQueues = history.Other
-	// groupsPerQueue times metrics.max_queues groups have metrics of their own.
+	// groupsPerQueue times metrics.max_queues is the number of groups that have metrics of their own.
 	groupsPerQueue = 10
 	// maxQueueMetrics is the largest metrics.max_queues.
 	maxQueueMetrics = 10_000
@@ -34,8 +34,8 @@ const (
 
 // MetricsConfig is the section "metrics" of the configuration.
 type MetricsConfig struct {
-	// MaxQueues is how many queues have metrics of their own, and groupsPerQueue times as many groups. The other queues
-	// and groups are summed. 0: no queue has.
+	// MaxQueues is the number of queues that have metrics of their own. groupsPerQueue times as many groups have them too. The
+	// other queues and groups are summed. 0 means that there are no metrics of queues and groups.
 	MaxQueues int `mapstructure:"max_queues"`
 }
 
@@ -53,7 +53,7 @@ var (
 	groupLabels = []string{"queue", "group"}
 
 	descMessages   = prometheus.NewDesc("belfry_queue_messages", "Stored messages of a queue.", queueLabels, nil)
-	descPending    = prometheus.NewDesc("belfry_queue_pending_messages", "Messages of a queue that some group has not consumed.", queueLabels, nil)
+	descPending    = prometheus.NewDesc("belfry_queue_pending_messages", "Messages of a queue that at least one group has not consumed.", queueLabels, nil)
 	descDead       = prometheus.NewDesc("belfry_queue_dead_letters", "Dead letters of a queue.", queueLabels, nil)
 	descPartitions = prometheus.NewDesc("belfry_queue_partitions", "Partitions of a queue.", queueLabels, nil)
 	descLag        = prometheus.NewDesc("belfry_group_lag_messages", "Messages that a group has not consumed.", groupLabels, nil)
@@ -61,17 +61,16 @@ var (
 	descRead       = prometheus.NewDesc("belfry_queue_metrics_age_seconds", "Time since the figures of queues and groups were read.", nil, nil)
 )
 
-// queueMetrics reads the figures of queues and groups for scrapes, at most once in each queueMetricsAge.
-// Without a scrape nothing is read.
+// queueMetrics has the figures of queues and groups. Only a scrape reads them, at most once in queueMetricsAge.
 type queueMetrics struct {
 	mu     sync.Mutex
 	at     time.Time
-	next   time.Time // nothing is read before
+	next   time.Time // the earliest instant of the next read
 	latest []prometheus.Metric
 }
 
-// seesAllQueues reports whether the sender may know the names of all queues: the server needs no tokens, or
-// the request has one without grants.
+// seesAllQueues reports whether the sender may see the names of all queues. The server must require no
+// authentication, or the principal must have a role and no grants.
 func (s *Server) seesAllQueues(c echo.Context) bool {
 	if s.deps.Auth == nil && s.cfg.TLSClientCAFile == "" {
 		return true
@@ -80,7 +79,7 @@ func (s *Server) seesAllQueues(c echo.Context) bool {
 	return err == nil && p.Role >= identity.ReadOnly && p.Grants == nil
 }
 
-// queueFigures returns the figures as metrics. If they cannot be read, it logs why and returns the last ones.
+// queueFigures returns the figures as metrics. If it cannot read them, it logs the error and returns the previous figures.
 func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
 	q := &s.queues
 	q.mu.Lock()
@@ -117,8 +116,8 @@ func (s *Server) readQueueFigures(ctx context.Context) ([]prometheus.Metric, err
 	return figuresOf(queues, groups, s.deps.MaxQueueMetrics), nil
 }
 
-// figuresOf returns the metrics of the queues with the most pending messages and of their groups with the most lag, and
-// the sums of the others.
+// figuresOf returns the metrics of limit queues, which have the most pending messages, and of their groups with the most lag.
+// It adds the sums of the other queues and groups.
 func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []prometheus.Metric {
 	slices.SortFunc(queues, func(a, b stats.Queue) int {
 		return cmp.Or(cmp.Compare(b.Counts.Pending, a.Counts.Pending), cmp.Compare(a.Name, b.Name))
@@ -137,7 +136,7 @@ func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []promethe
 	var rest stats.Queue
 	for i := range queues {
 		q := &queues[i]
-		if i < limit && q.Name != otherQueues { // a queue may have that name
+		if i < limit && q.Name != otherQueues { // a queue with the name of the sum is a part of the sum
 			shown[q.Name] = true
 			show(q.Name, q)
 			continue
@@ -165,7 +164,7 @@ func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []promethe
 	if len(shown) < len(queues) {
 		show(otherQueues, &rest)
 		sumOfRest := others[otherQueues]
-		others[otherQueues] = sumOfRest // also without groups
+		others[otherQueues] = sumOfRest // the sum exists even without groups
 	}
 	for name, sums := range others {
 		gauge(descLag, sums.lag, name, otherQueues)
@@ -174,10 +173,10 @@ func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []promethe
 	return metrics
 }
 
-// constants is a collector of metrics that do not change.
+// constants is a collector that returns fixed metrics.
 type constants []prometheus.Metric
 
-// Describe implements prometheus.Collector. It describes nothing, so the metrics are not checked twice.
+// Describe implements prometheus.Collector. It sends nothing, so the registry does not check the metrics against descriptions.
 func (constants) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -187,7 +186,7 @@ func (c constants) Collect(into chan<- prometheus.Metric) {
 	}
 }
 
-// queueCounters are the counters of each queue since the start of this process.
+// queueCounters has the counters that each queue has since the start of this process.
 var queueCounters = []struct {
 	desc  *prometheus.Desc
 	value func(c *history.Counts) int64
@@ -207,7 +206,7 @@ func queueCounter(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("belfry_queue_"+name+"_total", help, queueLabels, nil)
 }
 
-// countersOf returns the counters of the queues.
+// countersOf returns the counters in totals, which has the counts of each queue.
 func countersOf(totals map[string]history.Counts) []prometheus.Metric {
 	var metrics []prometheus.Metric
 	for name, counts := range totals {

@@ -17,7 +17,7 @@ import (
 // Route is one row of the route table.
 type Route struct {
 	Method, Path string
-	// Right is what a request needs.
+	// Right is the right that a request needs.
 	Right   Right
 	handler echo.HandlerFunc
 }
@@ -25,13 +25,13 @@ type Route struct {
 // The methods of routes.
 const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete
 
-// Routes returns the route table: the whole API.
+// Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
 	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.observeRoutes(observes), s.historyRoutes(observes), s.queenRoutes(observes), s.dashboardRoutes())
 }
 
-// dataRoutes are the routes of producers and consumers.
+// dataRoutes returns the routes of producers and consumers.
 func (s *Server) dataRoutes() []Route {
 	d, answer := s.deps, wire.JSON
 	serves := &data.Handlers{
@@ -57,7 +57,7 @@ func (s *Server) dataRoutes() []Route {
 	}
 }
 
-// operateRoutes change state for operators. Each request leaves a row in the audit.
+// operateRoutes returns the routes with which operators change state. Each request gets a row in the audit.
 func (s *Server) operateRoutes() []Route {
 	d, change := s.deps, s.audited
 	serves := &operate.Handlers{
@@ -94,8 +94,8 @@ func (s *Server) operateRoutes() []Route {
 	}
 }
 
-// observeRoutes only read. Those without Granted show figures of processes or of the whole database. Those with count share
-// the limit of statistics.
+// observeRoutes returns the routes that only read. A route without Granted shows figures of processes or of the whole
+// database. A route with count shares the limit of statistics.
 func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
 	return []Route{
@@ -144,7 +144,7 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	}
 }
 
-// historyRoutes show what all instances did.
+// historyRoutes returns the routes that show the figures of all instances over time.
 func (s *Server) historyRoutes(serves *observe.Handlers) []Route {
 	return []Route{
 		{get, "/api/v1/analytics/system-metrics", Read, s.count(serves.SystemMetrics)},
@@ -161,7 +161,7 @@ func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc 
 	return wire.JSON(s.statistics.limit(answer))
 }
 
-// observes returns the handlers of the routes that only read.
+// observes returns the handlers for the routes that only read.
 func (s *Server) observes() *observe.Handlers {
 	d := s.deps
 	return &observe.Handlers{
@@ -172,7 +172,7 @@ func (s *Server) observes() *observe.Handlers {
 	}
 }
 
-// queenRoutes exist only because Queen MQ has them.
+// queenRoutes returns the routes that exist only for clients of Queen MQ.
 func (s *Server) queenRoutes(observes *observe.Handlers) []Route {
 	d, answer, count := s.deps, wire.JSON, s.count
 	serves := &queen.Handlers{
@@ -200,7 +200,7 @@ func (s *Server) queenRoutes(observes *observe.Handlers) []Route {
 	}
 }
 
-// streams are what all streams share.
+// streams returns the values that all streams share.
 func (s *Server) streams() wire.Streams {
 	shared := wire.Streams{Ending: s.ending, NextRevocation: func() <-chan struct{} { return nil }, WriteTimeout: s.cfg.WriteTimeout}
 	if s.deps.Auth != nil {
@@ -209,14 +209,14 @@ func (s *Server) streams() wire.Streams {
 	return shared
 }
 
-// dashboardRoutes are the pages for people.
+// dashboardRoutes returns the routes of the pages for people.
 func (s *Server) dashboardRoutes() []Route {
 	if s.deps.Dashboard == nil {
 		return nil
 	}
 	pages := echo.WrapHandler(s.deps.Dashboard)
 	serve := func(c echo.Context) error {
-		wire.CountReads(c) // of the requests that the page sends to the API
+		wire.CountReads(c) // counts the answers to the requests that the page sends to the API
 		return pages(c)
 	}
 	routes := []Route{{post, "/ui/*", Public, serve}}
@@ -226,12 +226,12 @@ func (s *Server) dashboardRoutes() []Route {
 	return routes
 }
 
-// internalRoutes are the routes that http.internal_addr serves too.
+// internalRoutes returns the routes that http.internal_addr serves too.
 func (s *Server) internalRoutes() []Route {
 	return append(s.probes(s.deps.Listener, s.deps.Popper.Waiting, s.deps.Switches), Route{http.MethodGet, "/metrics/prometheus", Public, s.prometheus})
 }
 
-// probes are the routes that a server answers from its start on.
+// probes returns the routes that a server answers even before Open.
 func (s *Server) probes(listener func() ListenerState, waiting func() int, switches observe.Switches) []Route {
 	health := s.health(listener, waiting, switches)
 	return []Route{

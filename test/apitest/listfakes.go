@@ -8,13 +8,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
-// Lists replace the lists that read a bounded number of rows.
+// Lists replaces the queries for lists of queues, tags and problems.
 type Lists struct {
 	Page  stats.QueuePage
 	Pairs []api.TagPair
 	Found problem.Found
 
-	// The parameters of the last calls.
+	// These fields are the parameters of the last calls.
 	Filter  stats.QueuePageFilter
 	After   api.TagPair
 	From    problem.Position

@@ -6,7 +6,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
 )
 
-// progressFake has no group and no partition.
+// progressFake has no groups and no partitions.
 type progressFake struct{}
 
 func (progressFake) OfQueue(context.Context, string, stats.Start, int) (out stats.QueueGroups, err error) {

@@ -1,4 +1,4 @@
-// The tests of the dashboard in a browser. browser_test.go starts the servers and runs this.
+// The tests of the dashboard in a browser. browser_test.go starts the servers and runs this file.
 import assert from "node:assert/strict";
 import { createServer, request as send } from "node:http";
 import { chromium } from "playwright-core";
@@ -26,12 +26,12 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"],
 });
 
-// The longest wait for what must happen, also on a busy machine.
+// patience is the longest wait in ms for an event that must happen. It is long because a test machine may be busy.
 const patience = 30_000;
 
-// tests run one after the other, because they share the data.
+// tests run one after the other, because they share their data.
 const tests = {
-  async "the first minute of a stranger"() { await firstMinute(browser, new Server(process.env.BELFRY_FRESH), patience); },
+  async "the first minute of a new server"() { await firstMinute(browser, new Server(process.env.BELFRY_FRESH), patience); },
 
   async "every page without data"() { await look(browser, open.url, [...emptyPages, ...system.emptyPages, ...system.adminPages], "empty"); },
 
@@ -50,7 +50,7 @@ const tests = {
     await page.locator("[data-live-switch][data-open]").waitFor();
     let count = Number(await pending.textContent());
     const shows = (want, timeout) => page.waitForFunction((text) => document.querySelector("[data-live=tiles] .figure").textContent === text, String(want), { timeout, polling: 20 });
-    const took = [], loads = []; // machines of tests pause, so the best of three counts, and a load of the page comes on top
+    const took = [], loads = []; // a test machine may pause, so the best of three times counts, and the limit grows with the loading time
     for (let i = 0; i < 3; i++) {
       let began = performance.now();
       await page.evaluate(() => fetch(location.href, { cache: "no-store" }).then((answer) => answer.text()));
@@ -60,7 +60,7 @@ const tests = {
       await shows(++count, patience);
       took.push(performance.now() - began);
     }
-    console.log(`     a figure moved after ${took.map(Math.round)} ms; a load of the page took ${loads.map(Math.round)} ms`);
+    console.log(`     a figure moved after ${took.map(Math.round)} ms; the page loaded in ${loads.map(Math.round)} ms`);
     assert.ok(Math.min(...took) < 1000 + 2 * Math.min(...loads), `a figure moved after ${took} ms`);
     await page.getByRole("button", { name: "Live" }).click();
     await open.push("moving", "a", [3]);
@@ -71,7 +71,7 @@ const tests = {
     await page.close();
   },
 
-  async "a hidden tab reads nothing, and shows what it missed when it is seen again"() {
+  async "a hidden tab sends no requests, and shows the missed changes when it is visible again"() {
     const page = await browser.newPage();
     await open.push("seen", "a", [1]);
     await page.goto(`${open.url}/ui/queue?q=seen`);
@@ -91,7 +91,7 @@ const tests = {
     await page.close();
   },
 
-  async "a page says that its server is away, and comes back with it"() {
+  async "a page says that its server does not answer, and is live again when the server answers"() {
     const page = await browser.newPage();
     await open.push("away", "a", [1]);
     let proxy = await under("", open.url);
@@ -105,7 +105,7 @@ const tests = {
     const starting = createServer((_, answer) => { answer.writeHead(503); answer.end(); });
     const refused = new Promise((done) => { starting.once("request", done); });
     await new Promise((done) => { starting.listen(port, "127.0.0.1", done); });
-    await refused; // the answer of a server that starts ends an EventSource for good
+    await refused; // after a 503 of a starting server, an EventSource does not reconnect by itself
     await new Promise((done) => { starting.close(done); starting.closeAllConnections(); });
     proxy = await under("", open.url, port);
     await state("Live");
@@ -147,7 +147,7 @@ const tests = {
     await page.keyboard.press("Home");
     await page.getByRole("status").filter({ hasText: "pushed: 0/s" }).waitFor();
     for (let i = 0; i < 10; i++) await page.keyboard.press("Shift+ArrowRight");
-    await page.keyboard.press("Escape"); // nothing is chosen any more
+    await page.keyboard.press("Escape"); // Escape removes the selection
     await page.keyboard.press("Enter");
     await page.keyboard.press("Home");
     for (let i = 0; i < 10; i++) await page.keyboard.press("Shift+ArrowRight");
@@ -207,7 +207,7 @@ const tests = {
     await done("in force");
     assert.equal((await open.get("/api/v1/status/queues/made")).queue.options.leaseTime, 77);
 
-    await visit("queue?q=shop.orders"); // change its options; the others stay
+    await visit("queue?q=shop.orders"); // change one option; the other options stay
     await page.getByRole("link", { name: "Edit options" }).click();
     await page.getByLabel("windowBuffer").fill("3");
     await press("Show what changes");
@@ -295,22 +295,22 @@ const tests = {
     await page.close();
   },
 
-  async "nothing moves under the pointer of a person"() { await person.aims(browser, open); },
+  async "links do not move under the pointer"() { await person.aims(browser, open); },
 
-  async "what a person types stays"() { await person.types(browser, open); },
+  async "typed text stays when a page updates itself"() { await person.types(browser, open); },
 
-  async "a page of what does not exist comes back with it"() { await person.waits(browser, open); },
+  async "the page of a missing queue appears when the queue is created"() { await person.waits(browser, open); },
 
   async "a button that is pressed twice acts once"() { await person.pressesTwice(browser, open); },
 
   async "a page waits for the answer to its action"() { await person.deletes(browser, open); },
 
-  async "what is typed stays when it is refused"() {
+  async "typed text stays when the server refuses it"() {
     await person.triesAgain(browser, open);
     await person.triesAgainInALivePart(browser, open);
   },
 
-  async "an edit keeps what another person has changed, also behind a proxy"() {
+  async "a change of options keeps the change of another person, also behind a proxy"() {
     const proxy = await under("/ops/belfry", open.url);
     await person.edits(browser, open, proxy.url);
     proxy.close();
@@ -342,7 +342,7 @@ const tests = {
     await context.close();
   },
 
-  async "a read-only token can press nothing"() {
+  async "a read-only token gets no actions"() {
     const { context, page } = await signIn(process.env.BELFRY_READER);
     await pressesNothing(context, page, closed);
     assert.ok((await page.locator("header").textContent()).includes("reader"));
@@ -352,13 +352,13 @@ const tests = {
     await context.close();
   },
 
-  async "what is typed stays when the session ends"() {
+  async "typed text stays when the session ends"() {
     const { context, page } = await signIn(process.env.BELFRY_ADMIN);
     await person.signsInAgain(context, page, closed);
     await context.close();
   },
 
-  async "nobody changes anything with dashboard.read_only"() {
+  async "with dashboard.read_only the dashboard has no actions"() {
     await seed(readOnly);
     readOnly.partition = await system.seedMessages(readOnly);
     await aside.seed(readOnly);
@@ -367,7 +367,7 @@ const tests = {
     await context.close();
   },
 
-  async "a token with grants sees its queues and nothing else"() {
+  async "a token with grants sees only the granted queues"() {
     const { context, page } = await signIn(process.env.BELFRY_GRANTED);
     const complaints = watch(page);
     for (const path of ["", "queues", "dead"]) {
@@ -388,13 +388,13 @@ const tests = {
     await context.close();
   },
 
-  async "everything works under a path of a proxy"() {
+  async "the dashboard works behind a proxy that adds a path"() {
     const proxy = await under("/ops/belfry", closed.url);
     const context = await browser.newContext();
     const page = await context.newPage();
     page.setDefaultTimeout(patience);
     const complaints = watch(page);
-    await page.goto(`${proxy.url}/`); // leads to the sign-in page
+    await page.goto(`${proxy.url}/`); // redirects to the sign-in page
     await page.getByLabel("Token").fill(process.env.BELFRY_ADMIN);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("heading", { name: "Overview" }).waitFor();
@@ -411,7 +411,7 @@ const tests = {
     proxy.close();
   },
 
-  async "the cookie is out of reach of scripts and of other sites"() {
+  async "scripts and other sites cannot use the cookie"() {
     const { context, page } = await signIn(process.env.BELFRY_ADMIN);
     const cookie = (await context.cookies()).find((one) => one.name === "belfry_token");
     assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path], [true, "Strict", "/ui"]);
@@ -425,7 +425,7 @@ const tests = {
   },
 };
 
-// under returns a proxy that serves a server under a path.
+// under starts a proxy that serves a server under a path.
 async function under(path, target, port = 0) {
   const proxy = createServer((request, answer) => {
     const to = new URL(request.url.slice(path.length) || "/", target);
@@ -441,7 +441,7 @@ async function under(path, target, port = 0) {
   return { url: `http://127.0.0.1:${proxy.address().port}${path}`, close: () => { proxy.closeAllConnections(); proxy.close(); } };
 }
 
-// signIn returns a page that is signed in with a token.
+// signIn returns a page that is signed in with this token.
 async function signIn(token) {
   const context = await browser.newContext();
   const page = await context.newPage();
@@ -452,7 +452,7 @@ async function signIn(token) {
   return { context, page };
 }
 
-// pressesNothing fails if a page offers an action, or if the server takes one.
+// pressesNothing fails if a page offers an action, or if the server accepts one.
 async function pressesNothing(context, page, { url, partition }) {
   for (const path of [...fullPages, ...aside.fullPages, ...system.fullPages(partition)]) {
     const answer = await page.goto(`${url}/ui/${path}`);
@@ -469,7 +469,7 @@ async function pressesNothing(context, page, { url, partition }) {
   assert.equal(redrive.status(), 403, "a redrive with progress");
 }
 
-if (shots) tests["pictures of a shop"] = () => pictures(browser, process.env.BELFRY_SHOP, shots);
+if (shots) tests["screenshots of the shop"] = () => pictures(browser, process.env.BELFRY_SHOP, shots);
 
 const only = process.argv[2] ?? "";
 let failed = 0;
@@ -485,4 +485,4 @@ for (const [name, test] of Object.entries(tests)) {
   }
 }
 await browser.close();
-process.exit(failed > 0 ? 1 : 0); // a server of a failed test may still listen
+process.exit(failed > 0 ? 1 : 0); // exit, because a proxy of a failed test may still listen

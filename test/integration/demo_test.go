@@ -12,8 +12,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/cli"
 )
 
-// belfry demo fills two queues: invoices come from orders, the warehouse is late, and dead letters wait. It ends with its
-// context, without an error. After that a redrive is possible.
+// belfry demo must fill two queues. It makes invoices from orders, lets the group warehouse fall behind, and produces dead
+// letters. When its context ends, it must end without an error. Then a redrive must succeed.
 func TestDemoRunsAShop(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -68,15 +68,15 @@ type (
 	}
 )
 
-// What an instance did is in the answers of every instance, with true numbers. The last minute is written when the
-// instance stops.
-func TestTheHistoryHasTrueNumbers(t *testing.T) {
+// The answers of every instance must have the counts of an instance that has stopped. That instance writes its last minute
+// when it stops.
+func TestTheHistoryHasCorrectNumbers(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)
 	gone := startOn(t, dsn)
 	c := gone.client(t)
 	c.pushIDs("a", "p", "1", "2", "3", "4", "5")
-	c.pushIDs("a", "p", "1", "6") // 1 is a duplicate
+	c.pushIDs("a", "p", "1", "6") // message 1 is a duplicate
 	c.pushIDs("b", "", "1")
 	got := c.pop("a", "batch=4&consumerGroup=g").ok(http.StatusOK)
 	require.Len(t, got.Messages, 4)
@@ -84,7 +84,7 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 		ask[any](c, post("/api/v1/ack", fmt.Sprintf(`{"transactionId":%q,"partitionId":%q,"leaseId":%q,"consumerGroup":"g","status":%q}`,
 			id, got.Messages[0].PartitionID, got.LeaseID, status))).ok(http.StatusOK)
 	}
-	ack("2", "completed") // 1 and 2
+	ack("2", "completed") // completes messages 1 and 2
 	ack("3", "dlq")
 	ack("9", "completed") // there is no such message
 	require.Equal(t, http.StatusNoContent, c.pop("none", "").Status)
@@ -106,12 +106,12 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 
 	c = startOn(t, dsn).client(t)
 	var status statusBody
-	until(t, "the rows are read", func() bool {
+	until(t, "the second server has read the rows", func() bool {
 		status = ask[statusBody](c, get("/api/v1/status")).ok(http.StatusOK)
 		return len(status.Throughput) > 0
 	})
 	require.Equal(t, 1, status.BucketMinutes)
-	require.GreaterOrEqual(t, status.PointCount, 60, "each minute of the hour has a point")
+	require.GreaterOrEqual(t, status.PointCount, 60, "each minute of the hour must have a point")
 	var sum throughputPoint
 	for _, point := range status.Throughput {
 		sum.Ingested, sum.Processed, sum.PopMessages = sum.Ingested+point.Ingested, sum.Processed+point.Processed, sum.PopMessages+point.PopMessages
@@ -164,8 +164,9 @@ func TestTheHistoryHasTrueNumbers(t *testing.T) {
 	ask[any](c, post("/api/v1/stats/refresh", "")).ok(http.StatusOK)
 }
 
-// A row holds for each later minute until the next row of its series. An hour after the last row it does not.
-func TestWaitingRequestsAreFilledForward(t *testing.T) {
+// A row has a number of waiting requests. The number applies to each minute until the next row of its series, but for at
+// most an hour.
+func TestCountsOfWaitingRequestsLastUntilTheNextRow(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	c := s.client(t)
@@ -183,14 +184,14 @@ func TestWaitingRequestsAreFilledForward(t *testing.T) {
 		return counts
 	}
 	require.Equal(t, []int64{5, 5, 9, 9}, waiting(92, 88))
-	require.Equal(t, []int64{9, 9}, waiting(117, 115), "65 minutes after the first row")
+	require.Equal(t, []int64{9, 9}, waiting(117, 115), "the first row must count for an hour")
 	require.Empty(t, waiting(104, 102))
 	require.Equal(t, []int64{5}, waiting(25, 24))
 	require.Empty(t, waiting(10, 5))
 	require.Contains(t, string(ask[any](c, get("/api/v1/analytics/queue-parked-replicas?from="+now.Add(-2*time.Hour).Format(time.RFC3339))).Raw), `"hostname":"host"`)
 }
 
-func TestAHistoryThatCannotBeReadSaysWhy(t *testing.T) {
+func TestInvalidHistoryRequestsAreRefusedWithAReason(t *testing.T) {
 	t.Parallel()
 	c := start(t).client(t).loose()
 	refused := func(target, want string) {

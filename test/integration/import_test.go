@@ -22,12 +22,12 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// num returns the n-th uuid of a kind, and moment the instant of message n. Two messages have the same instant.
+// num returns the n-th uuid of a kind. moment returns the time of message n. The messages 2k and 2k+1 have the same time.
 func num(kind, n int) string { return fmt.Sprintf("%08x-0000-7000-8000-%012x", kind, n) }
 
 func moment(n int) time.Time { return time.Date(2026, 5, 1, 8, 0, n/2, 0, time.UTC) }
 
-// queenEnvelope encrypts as Queen MQ does.
+// queenEnvelope encrypts a payload in the format of Queen MQ.
 func queenEnvelope(t *testing.T, key, payload string) string {
 	t.Helper()
 	raw, err := hex.DecodeString(key)
@@ -45,7 +45,7 @@ func queenEnvelope(t *testing.T, key, payload string) string {
 	})
 }
 
-// The kinds of ids.
+// These are the kinds of ids for num.
 const (
 	queues = iota + 1
 	lanes
@@ -55,8 +55,8 @@ const (
 	streamQueries
 )
 
-// fillQueen makes a database of Queen MQ and returns its URL. Queue orders has the partitions A with the messages 1 to 10,
-// B with 3 messages and C without any. Queue secret has an encrypted message.
+// fillQueen creates a database of Queen MQ and returns its URL. The queue orders has partition A with the messages 1 to 10,
+// partition B with 3 messages, and the empty partition C. The queue secret has one encrypted message.
 func fillQueen(t *testing.T, key string) string {
 	t.Helper()
 	dsn := pgtest.DatabaseWithoutSchema(t)
@@ -76,7 +76,7 @@ func fillQueen(t *testing.T, key string) string {
 		execute(t, conn, `INSERT INTO queen.messages VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, num(kind, n), fmt.Sprint("m", n), num(traceIDs, n), num(lanes, lane),
 			payload, moment(n), encrypted, "anna")
 	}
-	for n := 10; n > 0; n-- { // the order of insertion does not count
+	for n := 10; n > 0; n-- { // inserted in reverse, because the order of insertion must not matter
 		message(ordersMessages, n, 0, fmt.Sprintf(`{"n": %d, "text": "été"}`, n), false)
 	}
 	for n := range 3 {
@@ -100,8 +100,8 @@ func fillQueen(t *testing.T, key string) string {
 	return dsn
 }
 
-// A team that moves from Queen MQ finds its queues, groups, unread messages, dead letters and state. A run that was stopped
-// is continued, and a copy that differs is found.
+// After an import from Queen MQ, a team must find its queues, groups, unread messages, dead letters and state. If a run
+// stops, the next run must continue it.
 func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("ab", 32)
@@ -122,14 +122,14 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []queenimport.Report{
 		{Queue: "orders", Partitions: 3, Messages: 11, DeadLetters: 2}, {Queue: "secret", Partitions: 1, Messages: 1, Encrypted: 1},
-	}, counted, "messages 1, because it is a dead letter, and 4 to 10 of A, and all of B")
+	}, counted, "the import has message 1 of A (a dead letter), 4 to 10 of A, and all of B")
 	stopped, stop := context.WithCancel(t.Context())
 	_, err = run(stopped, queenimport.Options{Key: theirs, Progress: func(queenimport.Report) { stop() }})
 	require.Error(t, err)
 	for _, copied := range []int64{1, 0} {
 		reports, err := run(t.Context(), queenimport.Options{Key: theirs})
 		require.NoError(t, err)
-		require.Zero(t, reports[0].Copied, "the first run had copied it")
+		require.Zero(t, reports[0].Copied, "the first run must have copied this queue")
 		require.Equal(t, copied, reports[1].Copied)
 		require.Equal(t, 3, reports[0].Groups)
 	}
@@ -137,11 +137,11 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	c := startOn(t, to).client(t)
 	ids := func(query string) []string { return c.popPartition("orders", "A", query+"&batch=99").body.ids() }
 	before := c.popPartition("orders", "A", "consumerGroup=billing&batch=99").ok(http.StatusOK)
-	require.Equal(t, []string{"m6", "m7"}, before.ids(), "m8 is a dead letter")
+	require.Equal(t, []string{"m6", "m7"}, before.ids(), "m8 must be missing, because it is a dead letter")
 	c.ackBatch("billing", before.ack("completed")...).ok(http.StatusOK)
 	require.Equal(t, []string{"m9", "m10"}, ids("consumerGroup=billing"))
 	require.Equal(t, []string{"m4", "m5", "m6", "m7", "m8", "m9", "m10"}, ids(""))
-	require.Equal(t, []string{"m8", "m9", "m10"}, ids("consumerGroup=late"), "it starts after its instant")
+	require.Equal(t, []string{"m8", "m9", "m10"}, ids("consumerGroup=late"), "the group late must start after its timestamp")
 	require.Equal(t, []string{"m1", "m4", "m5", "m6", "m7", "m8", "m9", "m10"}, ids("consumerGroup=fresh"))
 	require.Equal(t, []string{"m0", "m1", "m2"}, c.popPartition("orders", "B", "batch=9&consumerGroup=billing").body.ids())
 	got := c.pop("secret", "").ok(http.StatusOK).Messages[0]
@@ -165,8 +165,9 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	require.Equal(t, "duplicate", c.pushIDs("orders", "A", "m10")[0].Status)
 }
 
-// A copy with another content is an error, and so is a queue that has messages of its own.
-func TestAnImportThatDiffersIsFound(t *testing.T) {
+// If a copied message has other content, the import must fail. It must also fail if a target queue already has other
+// messages.
+func TestAnImportFailsIfTheCopyDiffers(t *testing.T) {
 	t.Parallel()
 	key := strings.Repeat("ab", 32)
 	theirs, err := seal.New(seal.Config{Key: setting.Secret(key)})

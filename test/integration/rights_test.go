@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// rightsEnd is how long a request may still wait after the rights of its token have ended.
+	// rightsEnd is how long a request may still wait after its token was revoked or has expired.
 	rightsEnd = 500 * time.Millisecond
-	// rightsGone is how long after a revocation was acknowledged a message may still be delivered.
+	// rightsGone is how long messages may still be delivered after a revocation was acknowledged.
 	rightsGone = time.Second
 )
 
-// revoke revokes a token as `belfry token revoke` does.
+// revoke revokes a token in the same way as `belfry token revoke`.
 func revoke(t *testing.T, conn *pgx.Conn, text string) {
 	t.Helper()
 	content, err := token.Read(text)
@@ -36,8 +36,8 @@ func revoke(t *testing.T, conn *pgx.Conn, text string) {
 	require.NoError(t, token.Revoke(t.Context(), conn, id, time.Time{}))
 }
 
-// When a token is revoked or expires, every request that waits under it is answered within half a second, at each
-// instance: a pop with 401, a stream with its last event. Nothing is delivered to it, and others get the messages.
+// When a token is revoked or expires, every request that waits with it must be answered within 500 ms at each instance. A
+// pop gets 401, and a stream gets its last event. These requests must not get messages. Other consumers get the messages.
 func TestAWaitEndsWithTheRightsOfItsToken(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"revoked", "expired"} {
@@ -52,9 +52,9 @@ func TestAWaitEndsWithTheRightsOfItsToken(t *testing.T) {
 			c := tenancy{here.client(t), kept}
 			c.do(post("/api/v1/configure", `{"queue":"a.one","namespace":"a","options":{}}`))
 			stored := read[[]pushed](t, c.do(post("/api/v1/push", `{"items":[{"queue":"a.one","partition":"p","transactionId":"0","payload":0}]}`))).body
-			c.do(remove("/api/v1/messages/" + stored[0].PartitionID + "/0")) // on a busy machine a group that starts with new messages may begin before it
+			c.do(remove("/api/v1/messages/" + stored[0].PartitionID + "/0")) // deleted, because on a busy machine a group with subscriptionMode=new may start before this message
 
-			const lifetime = 15 * time.Second // of a token that expires, and enough to begin all waits
+			const lifetime = 15 * time.Second // the lifetime of a token that expires; it is long enough to begin all waits
 			text, err := token.Sign(auth, token.Request{Role: identity.ReadWrite, Lifetime: lifetime}, token.SecretKey(auth.Secret.Reveal()))
 			require.NoError(t, err)
 			expires := time.Now().Add(lifetime).Truncate(time.Second)
@@ -99,16 +99,16 @@ func TestAWaitEndsWithTheRightsOfItsToken(t *testing.T) {
 			for _, one := range streams {
 				rest := one.untilEnd()
 				last := rest[len(rest)-1]
-				if last.kind != "ended" { // the dashboard
+				if last.kind != "ended" { // the stream of the dashboard ends with "ended"
 					require.Equal(t, "closing", last.kind)
 					require.Contains(t, string(last.data), `"unauthorized"`)
 				}
 			}
-			watch.Within(t, rightsEnd, "the waits end with the rights")
+			watch.Within(t, rightsEnd, "time until all waits have ended")
 			here.client(t).untilWaiting(1)
 
 			c.do(post("/api/v1/push", `{"items":[{"queue":"a.one","partition":"p","transactionId":"m","payload":1}]}`))
-			require.Equal(t, []string{"m"}, other.delivery().ok(http.StatusOK).ids(), "another token waits on")
+			require.Equal(t, []string{"m"}, other.delivery().ok(http.StatusOK).ids(), "a request with another token must continue to wait")
 			for _, group := range groups {
 				got := read[delivery](t, c.as(kept, get("/api/v1/pop/queue/a.one?batch=10&consumerGroup="+group))).ok(http.StatusOK)
 				require.Equal(t, []string{"m"}, got.ids(), group)
@@ -118,9 +118,9 @@ func TestAWaitEndsWithTheRightsOfItsToken(t *testing.T) {
 	}
 }
 
-// While messages come all the time, none is delivered to a token later than a second after its revocation was
-// acknowledged, at any instance. Each message is delivered once: what was claimed for the token is given back, and
-// what autoAck consumed for it.
+// Messages are pushed all the time. No instance may deliver a message with a token later than a second after its revocation
+// was acknowledged. Each message must be delivered once: if it was claimed or consumed for the revoked token but not
+// delivered, another consumer must get it.
 func TestNothingIsDeliveredAfterARevocation(t *testing.T) {
 	t.Parallel()
 	option, made := withSecret(t)
@@ -132,7 +132,7 @@ func TestNothingIsDeliveredAfterARevocation(t *testing.T) {
 	c.do(post("/api/v1/configure", `{"queue":"q","options":{"leaseTime":600}}`))
 
 	var mu sync.Mutex
-	seen := map[string]map[string]int{} // by group and message
+	seen := map[string]map[string]int{} // the number of deliveries by group and message
 	note := func(group string, messages []message) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -212,8 +212,8 @@ func TestNothingIsDeliveredAfterARevocation(t *testing.T) {
 		revoking.Wait()
 		since := stopwatch.Start(t)
 		revoked.Store(since)
-		until(t, "the time of late deliveries begins", func() bool { return since.Elapsed() > since.Allowed(rightsGone)+rightsEnd })
-		for range 30 { // for those that still wait
+		until(t, "the time allowed for late deliveries is over", func() bool { return since.Elapsed() > since.Allowed(rightsGone)+rightsEnd })
+		for range 30 { // these messages end the remaining waits
 			push()
 		}
 		consuming.Wait()

@@ -21,7 +21,7 @@ const (
 	Auto  = "auto"
 )
 
-// minSecret is the least length of a secret in bytes; RFC 7518, section 3.2, asks for 32.
+// minSecret is the minimum length of a secret in bytes. RFC 7518, section 3.2, requires it.
 const minSecret = 32
 
 // Config is the section "auth". config/belfry.yaml describes its keys.
@@ -55,7 +55,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns one error that names every invalid value. It contains no secret.
+// Validate returns one error that names every invalid value. The error contains no secret.
 func (c Config) Validate() error {
 	if !c.Enabled {
 		return nil
@@ -68,32 +68,32 @@ func (c Config) Validate() error {
 		setting.Positive("auth.jwks_refresh_interval", c.RefreshInterval),
 		setting.Positive("auth.jwks_timeout", c.FetchTimeout),
 		setting.Check(c.ClockSkew >= 0 && c.ClockSkew <= time.Hour, "auth.clock_skew is %s: it must be from 0s to 1h", c.ClockSkew),
-		setting.Check(c.RoleClaim != "" || c.RolesClaim != "", "auth.role_claim and auth.roles_claim are empty: set one, or no token has a role"),
+		setting.Check(c.RoleClaim != "" || c.RolesClaim != "", "auth.role_claim and auth.roles_claim are empty: set one of them, because otherwise no token has a role"),
 		c.checkRoles(),
 		setting.Check(!slices.ContainsFunc(c.SkipPaths, func(path string) bool { return !strings.HasPrefix(path, "/") }),
 			"auth.skip_paths has %q: each path must begin with /", c.SkipPaths),
 	)
 }
 
-// checkKeys returns an error if the algorithm has no key, or a key has no use.
+// checkKeys returns an error if the algorithm has no key, or if the algorithm does not use a key that is set.
 func (c Config) checkKeys() error {
 	public := c.PublicKey != "" || c.JWKSURL != ""
 	switch {
 	case c.Algorithm == Auto && c.Secret == "" && !public:
 		return errors.New("auth.enabled is true without a key: set auth.secret, auth.public_key or auth.jwks_url")
 	case c.Algorithm == HS256 && c.Secret == "":
-		return errors.New("auth.secret is empty: HS256 (auth.algorithm) needs it")
+		return errors.New("auth.secret is empty: HS256 (auth.algorithm) needs a secret")
 	case c.Algorithm == HS256 && public:
-		return errors.New("auth.public_key or auth.jwks_url is set, but HS256 (auth.algorithm) does not use it: set auth.algorithm to auto, or remove it")
+		return errors.New("auth.public_key or auth.jwks_url is set, but HS256 (auth.algorithm) does not use it: set auth.algorithm to auto, or remove the setting")
 	case c.Algorithm != HS256 && c.Algorithm != Auto && !public:
 		return fmt.Errorf("auth.public_key and auth.jwks_url are empty: %s (auth.algorithm) needs one of them", c.Algorithm)
 	case c.Algorithm != HS256 && c.Algorithm != Auto && c.Secret != "":
-		return fmt.Errorf("auth.secret is set, but %s (auth.algorithm) does not use it: set auth.algorithm to auto, or remove it", c.Algorithm)
+		return fmt.Errorf("auth.secret is set, but %s (auth.algorithm) does not use it: set auth.algorithm to auto, or remove auth.secret", c.Algorithm)
 	case c.PreviousSecret != "" && c.Secret == "":
-		return errors.New("auth.previous_secret is set without auth.secret")
+		return errors.New("auth.previous_secret is set without auth.secret: set auth.secret too")
 	}
 	return errors.Join(
-		setting.Check(c.Secret == "" || len(c.Secret) >= minSecret, "auth.secret has fewer than %d bytes: make one with `openssl rand -hex 32`", minSecret),
+		setting.Check(c.Secret == "" || len(c.Secret) >= minSecret, "auth.secret has fewer than %d bytes: create a secret with `openssl rand -hex 32`", minSecret),
 		setting.Check(c.PreviousSecret == "" || len(c.PreviousSecret) >= minSecret, "auth.previous_secret has fewer than %d bytes", minSecret))
 }
 
@@ -115,8 +115,8 @@ func (c Config) checkRoles() error {
 		"auth.admin_role, auth.read_write_role and auth.read_only_role are %q: they must be distinct and not empty", names)
 }
 
-// Skips reports whether requests to path need no token, by auth.skip_paths: it is one of the paths, or
-// begins with one that ends in a slash and is longer than it.
+// Skips reports whether requests to path need no token because of auth.skip_paths. An element of skip_paths
+// matches the same path. An element other than "/" that ends with a slash also matches every path below.
 func (c Config) Skips(path string) bool {
 	return slices.ContainsFunc(c.SkipPaths, func(skip string) bool {
 		return path == skip || len(skip) > 1 && strings.HasSuffix(skip, "/") && strings.HasPrefix(path, skip)

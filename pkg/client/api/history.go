@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// BucketTime is the begin of a bucket, in whole seconds.
+// BucketTime is the start of a bucket, a period of a history. It is encoded in whole seconds.
 type BucketTime struct{ time.Time }
 
 // TimeRange is the time that an answer covers.
@@ -34,7 +34,7 @@ type WorkerMetrics struct {
 	Summary    WorkerSummary `json:"summary"`
 }
 
-// WorkerPoint is what all instances did in a bucket. The figures of Queen MQ that Belfry does not have are 0.
+// WorkerPoint has the figures of all instances in a bucket. Belfry sets the figures that only Queen MQ has to 0.
 type WorkerPoint struct {
 	Timestamp         BucketTime `json:"timestamp"`
 	PushMessages      int64      `json:"pushMessages"`
@@ -76,7 +76,7 @@ type Acknowledged struct {
 	AckRefused int64 `json:"ackRefused"`
 }
 
-// Worker is one process. The figures of Queen MQ that Belfry does not have are 0.
+// Worker is one process. Belfry sets the figures that only Queen MQ has to 0.
 type Worker struct {
 	Hostname          string    `json:"hostname"`
 	WorkerID          int64     `json:"workerId"`
@@ -90,10 +90,10 @@ type Worker struct {
 	LastSeen          time.Time `json:"lastSeen"`
 }
 
-// OtherQueues is the name of the sum of the queues that the history does not count apart: it keeps the busiest ones.
+// OtherQueues is the name of a sum. The history counts the busiest queues separately, and all others in this sum.
 const OtherQueues = "(other)"
 
-// QueueDelays counts the messages of a queue, and says how long they waited.
+// QueueDelays has the number of messages of a queue and their delays.
 type QueueDelays struct {
 	QueueName Name  `json:"queueName"`
 	PushCount int64 `json:"pushCount"`
@@ -120,7 +120,7 @@ type WorkerSummary struct {
 	TotalAckRefused   int64 `json:"totalAckRefused"`
 }
 
-// QueueLag is an element of the answer to GET /api/v1/analytics/queue-lag: what a queue delivered in a bucket.
+// QueueLag is an element of the answer to GET /api/v1/analytics/queue-lag. It describes what a queue delivered in a bucket.
 type QueueLag struct {
 	QueueName  Name       `json:"queueName"`
 	PopCount   int64      `json:"popCount"`
@@ -137,7 +137,7 @@ type QueueOps struct {
 	Queues []Name        `json:"queues"`
 }
 
-// QueueBucket is what happened to a queue in a bucket.
+// QueueBucket has the figures of a queue in a bucket.
 type QueueBucket struct {
 	Bucket            BucketTime `json:"bucket"`
 	QueueName         Name       `json:"queueName"`

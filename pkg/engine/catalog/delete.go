@@ -89,8 +89,8 @@ func (c *Catalog) closePartitions(ctx context.Context, queueID int64) error {
 	}
 }
 
-// closePage closes a page of partitions and deletes their cursors. The page begins at a partition
-// name and ends at upto.
+// closePage closes a page of partitions and deletes their cursors. The page begins at the partition
+// name from and ends at upto.
 func (c *Catalog) closePage(ctx context.Context, queueID int64, from string) (closed int, upto string, err error) {
 	err = c.pool.InTransaction(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, _ := tx.Query(ctx, sqlPartitionsClose, queueID, int64(pageSize), from) // CollectRows returns the error
@@ -205,7 +205,8 @@ func (c *Catalog) deleteAll(ctx context.Context, statements []statement, args ..
 }
 
 // purgeGroup deletes the cursors of a deleted group, then its dead letters and redrives. An ack
-// writes dead letters while it holds the cursor, so none appears after the cursor is deleted.
+// writes dead letters while it holds the cursor, so no dead letter appears after the cursor is
+// deleted.
 func (c *Catalog) purgeGroup(ctx context.Context, key groupKey) error {
 	for ids, err := range c.pages(ctx, key.Queue) {
 		if err != nil {

@@ -49,7 +49,8 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 	}, err
 }
 
-// queueBuckets returns what happened to queues, and their lags: of each bucket, or of all together.
+// queueBuckets returns the counts of the queues in each bucket, and the percentiles of their lags. If each is true, the
+// percentiles are per bucket. Otherwise they are for all buckets together.
 func (h *Handlers) queueBuckets(p *wire.Params, q *wire.HistoryQuery, each bool) ([]history.Bucket, map[history.At]history.Percentiles, error) {
 	found, err := h.History.Queues(p.Ctx(), q.Range, q.Filter)
 	if err != nil {
@@ -71,7 +72,7 @@ func worker(one *Process) api.Worker {
 	}
 }
 
-// workerPoints are the points of all buckets, the newest first, and the errors of all.
+// workerPoints returns the points of all buckets, the newest first, and the number of database errors in all buckets.
 func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Process) (points []api.WorkerPoint, dbErrors int64) {
 	points = Points(q, found, processes, func(at time.Time, c *history.Counts, t *Totals) api.WorkerPoint {
 		dbErrors += t.DBErrors
@@ -87,7 +88,7 @@ func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Proc
 	return points, dbErrors
 }
 
-// queueLags are the lags of each queue over all buckets, the queue with the most messages first.
+// queueLags returns the lags of each queue over all buckets. The queue that delivered the most messages comes first.
 func queueLags(found []history.Bucket, percentile map[history.At]history.Percentiles) []api.QueueDelays {
 	sums, names := map[string]*history.Counts{}, []string{}
 	for i := range found {
@@ -113,7 +114,7 @@ func acknowledged(c *history.Counts) api.Acknowledged {
 	return api.Acknowledged{AckSuccess: c.AckSuccess, AckFailed: c.AckFailed, DLQCount: c.DeadLetters, AckRetried: c.AckRetried, AckRefused: c.AckRefused}
 }
 
-// QueueLag serves GET /api/v1/analytics/queue-lag: the buckets in which a queue delivered messages.
+// QueueLag serves GET /api/v1/analytics/queue-lag. It lists the buckets in which a queue delivered messages.
 func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
@@ -129,15 +130,15 @@ func (h *Handlers) QueueLag(p *wire.Params) (any, error) {
 	}), err
 }
 
-// QueueOps serves GET /api/v1/analytics/queue-ops: the buckets in which something happened to a queue, or in
-// which requests waited for it.
+// QueueOps serves GET /api/v1/analytics/queue-ops. It lists the buckets in which a queue has counts or waiting
+// requests.
 func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
 		return nil, err
 	}
 	if p.QueryParam("live") == "false" && (q.Namespace != nil || q.Task != nil) {
-		return nil, queue.Invalidf("live is false: leave out namespace and task, or live")
+		return nil, queue.Invalidf("live is false: remove namespace and task, or remove live")
 	}
 	found, percentile, err := h.queueBuckets(p, &q, true)
 	if err != nil {
@@ -177,7 +178,8 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 	return api.QueueOps{HistorySpan: q.Span(), Series: series, Queues: slices.Compact(names)}, err
 }
 
-// withParked adds a bucket for each queue that requests waited for. It returns how many waited.
+// withParked adds the missing buckets of queues with waiting requests. It also returns the number of waiting requests in each
+// bucket.
 func withParked(found []history.Bucket, parked []history.Parked) ([]history.Bucket, map[history.At]int64) {
 	waiting, known := map[history.At]int64{}, map[history.At]bool{}
 	for i := range found {
@@ -197,7 +199,7 @@ func withParked(found []history.Bucket, parked []history.Parked) ([]history.Buck
 	return found, waiting
 }
 
-// Retention serves GET /api/v1/analytics/retention: the buckets in which sweeps deleted messages.
+// Retention serves GET /api/v1/analytics/retention. It lists the buckets in which sweeps deleted messages.
 func (h *Handlers) Retention(p *wire.Params) (any, error) {
 	q, err := wire.ReadHistoryQuery(p, wire.DefaultSpan)
 	if err != nil {
@@ -221,7 +223,7 @@ func removed(b *history.Bucket) api.Removed {
 	}
 }
 
-// SumOf returns the counts of all buckets together.
+// SumOf returns the sums over all buckets.
 func SumOf(found []history.Bucket) (all history.Counts) {
 	for i := range found {
 		all.Add(&found[i].Counts)
@@ -229,7 +231,7 @@ func SumOf(found []history.Bucket) (all history.Counts) {
 	return all
 }
 
-// LiveQueues returns the queues that the filters select. With live=false it reads none.
+// LiveQueues reads the queues that the filters select. With live=false it returns no queues.
 func (h *Handlers) LiveQueues(p *wire.Params, q *wire.HistoryQuery) ([]stats.Queue, error) {
 	if p.QueryParam("live") == "false" {
 		return nil, nil

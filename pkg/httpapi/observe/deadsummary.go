@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// defaultLetters and maxLetters bound the dead letters that a summary lists.
+	// defaultLetters and maxLetters are the default and the largest number of dead letters that a summary lists.
 	defaultLetters, maxLetters = 50, 1000
-	// maxGroups is how many errors, and how many partitions, a summary has.
+	// maxGroups is the maximum number of errors, and of partitions, in a summary.
 	maxGroups = 50
 )
 
-// Summary serves GET /api/v1/dlq/summary. Queen MQ does not have it.
+// Summary serves GET /api/v1/dlq/summary. Queen MQ does not have this route.
 func (h *Handlers) Summary(p *wire.Params) (any, error) {
 	filter := DeadLetterFilter(p)
 	p.Check(mayReadNamed(p, filter.Queue))
@@ -44,7 +44,7 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 	}, err
 }
 
-// keyCursor returns the cursor after a key, nil for the zero key.
+// keyCursor returns the cursor after a key, or nil for the zero key.
 func keyCursor(key deadletter.ListKey) *string {
 	if key == (deadletter.ListKey{}) {
 		return nil

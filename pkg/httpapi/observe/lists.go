@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// shortList is the limit of a list without one. maxQueues, maxTags and problem.MaxListed are the largest ones.
+	// shortList is the default limit of a list. maxQueues, maxTags and problem.MaxListed are the largest limits.
 	shortList = 50
 	maxQueues = 100
 	maxTags   = 1000
@@ -56,7 +56,7 @@ func secondsOrNull(d time.Duration) *int64 {
 	return &n
 }
 
-// ListTags serves GET /api/v1/tags. Its cursor is a namespace and a task, as two parameters.
+// ListTags serves GET /api/v1/tags. Its cursor consists of two parameters: a namespace and a task.
 func (h *Handlers) ListTags(p *wire.Params) (any, error) {
 	limit, after := readLimit(p, maxTags), api.TagPair{Namespace: p.Text("afterNamespace"), Task: p.Text("afterTask")}
 	if p.Err != nil {
@@ -94,7 +94,8 @@ func problemRow(f *problem.Problem) api.Problem {
 	}
 }
 
-// partitionOf returns nil for a problem that is of no partition. The name of a partition may be empty.
+// partitionOf returns nil for a kind of problem that has no partition. It compares the kind, because the name of a partition
+// may be empty.
 func partitionOf(f *problem.Problem) *string {
 	if f.Kind == problem.StuckHead || f.Kind == problem.PausedPartition {
 		return &f.Partition
@@ -102,7 +103,7 @@ func partitionOf(f *problem.Problem) *string {
 	return nil
 }
 
-// positionCursor returns the text of a position, or nil without one.
+// positionCursor returns the cursor for a position, or nil if next is nil.
 func positionCursor(next *problem.Position) *string {
 	if next == nil {
 		return nil
@@ -115,7 +116,7 @@ func positionCursor(next *problem.Position) *string {
 	return &text
 }
 
-// readPosition returns the position that the cursor says.
+// readPosition reads the cursor. Without a cursor it returns the zero position.
 func readPosition(p *wire.Params) (from problem.Position) {
 	text := p.QueryParam("cursor")
 	if text == "" {
@@ -124,7 +125,7 @@ func readPosition(p *wire.Params) (from problem.Position) {
 	kind, id, _ := strings.Cut(text, "_")
 	after, err := strconv.ParseInt(id, 10, 64)
 	if err != nil || after < 0 || kind != "queues" && kind != "groups" {
-		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of an earlier answer says", wire.Clip(text)))
+		p.Check(queue.Invalidf("cursor is %q: use pagination.next of the previous page", wire.Clip(text)))
 	}
 	return problem.Position{Groups: kind == "groups", After: after}
 }

@@ -48,7 +48,7 @@ func TestTags(t *testing.T) {
 	require.Equal(t, api.TagPair{Namespace: "a", Task: "b"}, f.Lists.After)
 }
 
-// Every cursor that an answer has is accepted, and means the same position.
+// Every cursor of an answer is accepted, and leads to the same position.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	f := &apitest.Fakes{Lists: apitest.Lists{Found: problem.Found{Total: 7, Examined: 9, Next: &problem.Position{Groups: true, After: 12}, Problems: []problem.Problem{{

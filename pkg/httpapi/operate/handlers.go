@@ -47,7 +47,7 @@ type Rejections interface {
 	Discard(ctx context.Context, f inbox.RejectedFilter) (rows int64, more bool, err error)
 }
 
-// Transactor applies operations in a database transaction of their own.
+// Transactor applies operations in one database transaction.
 type Transactor interface {
 	Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error)
 }
@@ -59,7 +59,7 @@ type Streams interface {
 	Delete(ctx context.Context, id queue.ID) (existed bool, err error)
 }
 
-// Switches are the switches for maintenance.
+// Switches turn push maintenance and pop maintenance on and off.
 type Switches interface {
 	observe.Switches
 	Set(ctx context.Context, name maintenance.Switch, enabled bool) error
@@ -91,8 +91,8 @@ type Handlers struct {
 	Meter       Meter
 	Defaults    queue.Defaults
 	Bodies      wire.BodyReader
-	// Streams are what all streams share.
+	// Streams has the values that all streams share.
 	Streams wire.Streams
-	// Report counts and logs the error that ends a stream, and returns its text for the client.
+	// Report counts and logs an error that ends a stream, and returns the text for the client.
 	Report func(c echo.Context, err error) string
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// growth returns the options of a new queue that Queen MQ does not have.
+// growth returns the default options that Queen MQ does not have, with edits.
 func growth(edit ...func(*queue.Extensions)) queue.Extensions {
 	x := queue.DefaultDefaults().Extensions()
 	for _, e := range edit {
@@ -23,7 +23,7 @@ func growth(edit ...func(*queue.Extensions)) queue.Extensions {
 	return x
 }
 
-// Options that Queen MQ does not have are answered only when the request sends them.
+// The answer has an option that Queen MQ does not have only if the request sent it.
 func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]queue.Extensions{
@@ -55,11 +55,11 @@ func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 				}
 			}
 		}
-		require.Len(t, body.Options, 15+extra, "the fifteen options of Queen MQ, and the sent ones: %s", options)
+		require.Len(t, body.Options, 15+extra, "the fifteen options of Queen MQ, and the other options that were sent: %s", options)
 	}
 }
 
-// Of two options objects in a body only the last one counts.
+// If a body has two options objects, only the last object counts.
 func TestTheLastOptionsObjectCounts(t *testing.T) {
 	t.Parallel()
 	set, err := operate.ParseConfigure([]byte(`{"queue":"q","options":{"maxDeliveries":3,"retryDelay":5,"ttI":1},"options":{}}`), queue.Defaults{})
@@ -70,7 +70,7 @@ func TestTheLastOptionsObjectCounts(t *testing.T) {
 
 func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 	t.Parallel()
-	const dead = " false has no effect: messages out of retries are always kept as dead letters"
+	const dead = " false has no effect: a message without remaining retries always becomes a dead letter"
 	for options, want := range map[string][]string{
 		``: nil, `"ttl":0`: nil, `"deadLetterQueue":true,"dlqAfterMaxRetries":true`: nil,
 		`"deadLetterExpired":true,"expireAfterSeconds":1`: nil,
@@ -79,7 +79,7 @@ func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 		`"maxDelivery":1,"tll":2`: {"options.maxDelivery is unknown and was dropped: did you mean maxDeliveries?", "options.tll is unknown and was dropped: did you mean ttl?"},
 		`"colour":[1],"colour":2`: {"options.colour is unknown and was dropped"},
 		`"":1`:                    {"options. is unknown and was dropped"},
-		`"ttl":3600`:              {"options.ttl has no effect, so that no client loses messages by a default: set expireAfterSeconds to have messages expire"},
+		`"ttl":3600`:              {"options.ttl has no effect, because its default in clients would delete messages: set expireAfterSeconds to make messages expire"},
 		`"deadLetterQueue":false`: {"options.deadLetterQueue" + dead},
 		`"dlqAfterMaxRetries":false,"x":null`: {
 			"options.x is unknown and was dropped", "options.dlqAfterMaxRetries" + dead,
@@ -97,7 +97,7 @@ func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 		}
 		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &body))
 		require.Equal(t, want, body.Warnings, options)
-		require.Equal(t, want != nil, strings.Contains(rec.Body.String(), `"warnings"`), "the member is absent without warnings")
+		require.Equal(t, want != nil, strings.Contains(rec.Body.String(), `"warnings"`), "without a warning, the member warnings is absent")
 	}
 }
 
@@ -111,7 +111,7 @@ func TestTheListOfUnknownOptionsIsBounded(t *testing.T) {
 	require.NoError(t, err)
 	warnings := set.Warnings
 	require.Len(t, warnings, operate.MaxUnknown+1)
-	require.Equal(t, "other unknown options were dropped too", warnings[operate.MaxUnknown])
+	require.Equal(t, "further unknown options were dropped", warnings[operate.MaxUnknown])
 	require.Less(t, len(warnings[0]), 150)
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have it.
+// PurgeDeadLetters serves DELETE /api/v1/dlq. Queen MQ does not have this route.
 func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	filter := observe.DeadLetterFilter(p)
 	if p.Err != nil {
 		return nil, p.Err
 	}
 	if filter.Queue == nil {
-		return nil, queue.Invalidf("queue is required: name the queue whose dead letters are to be deleted")
+		return nil, queue.Invalidf("queue is required: send the queue of the dead letters to delete")
 	}
 	dryRun, err := purgeFlag(p)
 	if err != nil {
@@ -39,7 +39,7 @@ func (h *Handlers) PurgeDeadLetters(p *wire.Params) (any, error) {
 	}, err
 }
 
-// beginAudit begins the audit of a redrive or a purge.
+// beginAudit begins the row of the audit for a redrive or a purge.
 func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters) {
 	if parameters == nil {
 		parameters = audit.Parameters{}
@@ -57,14 +57,14 @@ func beginAudit(p *wire.Params, f deadletter.Filter, parameters audit.Parameters
 	}, parameters)
 }
 
-// purgeFlag reads dryRun. It refuses an unknown parameter: a purge that ignored a
-// misspelled filter would delete more messages.
+// purgeFlag reads dryRun. It returns an error for an unknown parameter. If a purge ignored a
+// misspelled filter, it would delete too many dead letters.
 func purgeFlag(c echo.Context) (dryRun bool, err error) {
 	for name := range c.QueryParams() {
 		switch name {
 		case "queue", "consumerGroup", "partition", "transactionId", "error", "from", "to", "dryRun":
 		default:
-			return false, queue.Invalidf("%s is no parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to and dryRun",
+			return false, queue.Invalidf("%s is not a parameter of a purge: use queue, consumerGroup, partition, transactionId, error, from, to and dryRun",
 				wire.Clip(fmt.Sprintf("%q", name)))
 		}
 	}

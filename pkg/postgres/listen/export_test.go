@@ -30,7 +30,7 @@ func (s *Sender) Counts() Counts {
 	return Counts{c.Flushes.Load(), c.Failures.Load(), c.EntriesIn.Load(), c.EntriesOut.Load()}
 }
 
-// The paces of OnCreated and OnLook.
+// These constants limit the rates of OnCreated and OnLook.
 const (
 	CreatedInterval, CreatedBurst = createdInterval, createdBurst
 	LookInterval, LookBurst       = lookInterval, lookBurst

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An unexpected source must not be built unchanged: its clock would never step.
+// makeSteppable refuses a source that it does not know. An unchanged source would give a clock that never steps.
 func TestUnexpectedSourcesAreRefused(t *testing.T) {
 	t.Parallel()
 	const good = "package time\n\nimport (\n)\n\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n}\n"

@@ -1,6 +1,6 @@
--- Reads how late ready messages are: the age in seconds of the oldest one (0: none), and the number
--- of groups with one older than the maxWaitTimeSeconds of the queue. It examines the longest due
--- partition of each group, so the cost grows with the groups.
+-- Returns the age in seconds of the oldest ready message (0: none), and the number of groups with a
+-- ready message older than the maxWaitTimeSeconds of the queue. It examines only the longest due
+-- partition of each group, so the cost grows with the number of groups.
 SELECT coalesce(max(m.age), 0) AS oldest,
        count(*) FILTER (WHERE m.target > 0 AND m.age > m.target) AS late
   FROM (SELECT extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,

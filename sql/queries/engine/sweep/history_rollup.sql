@@ -1,6 +1,6 @@
--- Adds up the rows of one instance that stand for $2 minutes to rows for $3 minutes: those of the oldest
--- such time, if all of it is older than $1 seconds. Returns how many rows of queues and of instances it
--- replaced. No row: there is no such time.
+-- Adds up rows of one instance that cover $2 minutes to rows that cover $3 minutes. It takes the oldest
+-- interval of $3 minutes, if the whole interval is more than $1 seconds ago. Returns the numbers of
+-- replaced rows of queues and of instances. No row: there is no such interval.
 WITH span AS MATERIALIZED (
     SELECT date_bin(make_interval(mins => $3::integer), o.at, 'epoch') AS at, o.instance
       FROM ((SELECT h.at, h.instance FROM belfry.history h WHERE h.minutes = $2::integer AND h.minutes < 360 ORDER BY h.at LIMIT 1)

@@ -1,6 +1,6 @@
--- Lists groups whose oldest ready message is older than the maxWaitTimeSeconds of its queue, or than $1
--- seconds if the queue has none. It examines the longest due partition of each group, up to 10,000
--- groups, and returns the ten latest ones with their number.
+-- Lists groups whose oldest ready message is older than the maxWaitTimeSeconds of the queue, or older than
+-- $1 seconds if maxWaitTimeSeconds is 0. It examines the longest due partition of each group, for at most
+-- 10,000 groups. It returns the ten groups with the oldest messages, and the number of all such groups.
 SELECT l.queue, l.name, l.age, count(*) OVER () AS groups
   FROM (SELECT q.name AS queue, g.name, extract(epoch FROM statement_timestamp() - head.created_at)::float8 AS age,
                coalesce(nullif(q.max_wait_time_seconds, 0)::float8, $1::float8) AS target

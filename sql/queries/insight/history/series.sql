@@ -1,7 +1,8 @@
--- Sums the counters from $1 to $2 in buckets of $3 seconds, the newest first. $4: names of queues as LIKE
--- patterns (NULL: any), $5 a queue, $6 a group, $7 a namespace, $8 a task (NULL: any). $9: a row for
--- each queue too, of the $10 queues with the most messages. $11: rows that may not be written
--- yet, as a JSON array of objects with the names of the columns. A row that is written is left out.
+-- Sums the counters from $1 to $2 in buckets of $3 seconds, the newest first. $4: LIKE patterns of queue
+-- names (NULL: any), $5 a queue, $6 a group, $7 a namespace, $8 a task (NULL: any). $9: one row for each
+-- bucket and queue, for the $10 queues with the most messages. $11: rows that may not be written yet, as
+-- a JSON array of objects with the column names. If belfry.history has such a row already, the row of
+-- $11 is left out.
 WITH summed AS MATERIALIZED (
     SELECT date_bin(make_interval(secs => $3::bigint), h.at, 'epoch') AS at, CASE WHEN $9::boolean THEN h.queue ELSE '' END AS queue,
            sum(h.push_requests)::bigint AS push_requests, sum(h.push_messages)::bigint AS push_messages,

@@ -1,6 +1,6 @@
--- Writes the rows of some minutes of an instance: $1 of queues and groups, $2 of the instance, both JSON
--- arrays of objects with the names of the columns. A row that is there already stays as it is, so the
--- same rows may be written again.
+-- Writes the history of an instance for some minutes: $1 the rows of queues and groups, $2 the rows of
+-- the instance. Both are JSON arrays of objects with the column names. An existing row is not changed,
+-- so the same rows may be written again.
 WITH instance AS (
     INSERT INTO belfry.history_instance (at, minutes, instance, hostname, port, pid, cpu_user, cpu_system, rss_bytes, heap_bytes, goroutines,
         pool_size, pool_idle, pool_active, db_errors)

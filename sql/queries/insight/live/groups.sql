@@ -1,7 +1,8 @@
--- Lists at most 1000 groups beyond a threshold, those furthest behind first. $1: the oldest unfinished message is at
--- least so many seconds old (0: no threshold). $2: the group has at least so many dead letters (0: no threshold).
--- next_in is how long until the next group passes $1. It examines the 10 partitions of each group that are due longest,
--- with the leased ones, and at most $2 dead letters of each. Always returns a row. A row without a queue means that no group was found.
+-- Lists at most 1000 groups beyond a threshold, the group with the oldest message first. $1: the group
+-- has an unfinished message that is at least $1 seconds old (0: no threshold). $2: the group has at
+-- least $2 dead letters (0: no threshold). next_in is the seconds until the next group passes $1. It
+-- examines for each group the 10 cursors with the earliest ready_at, and at most $2 dead letters. If it
+-- finds no group, it returns one row without a queue.
 WITH figure AS MATERIALIZED (
     SELECT q.name AS queue_name, g.name AS group_name, oldest.age, oldest.next_in, $2::bigint > 0 AND dead.n >= $2::bigint AS dead
       FROM belfry.consumer_group g

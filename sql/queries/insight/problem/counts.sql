@@ -1,10 +1,11 @@
--- Counts the messages of problems in bounded work. By array: $1 kinds, $2 ids of groups, $3 of queues, $4 of partitions; an id that
--- the kind does not need is 0. $5: dead letters of each problem at most. One row for each problem, by its position from 1.
+-- Counts the messages of problems. The cost per problem is limited. By array: $1 kinds, $2 ids of
+-- groups, $3 ids of queues, $4 ids of partitions. An id that the kind does not need is 0. $5: dead
+-- letters of each problem at most. Returns one row for each problem, with its position from 1.
 --
--- The kind lag counts the unfinished messages in the 20 partitions of the group that are due longest. The kind dead_letters
--- counts the dead letters of the group. The other kinds count the unfinished messages in the partition. Without a partition
--- they count the first 100 partitions of the queue. Without a group they count for the group that is furthest behind. The
--- column complete says that there is nothing more to count.
+-- The kind lag counts the unfinished messages in the 20 partitions of the group with the earliest ready_at.
+-- The kind dead_letters counts the dead letters of the group. The other kinds count the unfinished messages
+-- in the partition, or in the first 100 partitions of the queue if no partition is given. Without a group
+-- they count for the group with the most unfinished messages. complete: all messages were counted.
 SELECT k.ord, coalesce(p.name, '') AS partition_name, coalesce(dead.n, due.n, rest.n, 0) AS messages,
        coalesce(dead.n < $5::bigint, due.partitions < 20, rest.partitions < 100, true) AS complete
   FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS k(kind, group_id, queue_id, partition_id, ord)

@@ -1,10 +1,12 @@
--- Counts queues in bounded work. $1: queue ids. $2: partitions of each queue at most, the first ones by name. $3: cursors of
--- each queue at most, and groups. $4: dead letters of each queue at most. One row for each queue, by its position from 1.
+-- Counts the messages of queues. The cost per queue is limited. $1: queue ids. $2: partitions of each
+-- queue at most, by name. $3: cursors and groups of each queue at most. $4: dead letters of each queue
+-- at most. Returns one row for each queue, with its position from 1.
 --
--- The column complete says that every partition and group is counted. The columns pending and processing are as in
--- belfry.partition_counts, with one difference. A message that is a dead letter of one group and waits for another is pending.
--- The column age is the age of the oldest unfinished message in these partitions. If partitions were left out, it also covers
--- the 10 partitions of each group that are due longest. It is NULL without such a message.
+-- complete: every partition and group is counted. pending and processing are as in
+-- belfry.partition_counts, with one difference: a message that is a dead letter of one group, and that
+-- another group must still finish, is pending. age is the age of the oldest unfinished message in these
+-- partitions (NULL: none). If partitions were left out, age also covers the 10 partitions of each group
+-- with the earliest ready_at.
 SELECT k.ord, g.n AS groups, s.partitions, s.seen <= s.partitions AND g.n < $3::bigint AS complete, s.total, s.pending, s.processing, dead.n AS dead,
        greatest(s.age, late.age) AS age
   FROM unnest($1::bigint[]) WITH ORDINALITY AS k(queue_id, ord)

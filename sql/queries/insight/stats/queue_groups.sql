@@ -1,9 +1,9 @@
--- Lists groups of queue $1 by name. $2: the first name. $3: leave out the group $2 itself. $4: groups at most. $5: cursors
--- of each group at most. $6: dead letters of each group at most.
+-- Lists groups of queue $1 by name. $2: the first name. $3: leave out the group $2 itself. $4: groups at
+-- most. $5: cursors of each group at most. $6: dead letters of each group at most.
 --
--- The figures of a group are sums over $5 cursors by ready_at, the earliest first, and over $5 paused partitions. more: the
--- group may have other cursors with messages left. lives: the group exists, and is not only the kept subscription of
--- a deleted group. The cost does not grow with the partitions.
+-- The numbers of a group are sums over the $5 cursors with the earliest ready_at and over $5 paused
+-- partitions. more: the group may have other cursors with unfinished messages. lives is false for the
+-- stored mode and start of a deleted group. The cost does not grow with the number of partitions.
 SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joining,
        NOT g.kept OR n.examined > 0 OR coalesce((
             SELECT true

@@ -1,6 +1,7 @@
--- Lists queues by name, after the name $1 (NULL: from the first one), at most $2. $3: a part of the name, in any case.
--- $4 namespace and $5 task (empty: any). $6: LIKE patterns of names (NULL: any). It examines at most $7 queues. The column last
--- is true for the last one of them, which is always listed. The column matches says whether the filters select the queue.
+-- Lists at most $2 queues by name, after the name $1 (NULL: from the start). $3: a part of the name;
+-- case does not matter. $4 namespace and $5 task (empty: any). $6: LIKE patterns of names (NULL: any).
+-- It examines at most $7 queues. last is true for queue number $7, which is listed even if it does not
+-- match. matches says whether the filters select the queue.
 SELECT e.id, e.uid, e.name, e.namespace, e.task, e.created_at, e.paused, e.matches, e.n = $7::bigint AS last
   FROM (SELECT q.id, q.uid, q.name, q.namespace, q.task, q.created_at, q.paused, row_number() OVER (ORDER BY q.name) AS n,
                position(lower($3::text) IN lower(q.name)) > 0
