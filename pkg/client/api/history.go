@@ -72,7 +72,8 @@ type Acknowledged struct {
 	DLQCount int64 `json:"dlqCount"`
 	// Messages that consumers gave back with retry.
 	AckRetried int64 `json:"ackRetried"`
-	// Acknowledgments that were not applied, such as those whose lease has ended.
+	// Acknowledgments that were not applied, such as those whose lease has ended. They do not say their queue, so only the
+	// answers for all queues count them.
 	AckRefused int64 `json:"ackRefused"`
 }
 

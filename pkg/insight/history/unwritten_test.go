@@ -101,7 +101,7 @@ func TestUnwrittenRowsAreInEveryAnswer(t *testing.T) {
 	for _, lost := range []error{errors.New("the database is unavailable"), nil} {
 		a.write = func(ctx context.Context, queues, instances string) error {
 			want.processes++ // the next minute of the instance
-			is(want) // the statement is still writing the rows
+			is(want)         // the statement is still writing the rows
 			push(countsA, 1)
 			deliver(countsA, time.Second)
 			want.pushed, want.byQueue, want.delivered, want.popped = want.pushed+1, want.byQueue+1, want.delivered+1, want.popped+1
