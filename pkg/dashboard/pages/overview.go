@@ -72,7 +72,8 @@ func overview(r *page.Request) (*page.Content, error) {
 
 // list sets Busiest. If there are fewer than busiest active queues, it adds idle queues.
 func (d *overviewData) list(r *page.Request) error {
-	for _, q := range d.Activity.Queues[:min(busiest, len(d.Activity.Queues))] {
+	active := slices.DeleteFunc(slices.Clone(d.Activity.Queues), func(q api.QueueDelays) bool { return q.PushCount+q.PopCount+q.AckFailed == 0 })
+	for _, q := range active[:min(busiest, len(active))] {
 		d.Busiest = append(d.Busiest, busyQueue{q.QueueName, q.PushCount, q.PopCount, q.AckFailed, q.P50Ms, q.P95Ms, q.P99Ms})
 	}
 	if len(d.Busiest) == busiest {
