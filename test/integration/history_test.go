@@ -210,7 +210,7 @@ func TestInvalidHistoryRequestsAreRefusedWithAReason(t *testing.T) {
 			refused("/api/v1/"+path+"?"+query, want)
 		}
 	}
-	refused("/api/v1/analytics/queue-ops?live=false&task=t", "leave out namespace and task")
+	refused("/api/v1/analytics/queue-ops?live=false&task=t", "remove namespace and task")
 	refused("/api/v1/status/analytics?interval=week", "it must be minute, hour or day")
 	refused("/api/v1/status/analytics?interval=minute&from="+time.Now().Add(-72*time.Hour).UTC().Format(time.RFC3339), "send a longer interval")
 	for span, minutes := range map[time.Duration]int{time.Hour: 1, 6 * time.Hour: 5, 24 * time.Hour: 15, 7 * 24 * time.Hour: 60, 8 * 24 * time.Hour: 360} {

@@ -124,7 +124,7 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 }
 
 // Forget removes partitions that do not exist any more from the cache.
-func (d *Directory) Forget(gone []*queue.Partition) { d.cache.forget(gone) }
+func (d *Directory) Forget(deleted []*queue.Partition) { d.cache.forget(deleted) }
 
 // Remember adds partitions to the cache.
 func (d *Directory) Remember(found ...*queue.Partition) { d.resyncIf(d.cache.add(found)) }
