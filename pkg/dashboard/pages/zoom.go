@@ -75,7 +75,7 @@ func (z *zoom) span(now time.Time, step time.Duration) chart.Span {
 	return chart.Span{From: to.Add(z.From.Sub(z.To)).Truncate(step), To: to, Step: step, Open: !to.Add(2 * step).Before(now)}
 }
 
-// instants returns from and to in the format of the API. They are empty if the range is not chosen.
+// instants returns both ends of the range in the format of the API. They are empty if the range is not chosen.
 func (z *zoom) instants() (from, to string) {
 	if !z.Chosen {
 		return "", ""
