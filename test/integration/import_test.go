@@ -191,7 +191,7 @@ func TestAnImportFailsIfTheCopyDiffers(t *testing.T) {
 
 	own := startOn(t, pgtest.Database(t)).client(t)
 	own.pushIDs("orders", "A", "mine")
-	require.ErrorContains(t, run(own.dsn, queenimport.Options{Key: theirs}), "messages of its own")
+	require.ErrorContains(t, run(own.dsn, queenimport.Options{Key: theirs}), "messages that do not come from the source")
 	_, err = queenimport.Open(t.Context(), to, to, nil)
-	require.ErrorContains(t, err, "no database of Queen MQ")
+	require.ErrorContains(t, err, "not a database of Queen MQ")
 }
