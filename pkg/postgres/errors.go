@@ -122,7 +122,7 @@ func hasClass(state string, classes ...string) bool {
 var reasons = map[string]string{
 	sqlstateReadOnly:      " (it is read only)",
 	"28000":               " (it refuses the login of this server)",
-	InsufficientPrivilege: " (it refuses the login of this server)",
+	InsufficientPrivilege: " (it refuses the login of this server)", // 42501 at the connection: the role lacks CONNECT
 	sqlstateNoConnections: " (it accepts no connections)",
 	"28P01":               " (it refuses the password of this server)",
 	"3D000":               " (it does not exist)",
