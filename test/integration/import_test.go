@@ -193,5 +193,5 @@ func TestAnImportFailsIfTheCopyDiffers(t *testing.T) {
 	own.pushIDs("orders", "A", "mine")
 	require.ErrorContains(t, run(own.dsn, queenimport.Options{Key: theirs}), "messages that do not come from the source")
 	_, err = queenimport.Open(t.Context(), to, to, nil)
-	require.ErrorContains(t, err, "not a database of Queen MQ")
+	require.ErrorContains(t, err, "it is not a database of Queen MQ")
 }
