@@ -76,7 +76,7 @@ func (z *zoom) span(now time.Time, step time.Duration) chart.Span {
 	return chart.Span{From: first, To: last, Step: step, Open: last.Add(step).After(now)}
 }
 
-// instants returns from and to in the format of the API. They are empty if the range is not chosen.
+// instants returns both ends of the range in the format of the API. They are empty if the range is not chosen.
 func (z *zoom) instants() (from, to string) {
 	if !z.Chosen {
 		return "", ""

@@ -77,9 +77,9 @@ func (q *HistoryQuery) SetRange(now time.Time, bucket time.Duration) {
 	}
 }
 
-// bucketSize returns the size of a bucket for an answer that covers span from the instant from. Sweeps merge old rows of the
+// bucketSize returns the size of a bucket for an answer that begins at start and covers span. Sweeps merge old rows of the
 // history, so the bucket is at least as long as the period of a row of that age.
-func bucketSize(now, from time.Time, span time.Duration) time.Duration {
+func bucketSize(now, start time.Time, span time.Duration) time.Duration {
 	bucket := longestBucket
 	for _, size := range bucketSizes {
 		if span <= size.span {
@@ -88,7 +88,7 @@ func bucketSize(now, from time.Time, span time.Duration) time.Duration {
 		}
 	}
 	for _, stage := range sweep.HistoryStages {
-		if from.Before(now.Add(-stage.Age)) {
+		if start.Before(now.Add(-stage.Age)) {
 			bucket = max(bucket, time.Duration(stage.To)*time.Minute)
 		}
 	}
