@@ -64,8 +64,9 @@ SELECT statement_timestamp() AS at, (SELECT max(p.id) FROM page p) AS upto, NULL
 UNION ALL
 SELECT NULL, NULL, s.queue_id, NULL, count(*), sum(s.total)::bigint, sum(coalesce(s.waiting, s.alive))::bigint,
        sum(coalesce(s.remaining - s.waiting, 0))::bigint, sum(s.total - s.alive)::bigint, 0, 0, 0, 0, 0, 0, 0, min(s.oldest_at), NULL
-  FROM (SELECT k.queue_id, k.id, k.total, k.alive, max(least(k.remaining, k.alive)) AS remaining,
-               max(greatest(least(k.waiting, k.alive - k.remaining + k.waiting), 0)) AS waiting, min(k.oldest_at) AS oldest_at
+  FROM (SELECT k.queue_id, k.id, k.total, k.alive, max(least(k.remaining, k.alive)) FILTER (WHERE k.group_id IS NOT NULL) AS remaining,
+               max(greatest(least(k.waiting, k.alive - k.remaining + k.waiting), 0)) FILTER (WHERE k.group_id IS NOT NULL) AS waiting,
+               min(k.oldest_at) AS oldest_at
           FROM place k
          GROUP BY k.queue_id, k.id, k.total, k.alive) AS s
  GROUP BY s.queue_id
