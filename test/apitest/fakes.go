@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -35,6 +36,8 @@ type Fakes struct {
 	// Streaming: streams go on. Otherwise they end at their start.
 	Streaming bool
 
+	Totals      totals.Snapshot
+	FreshTotals *totals.Snapshot
 	Groups      []stats.Group
 	GroupQueues []stats.QueueProgress
 	Lagging     []stats.LaggingPartition

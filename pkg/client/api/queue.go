@@ -35,26 +35,37 @@ type QueueStatuses struct {
 
 // QueuePage is the answer to GET /api/v1/queues.
 type QueuePage struct {
+	CountedAt  time.Time      `json:"countedAt"` // Everything that was committed before this instant is counted.
 	Queues     []CountedQueue `json:"queues"`
 	Pagination Page           `json:"pagination"`
 }
 
-// CountedQueue is a queue with the figures that are read in bounded work.
+// CountedQueue is a queue with its totals.
 type CountedQueue struct {
-	ID         ID           `json:"id"`
-	Name       Name         `json:"name"`
-	Namespace  Name         `json:"namespace"`
-	Task       Name         `json:"task"`
-	CreatedAt  time.Time    `json:"createdAt"`
-	Paused     bool         `json:"paused"`     // Its pops return nothing.
-	Groups     int64        `json:"groups"`     // The number of groups, at most 1000.
-	Partitions int64        `json:"partitions"` // The number of counted partitions.
-	Messages   ListedCounts `json:"messages"`   // At most 1000 dead letters are counted.
-	// There are more partitions or groups than were counted, so `partitions` and `messages` are lower bounds.
-	CountsAreLowerBounds bool `json:"countsAreLowerBounds"`
-	// The age of the oldest message that a group is not done with. Null: there is none. With `countsAreLowerBounds` it is that
-	// of the counted partitions, and of the 10 partitions of each group that are due longest.
-	OldestSeconds *int64 `json:"oldestSeconds"`
+	ID            ID           `json:"id"`
+	Name          Name         `json:"name"`
+	Namespace     Name         `json:"namespace"`
+	Task          Name         `json:"task"`
+	CreatedAt     time.Time    `json:"createdAt"`
+	Paused        bool         `json:"paused"` // Its pops return nothing.
+	Groups        int64        `json:"groups"`
+	Partitions    int64        `json:"partitions"`
+	Messages      ListedCounts `json:"messages"`      // Its `deadLetter` counts the messages that are dead letters of at least one group.
+	DeadLetters   int64        `json:"deadLetters"`   // The dead letters of all groups. A message can be a dead letter of several groups.
+	Failing       int64        `json:"failing"`       // Partitions whose first unfinished message has failed, once for each group.
+	OldestSeconds *int64       `json:"oldestSeconds"` // The age of the oldest message that a group is not done with. Null: there is none.
+}
+
+// Totals is the answer to GET /api/v1/totals: sums over all queues that the caller may see.
+type Totals struct {
+	CountedAt     time.Time `json:"countedAt"` // Everything that was committed before this instant is counted.
+	Queues        int64     `json:"queues"`
+	Groups        int64     `json:"groups"`
+	Partitions    int64     `json:"partitions"`
+	Messages      Counts    `json:"messages"`      // Its `deadLetter` counts the messages that are dead letters of at least one group.
+	DeadLetters   int64     `json:"deadLetters"`   // The dead letters of all groups. A message can be a dead letter of several groups.
+	Failing       int64     `json:"failing"`       // Partitions whose first unfinished message has failed, once for each group.
+	OldestSeconds *int64    `json:"oldestSeconds"` // The age of the oldest message that a group is not done with. Null: there is none.
 }
 
 // Tags is the answer to GET /api/v1/tags.
@@ -95,19 +106,20 @@ type Problem struct {
 	Partition     *string `json:"partition"` // Of `stuck_head` and `paused_partition`.
 	// The age of the oldest examined message, or of the transaction. Null: not known, or less than a second.
 	AgeSeconds *int64 `json:"ageSeconds"`
-	// The unfinished messages: of `lag` in the 20 partitions that are due longest, of `stuck_head` and `paused_partition` in
-	// the partition, of other pauses in the first 100 partitions. Of `dead_letters` the dead letters, at most 1000.
-	Messages              int64   `json:"messages"`
-	MessagesAreLowerBound bool    `json:"messagesAreLowerBound"` // There may be more messages.
-	Deliveries            int64   `json:"deliveries"`            // The deliveries of the first message of `stuck_head`.
-	Failures              int64   `json:"failures"`              // Its failed acknowledgments.
-	RetryInSeconds        *int64  `json:"retryInSeconds"`        // How long it waits for a retry. Null: it does not wait.
-	Session               *string `json:"session"`               // The session or prepared transaction of `held_snapshot`.
+	// The unfinished messages: of `stuck_head` and `paused_partition` in the partition, of `lag` and `paused_group` of the group,
+	// and of `paused_queue` in the queue. Of `dead_letters` the dead letters of the group.
+	Messages       int64   `json:"messages"`
+	Deliveries     int64   `json:"deliveries"`     // The deliveries of the first message of `stuck_head`.
+	Failures       int64   `json:"failures"`       // Its failed acknowledgments.
+	RetryInSeconds *int64  `json:"retryInSeconds"` // How long it waits for a retry. Null: it does not wait.
+	Session        *string `json:"session"`        // The session or prepared transaction of `held_snapshot`.
 }
 
 // Problems is the answer to GET /api/v1/problems.
 type Problems struct {
-	Problems []Problem `json:"problems"`
+	// The instant at which the messages of groups and queues were counted. Null: there is no such problem.
+	CountedAt *time.Time `json:"countedAt"`
+	Problems  []Problem  `json:"problems"`
 	// How many problems this request found. The answer has the most urgent of them.
 	Found      int64 `json:"found"`
 	Examined   int64 `json:"examined"` // How many paused queues and groups were examined.

@@ -22,6 +22,7 @@ type groupData struct {
 	Queue, Name string
 	// Group is nil if it does not exist in the queue.
 	Group       *api.GroupFigures
+	CountedAt   time.Time
 	QueuePaused bool
 	Lists       []placeList
 	Tabs        []view
@@ -67,7 +68,7 @@ func group(r *page.Request) (*page.Content, error) {
 	case err != nil:
 		return nil, err
 	default:
-		data.Group, data.QueuePaused = &found.Group, found.QueuePaused
+		data.Group, data.QueuePaused, data.CountedAt = &found.Group, found.QueuePaused, found.CountedAt
 		if err := data.list(r, path, found); err != nil {
 			return nil, err
 		}

@@ -2,7 +2,9 @@ package observe
 
 import (
 	"strconv"
+	"time"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
@@ -30,8 +32,12 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 		return nil, p.Err
 	}
 	s, err := h.DeadLetters.Summary(p.Ctx(), filter, after, bounds)
+	if err != nil {
+		return nil, err
+	}
+	total, countedAt, err := h.countLetters(p, &filter)
 	return api.DeadLetterSummary{
-		Examined: s.Examined, Matched: s.Matched, Next: keyCursor(s.Next),
+		Total: total, CountedAt: countedAt, Examined: s.Examined, Matched: s.Matched, Next: keyCursor(s.Next),
 		Errors: wire.Each(s.Errors, func(c *deadletter.Count) api.DeadLetterError {
 			return api.DeadLetterError{Queue: c.Queue, ConsumerGroup: c.Group, ErrorMessage: c.Error, Count: c.N, Oldest: c.Oldest, Newest: c.Newest}
 		}),
@@ -42,6 +48,26 @@ func (h *Handlers) Summary(p *wire.Params) (any, error) {
 		}),
 		Messages: wire.Each(s.Letters, deadLetterRow), Pagination: api.Page{Limit: bounds.Letters, Next: keyCursor(s.LettersNext)},
 	}, err
+}
+
+// countLetters returns how many dead letters a queue, a group or everything that the caller may see has, and when they were counted.
+// Both are nil with another filter.
+func (h *Handlers) countLetters(p *wire.Params, f *deadletter.Filter) (total *int64, at *time.Time, err error) {
+	if f.Partition != nil || f.TransactionID != nil || f.Error != nil || !f.From.IsZero() || !f.To.IsZero() {
+		return nil, nil, nil
+	}
+	s, err := h.counted(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	grants, sum := identity.GrantsOf(p.Ctx()), int64(0)
+	for i := range s.Groups {
+		g := &s.Groups[i]
+		if (f.Queue == nil || *f.Queue == g.Queue) && (f.Group == nil || *f.Group == g.Name) && grants.MayRead(g.Queue) {
+			sum += g.DeadLetters
+		}
+	}
+	return &sum, &s.At, nil
 }
 
 // keyCursor returns the cursor after a key, nil for the zero key.

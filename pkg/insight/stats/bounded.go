@@ -13,20 +13,10 @@ import (
 	"github.com/belfry-mq/belfry/sql"
 )
 
-var (
-	sqlQueueGroups = sql.Query("insight/stats/queue_groups")
-	sqlQueueSize   = sql.Query("insight/stats/queue_size")
-	sqlQueueHeat   = sql.Query("insight/stats/queue_heat")
-)
+var sqlQueueHeat = sql.Query("insight/stats/queue_heat")
 
-const (
-	// examinedAlone is how many cursors are summed up for one group, and examinedEach for each group of a list.
-	examinedAlone, examinedEach = 1000, 100
-	// maxSize is how many partitions of a queue are counted, and maxDead how many dead letters of a group.
-	maxSize, maxDead = 1000, 1000
-	// maxReaders is how many groups the heat of a partition covers, and maxPartitionDead how many dead letters.
-	maxReaders, maxPartitionDead = 20, 20
-)
+// maxReaders is how many groups the heat of a partition covers, and maxPartitionDead how many dead letters.
+const maxReaders, maxPartitionDead = 20, 20
 
 // Start is where a list by name starts.
 type Start struct {
@@ -34,98 +24,6 @@ type Start struct {
 	Name string
 	// After leaves out Name itself.
 	After bool
-}
-
-// Size is how large a queue is.
-type Size struct {
-	Partitions, Stored int64
-	// AtLeast: the queue has more partitions than were counted.
-	AtLeast bool
-}
-
-// GroupFigures is a group of one queue. The numbers are sums over a bounded number of its cursors.
-type GroupFigures struct {
-	Name      string
-	Mode      queue.SubscriptionMode
-	StartAt   time.Time
-	CreatedAt time.Time
-	Paused    bool
-	// Joining: cursors in older partitions are still being made.
-	Joining bool
-	// AtLeast: the group has more cursors than were examined, so that each number is a lower bound.
-	AtLeast bool
-	// Due, Leased and Resting count partitions: with a message for the next pop, with a live lease, and
-	// with messages that wait for an instant. In a failing partition the first message has failed.
-	Due, Leased, Resting, Failing int64
-	// Held counts the messages under live leases.
-	Held int64
-	// Lagging counts the partitions with unfinished messages, Lag these messages, and Oldest is the age of
-	// the oldest one.
-	Lagging, Lag int64
-	Oldest       time.Duration
-	// Dead counts dead letters. DeadAtLeast: there are more.
-	Dead        int64
-	DeadAtLeast bool
-
-	key int64
-}
-
-// QueueGroups is a page of the groups of a queue.
-type QueueGroups struct {
-	Size
-	Paused bool
-	Groups []GroupFigures
-	// Next is the name of the last examined group if there may be more. Nil: there are no others.
-	Next *string
-}
-
-// OfQueue returns groups of a queue by name, limit at most. Each has the sums over the 100 cursors that have been due
-// the longest. The cost does not grow with the partitions or the messages. Errors: CodeNotFound,
-// CodeUnavailable.
-func (g *Groups) OfQueue(ctx context.Context, queueName string, from Start, limit int) (QueueGroups, error) {
-	var out QueueGroups
-	in, err := New(g.pool).queue(ctx, queueName)
-	if err == nil {
-		out.Paused = in.Paused
-		out.Size, err = g.size(ctx, in.key)
-	}
-	if err == nil {
-		var examined int
-		var last string
-		out.Groups, examined, last, err = g.figures(ctx, in.key, from, limit, examinedEach)
-		if examined == limit {
-			out.Next = &last
-		}
-	}
-	return out, postgres.Wrapf(err, "listing the groups of queue %q", queueName)
-}
-
-func (g *Groups) size(ctx context.Context, queueKey int64) (out Size, err error) {
-	err = g.pool.ScanRow(ctx, []any{&out.Partitions, &out.Stored}, sqlQueueSize, queueKey, int64(maxSize+1))
-	out.AtLeast = out.Partitions > maxSize
-	return out, err
-}
-
-// figures returns the groups with their sums over a number of cursors, how many rows were examined, and the
-// last name of these.
-func (g *Groups) figures(ctx context.Context, queueKey int64, from Start, limit, cursors int) (out []GroupFigures, examined int, last string, err error) {
-	_, err = postgres.Collect(ctx, g.pool, sqlQueueGroups, func(row pgx.CollectableRow) (none struct{}, err error) {
-		var figures GroupFigures
-		var lives bool
-		err = row.Scan(&figures.key, &figures.Name, &figures.Mode, (*zeronull.Timestamptz)(&figures.StartAt), &figures.CreatedAt, &figures.Paused, &figures.Joining,
-			&lives, &figures.AtLeast, &figures.Due, &figures.Leased, &figures.Resting, &figures.Failing, &figures.Held, &figures.Lagging, &figures.Lag,
-			(*postgres.Seconds)(&figures.Oldest), &figures.Dead)
-		figures.AtLeast = figures.AtLeast || figures.Joining
-		if figures.DeadAtLeast = figures.Dead > maxDead; figures.DeadAtLeast {
-			figures.Dead = maxDead
-		}
-		if lives {
-			out = append(out, figures)
-		}
-		examined, last = examined+1, figures.Name
-		return none, err
-	}, queueKey, from.Name, from.After, int64(limit), int64(cursors), int64(maxDead+1))
-	return out, examined, last, err
 }
 
 // HeatFilter chooses partitions of a queue for their heat.

@@ -14,6 +14,7 @@ type Order string
 const (
 	ByName        Order = "name"
 	ByBacklog     Order = "backlog"     // unfinished messages
+	ByPending     Order = "pending"     // pending messages, of a queue
 	ByOldest      Order = "oldest"      // age of the oldest unfinished message
 	ByFailures    Order = "failures"    // partitions whose first message has failed
 	ByDeadLetters Order = "deadLetters" // dead letters
@@ -24,7 +25,7 @@ const (
 
 // QueueOrders and GroupOrders are the orders of each list.
 var (
-	QueueOrders = []Order{ByName, ByBacklog, ByOldest, ByFailures, ByDeadLetters, ByPartitions, ByStored}
+	QueueOrders = []Order{ByName, ByBacklog, ByPending, ByOldest, ByFailures, ByDeadLetters, ByPartitions, ByStored}
 	GroupOrders = []Order{ByName, ByBacklog, ByOldest, ByFailures, ByDeadLetters, ByPartitions, ByConsumed}
 )
 
@@ -77,6 +78,8 @@ func (q *Queue) rank(order Order) int64 {
 	switch order {
 	case ByBacklog:
 		return q.Backlog()
+	case ByPending:
+		return q.Messages.Pending
 	case ByOldest:
 		return older(q.Oldest)
 	case ByFailures:
@@ -109,7 +112,7 @@ func (g *Group) rank(order Order) int64 {
 			return math.MaxInt64 // never is the longest time
 		}
 		return older(g.ConsumedAt)
-	case ByName, ByStored:
+	case ByName, ByPending, ByStored:
 	}
 	return 0
 }

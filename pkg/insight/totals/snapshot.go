@@ -113,6 +113,9 @@ func (s *Snapshot) Age(at time.Time) time.Duration {
 	return max(0, s.At.Sub(at))
 }
 
+// Since returns how long ago the snapshot was counted, by the clock of this instance.
+func (s *Snapshot) Since() time.Duration { return time.Since(s.began) }
+
 // Queue returns a queue by name; nil: there is none.
 func (s *Snapshot) Queue(name string) *Queue {
 	i, found := slices.BinarySearchFunc(s.Queues, name, func(q Queue, name string) int { return cmp.Compare(q.Name, name) })
