@@ -12,16 +12,17 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// change is what an action asks the API for.
+// change is the request to the API that an action causes.
 type change struct {
 	method, path string
 	body         any
-	// done is what the page says after it. back is where the browser goes; empty: where it came from.
+	// done is the text for the next page. back is the next page of the browser. If back is empty, the browser returns
+	// to the page of the form.
 	done, back string
-	// prepare returns the body, if it depends on what the API has now. Nil: it is body.
+	// prepare reads the API and returns the body. If prepare is nil, the request has body.
 	prepare func(d *Dashboard, caller *source.Caller) (any, error)
-	// told says what the answer means. Nil: done, with its numbers.
-	told func(answer any) (text string, failed bool)
+	// describe returns the text for an answer. If describe is nil, the text is done with the numbers of the answer.
+	describe func(answer any) (text string, failed bool)
 }
 
 func (f form) queue() string { return f.Get("queue") }
@@ -35,7 +36,7 @@ func path(format string, names ...string) string {
 	return fmt.Sprintf(format, escaped...)
 }
 
-// actions are what the buttons of the pages do. Each returns an error for a field that it cannot use.
+// actions are the actions of the buttons, by name. Each returns an error for an invalid field.
 var actions = map[string]func(f form) (change, error){
 	"configure": configure,
 	"push":      push,
@@ -83,7 +84,7 @@ var actions = map[string]func(f form) (change, error){
 	},
 }
 
-// confirmed returns an error unless the person has typed a name.
+// confirmed returns an error if the person has not typed the name.
 func (f form) confirmed(name string) error {
 	if f.Get("confirm") != name {
 		return fmt.Errorf("type %q to confirm", name)
@@ -91,7 +92,7 @@ func (f form) confirmed(name string) error {
 	return nil
 }
 
-// pausing pauses what is at a path, or resumes it.
+// pausing pauses or resumes the queue, partition or group at a path of the API.
 func pausing(f form, target, what string) change {
 	c := change{method: http.MethodPost, path: target + "/pause", done: what + "paused: nothing is delivered until you resume it."}
 	if f.Get("to") == "resume" {
@@ -148,8 +149,8 @@ func redrive(f form) (change, error) {
 // errReadOnly refuses every action.
 var errReadOnly = errors.New("the dashboard is read-only: dashboard.read_only is true")
 
-// take takes the action of a form. It returns the text for the person, and where the browser goes if that is
-// not where it came from.
+// take performs the action of a form. It returns the text for the person. back is the next page of the browser. If back
+// is empty, the browser returns to the page of the form.
 func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err error) {
 	action := actions[f.Get("action")]
 	switch {
@@ -169,20 +170,20 @@ func (d *Dashboard) take(caller *source.Caller, f form) (text, back string, err 
 	switch {
 	case err != nil:
 		return "", "", err
-	case wanted.told == nil:
+	case wanted.describe == nil:
 		return wanted.done + counted(answer), wanted.back, nil
 	}
-	text, failed := wanted.told(answer)
+	text, failed := wanted.describe(answer)
 	if failed {
-		return "", "", toldError(text)
+		return "", "", sentenceError(text)
 	}
 	return text, wanted.back, nil
 }
 
-// toldError says why the change that the person wanted was not made, as a whole sentence.
-type toldError string
+// sentenceError says in a whole sentence why an action changed nothing.
+type sentenceError string
 
-func (e toldError) Error() string { return string(e) }
+func (e sentenceError) Error() string { return string(e) }
 
 // cameFrom returns the page that sent a form.
 func (d *Dashboard) cameFrom(r *http.Request) string {
@@ -195,14 +196,14 @@ func (d *Dashboard) cameFrom(r *http.Request) string {
 	return "./"
 }
 
-// do serves POST do: it takes an action through the API, and sends the browser back. A script sends the form with
-// the header X-Form. The answer then has, in Location, the page where the browser goes. Or it has the reason of a
-// refusal, so that the form stays as it is.
+// do serves POST do: it performs an action through the API, and redirects the browser. A script sends the form with the
+// header X-Form. After a success, the answer to the script has the next page in Location. After a refusal, it has the
+// reason as text, and the script leaves the form as it is.
 func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	caller, signedOut := d.caller(r)
 	var text, to string
 	err := signedOut
-	if err == nil { // the form of anybody else is not read
+	if err == nil { // without a valid session, the form is not read
 		var end func()
 		end, err = d.readForm(w, r, maxForm)
 		defer end()
@@ -214,19 +215,19 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		text, to, err = d.take(caller, form{lines(r.PostForm)})
 	}
-	var told toldError
-	if err != nil && !errors.As(err, &told) {
-		told = toldError("Nothing was changed: " + errorText(err) + ".")
+	var reason sentenceError
+	if err != nil && !errors.As(err, &reason) {
+		reason = sentenceError("Nothing was changed: " + errorText(err) + ".")
 	}
-	if told != "" && isByScript(r) {
+	if reason != "" && isByScript(r) {
 		if signedOut != nil {
-			told += " Sign in in another tab, then send the form again."
+			reason += " Sign in in another tab, then send the form again."
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.WriteString(w, string(told)) // with status 200: a browser logs others as errors of the page
+		_, _ = io.WriteString(w, string(reason)) // with status 200, because a browser logs other statuses as errors
 		return
 	}
-	setNotice(w, r, text+string(told), told != "")
+	setNotice(w, r, text+string(reason), reason != "")
 	if to != "" {
 		back = to
 	}
@@ -235,8 +236,8 @@ func (d *Dashboard) do(w http.ResponseWriter, r *http.Request) {
 
 func isByScript(r *http.Request) bool { return r.Header.Get("X-Form") != "" }
 
-// leave sends the browser to a page, or tells a script to do so. A script would follow a redirect itself and so
-// read the text that is kept for the page.
+// leave redirects the browser to a page. A script gets the page in Location instead. If a script followed a redirect, its
+// request would take the notice that is kept for the page.
 func leave(w http.ResponseWriter, r *http.Request, to string) {
 	if !isByScript(r) {
 		redirect(w, to)
@@ -246,7 +247,7 @@ func leave(w http.ResponseWriter, r *http.Request, to string) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// counted says how many an action has changed, if its answer has numbers.
+// counted returns the numbers of an answer as text.
 func counted(answer any) string {
 	members, _ := answer.(map[string]any)
 	text := ""

@@ -14,7 +14,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
-// rows returns the rejected rows that an action selects: one by its id, all of a filter, or all.
+// rows returns the filter of the rejected rows that an action selects. An empty filter selects all rows.
 func (f form) rows() map[string]string {
 	selected := map[string]string{}
 	for _, name := range []string{"id", "queue", "code"} {
@@ -49,8 +49,8 @@ func discardRows(f form) change {
 	return change{method: http.MethodDelete, path: "/api/v1/inbox/rejected?" + query.Encode(), done: "Deleted:"}
 }
 
-// redriveStream serves POST redrive: the action redrive until its end, with the progress as the API
-// reports it. It stops when the browser leaves.
+// redriveStream serves POST redrive: it performs the action redrive, and passes on the progress that the API reports. It
+// stops when the browser disconnects.
 func (d *Dashboard) redriveStream(w http.ResponseWriter, r *http.Request) {
 	caller, err := d.caller(r)
 	if err != nil {
@@ -77,17 +77,18 @@ func (d *Dashboard) redriveStream(w http.ResponseWriter, r *http.Request) {
 }
 
 const (
-	// exportPage is how many dead letters an export reads at once. Large messages make it fewer.
+	// exportPage is how many dead letters an export reads at once. If the messages are large, it reads fewer.
 	exportPage = 500
-	// exportWait is how long an export waits for a page when the server is overloaded, and exportPause is between two tries.
+	// exportWait is how long an export waits for a page when the server is overloaded. exportPause is the time between
+	// two attempts.
 	exportWait, exportPause = 20 * time.Second, 200 * time.Millisecond
-	// exportWrite bounds the time in which a browser takes a page of an export.
+	// exportWrite bounds the time of writing a page of an export to the browser.
 	exportWrite = time.Minute
 )
 
 // export serves GET export: the dead letters of a filter, newest first, as one JSON object on each line. It
-// keeps one page in memory. After an error in the middle it breaks the connection, so that the browser
-// does not take the part for the whole.
+// keeps one page in memory. If it fails after the first page, it aborts the connection, so that the browser
+// reports an incomplete download.
 func (d *Dashboard) export(w http.ResponseWriter, r *http.Request) {
 	caller, err := d.caller(r)
 	if err != nil {
@@ -113,8 +114,8 @@ func (d *Dashboard) export(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// exportNext writes a page of an export, and sets the cursor of the next one. It waits for memory if the export has begun.
-// more: the browser waits for another page.
+// exportNext writes a page of an export, and sets the cursor of the next page. If begun is true, it waits up to exportWait
+// while the server is overloaded. more is true if there is another page to write.
 func (d *Dashboard) exportNext(w http.ResponseWriter, caller *source.Caller, query url.Values, size *int, begun bool) (more bool, err error) {
 	ctx, end := inflight.Fork(caller.Request.Context())
 	defer end()
@@ -135,7 +136,7 @@ func (d *Dashboard) exportNext(w http.ResponseWriter, caller *source.Caller, que
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportWrite)) // only tests have no connection
 	for _, line := range found.Messages {
 		if _, err := w.Write(append(line, '\n')); err != nil {
-			return false, nil // the browser has left
+			return false, nil // the browser has disconnected
 		}
 	}
 	if found.Pagination.Next == nil {

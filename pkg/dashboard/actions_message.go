@@ -5,7 +5,7 @@ import (
 	"net/url"
 )
 
-// onMessage is a change of one message.
+// onMessage returns a change of one message.
 func onMessage(f form, method, suffix, done string) change {
 	return change{method: method, path: path("/api/v1/messages/%s/%s", f.Get("partition"), f.Get("transaction")) + suffix, done: done}
 }
@@ -38,7 +38,7 @@ func deleteStream(f form) (change, error) {
 	return change{method: http.MethodDelete, path: path("/api/v1/streams/%s", f.Get("id")), done: "The query and its state are deleted."}, f.confirmed(f.Get("name"))
 }
 
-// turnMaintenance turns a switch for maintenance. Only its beginning needs the word.
+// turnMaintenance turns push or pop maintenance on or off. Only turning it on needs a confirmation.
 func turnMaintenance(f form) (change, error) {
 	on, suffix, what := f.Get("to") == "on", "", "Push"
 	if f.Get("switch") == "pop" {

@@ -11,8 +11,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// configure makes the changes that the preview has shown, and no others: another person may have changed the
-// queue since.
+// configure makes only the changes that the preview has shown. It keeps other changes that were made since the preview.
 func configure(f form) (change, error) {
 	var changes []pages.Change
 	name := f.queue()
@@ -33,7 +32,7 @@ func configure(f form) (change, error) {
 			case err != nil && exists:
 				return nil, err
 			case exists && f.Get("new") != "":
-				return nil, errors.New("there is a queue " + name + " by now: edit its options")
+				return nil, errors.New("the queue " + name + " exists now: edit its options")
 			case !exists && f.Get("new") == "":
 				return nil, errors.New("the queue " + name + " was deleted meanwhile")
 			}
@@ -42,8 +41,7 @@ func configure(f form) (change, error) {
 	}, nil
 }
 
-// push stores one message. The form has a transaction id of its own, so that a button that is pressed twice
-// stores one message.
+// push stores one message. The page gives each form a transaction id. So a form that is sent twice stores one message.
 func push(f form) (change, error) {
 	item := map[string]any{"queue": f.queue(), "payload": json.RawMessage(f.Get("payload"))}
 	if !json.Valid([]byte(f.Get("payload"))) {
@@ -54,13 +52,13 @@ func push(f form) (change, error) {
 			item[field[0]] = value
 		}
 	}
-	return change{method: http.MethodPost, path: "/api/v1/push", body: map[string]any{"items": []any{item}}, told: func(answer any) (string, bool) {
-		return toldOfPush(answer, f.Get("transaction") == "")
+	return change{method: http.MethodPost, path: "/api/v1/push", body: map[string]any{"items": []any{item}}, describe: func(answer any) (string, bool) {
+		return describePush(answer, f.Get("transaction") == "")
 	}}, nil
 }
 
-// toldOfPush says what became of a pushed message. once says that its transaction id is the one of the form.
-func toldOfPush(answer any, once bool) (text string, failed bool) {
+// describePush returns the text for the answer to a push. once is true if the page gave the transaction id.
+func describePush(answer any, once bool) (text string, failed bool) {
 	status, reason := "", ""
 	if list, _ := answer.([]any); len(list) == 1 {
 		result, _ := list[0].(map[string]any)
@@ -72,7 +70,7 @@ func toldOfPush(answer any, once bool) (text string, failed bool) {
 		return "The message is stored.", false
 	case "duplicate":
 		if once {
-			return "Stored already: this form was sent before, and its message was stored then.", false
+			return "The message was already stored when this form was sent before.", false
 		}
 		return "Nothing was stored: the partition has a message with this transaction id.", true
 	case "buffered":

@@ -20,7 +20,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
-// notice returns the text for the next page: + and what an action did, or - and why it did nothing.
+// notice returns the text for the next page: + and the effect of an action, or - and the reason of a refusal.
 func notice(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	for _, cookie := range w.Result().Cookies() {
@@ -38,9 +38,9 @@ func field(page, name string) string {
 	return html.UnescapeString(text)
 }
 
-// An edit makes the changes that its preview has shown, and leaves what another person has changed since. It is refused if
-// that is one of them.
-func TestAnEditMakesWhatItsPreviewShows(t *testing.T) {
+// An edit makes only the changes of its preview, and keeps later changes of other options. It is refused if another person
+// has changed one of the same options since.
+func TestAnEditMakesOnlyTheChangesOfItsPreview(t *testing.T) {
 	t.Parallel()
 	options := map[string]any{"leaseTime": 60, "retryLimit": 5, "retentionEnabled": true, "ttl": 3600}
 	var sent map[string]any
@@ -70,21 +70,21 @@ func TestAnEditMakesWhatItsPreviewShows(t *testing.T) {
 	require.Equal(t, []any{"a", "n", ""}, []any{sent["queue"], sent["namespace"], sent["task"]})
 	whole := url.Values{"whole": {"1"}, "leaseTime": {"60"}, "retryLimit": {""}, "namespace": {"m"}}
 	do(edit(whole.Encode()))
-	require.Subset(t, sent["options"], map[string]any{"leaseTime": 60.0, "retentionEnabled": false, "ttl": 3600.0}, "a box that is not ticked is false")
-	require.NotContains(t, sent["options"], "retryLimit", "an empty field is the default")
+	require.Subset(t, sent["options"], map[string]any{"leaseTime": 60.0, "retentionEnabled": false, "ttl": 3600.0}, "an unticked box means false")
+	require.NotContains(t, sent["options"], "retryLimit", "an empty field means the default")
 	require.Equal(t, "m", sent["namespace"])
 
 	options["leaseTime"] = 70
-	require.Equal(t, `-Nothing was changed: leaseTime was changed to "70" meanwhile: look at the changes again.`, do(changes))
-	require.Equal(t, "-Nothing was changed: there is a queue a by now: edit its options.", do(changes, "new"))
+	require.Equal(t, `-Nothing was changed: leaseTime was changed to "70" meanwhile: check the changes again.`, do(changes))
+	require.Equal(t, "-Nothing was changed: the queue a exists now: edit its options.", do(changes, "new"))
 	require.Nil(t, sent)
 	page := s.send(t, http.MethodGet, "/ui/options?q=a&preview=1&new=1&whole=1", "").Body.String()
 	require.Contains(t, page, "There is a queue of this name")
 	require.Empty(t, field(page, "changes"))
 }
 
-// A push says what became of the message, and a button that is pressed twice sends one transaction id.
-func TestAPushSaysWhatBecameOfTheMessage(t *testing.T) {
+// The page after a push shows the result of the push. A form that is sent twice has the same transaction id.
+func TestThePageShowsTheResultOfAPush(t *testing.T) {
 	t.Parallel()
 	var sent struct {
 		Items []struct {
@@ -105,7 +105,7 @@ func TestAPushSaysWhatBecameOfTheMessage(t *testing.T) {
 	form := url.Values{"action": {"push"}, "queue": {"a"}, "payload": {`{"text": "<&>"}`}, "once": {field(s.send(t, http.MethodGet, "/ui/queue?q=a", "").Body.String(), "once")}}
 	for status, want := range map[string]string{
 		"queued":    "+The message is stored.",
-		"duplicate": "+Stored already: this form was sent before, and its message was stored then.",
+		"duplicate": "+The message was already stored when this form was sent before.",
 		"buffered":  "+The message waits in the spool of this instance: push maintenance is on.",
 		"failed":    "-Nothing was stored: the queue is full.",
 	} {
@@ -113,7 +113,7 @@ func TestAPushSaysWhatBecameOfTheMessage(t *testing.T) {
 		require.Equal(t, want, notice(t, s.send(t, http.MethodPost, "/ui/do", form.Encode())))
 		require.Equal(t, form.Get("once"), sent.Items[0].TransactionID)
 		require.JSONEq(t, form.Get("payload"), string(sent.Items[0].Payload))
-		require.Contains(t, string(sent.Items[0].Payload), "<&>", "a payload stays as it is written")
+		require.Contains(t, string(sent.Items[0].Payload), "<&>", "the dashboard sends the payload unchanged")
 	}
 	form.Set("transaction", "mine")
 	answer = `[{"status": "duplicate"}]`
@@ -121,12 +121,13 @@ func TestAPushSaysWhatBecameOfTheMessage(t *testing.T) {
 	require.Equal(t, "mine", sent.Items[0].TransactionID)
 }
 
-// An action that is refused leads back to its page, also when the session is over or the form is too large.
+// After a refused action, or after a form that is too large, the browser returns to the page of the form. Without a session,
+// it goes to the sign-in page first.
 func TestARefusedActionLeadsBack(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
 	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders, func(r *http.Request) { r.Header.Set("Referer", "http://example.com/ui/queue?q=a%2Fb") })
-	require.Equal(t, "sign-in?next=queue%3Fq%3Da%252Fb", w.Header().Get("Location"), "the form of a stranger is not read")
+	require.Equal(t, "sign-in?next=queue%3Fq%3Da%252Fb", w.Header().Get("Location"), "the server does not read a form without a session")
 	require.Contains(t, notice(t, w), "-Nothing was changed: ")
 	w = s.send(t, http.MethodPost, "/ui/do", "action=push&payload="+strings.Repeat("x", 2<<20), with("good"), func(r *http.Request) {
 		r.Header.Set("Referer", "http://example.com/ops/ui/queue?q=a")
@@ -136,7 +137,7 @@ func TestARefusedActionLeadsBack(t *testing.T) {
 	require.Zero(t, s.api.calls.Load())
 }
 
-// A script that sends a form gets the reason of a refusal, and where the browser goes otherwise.
+// A script that sends a form gets the reason of a refusal as text. After a success it gets the next page in Location.
 func TestAScriptThatSendsAFormStaysWhenItIsRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
@@ -156,7 +157,7 @@ func TestAScriptThatSendsAFormStaysWhenItIsRefused(t *testing.T) {
 	require.Empty(t, w.Header().Get("Location"))
 }
 
-// A payload is shown as it is stored. A value that is too deep does not hide the next ones.
+// The page shows a payload as it is stored. A value that is nested too deep does not hide later values.
 func TestAPayloadIsShownAsItIsStored(t *testing.T) {
 	t.Parallel()
 	deep := `{"url": "https://a/?b=1&c=<2>", "deep": ` + strings.Repeat("[", 60) + strings.Repeat("]", 60) + `, "after": 9007199254740993}`
@@ -175,7 +176,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return copy(p, strings.Repeat("a", len(p))), nil
 }
 
-// Nobody makes the server read a large form before the server knows who sends it, and all forms together are bounded.
+// The server reads at most 64 KiB of a form without a valid session. The memory of all forms together is bounded.
 func TestFormsAreReadAfterTheirCallerIsKnown(t *testing.T) {
 	t.Parallel()
 	auth := tokens{"admin": {Role: identity.Admin}}
@@ -197,7 +198,7 @@ func TestFormsAreReadAfterTheirCallerIsKnown(t *testing.T) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
-	require.Zero(t, api.calls.Load(), "it has no room")
+	require.Zero(t, api.calls.Load(), "the form exceeds the memory budget")
 	require.Contains(t, notice(t, w), "http.max_inflight_bytes")
 	require.Zero(t, memory.Used())
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 )
 
-// apiFunc is an API.
+// apiFunc is an API that is implemented by a function.
 type apiFunc func(w http.ResponseWriter, r *http.Request)
 
 func (f apiFunc) ServeHTTP(w http.ResponseWriter, r *http.Request) { f(w, r) }
 
-// letterPages is an API with n dead letters of some bytes each. broken is the page that fails with a status, if it is not 0.
+// letterPages is an API with n dead letters of the given size in bytes. If broken is not 0, the request with that number
+// fails with status.
 func letterPages(n, bytes, broken, status int, asked *[]url.Values) apiFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
@@ -44,10 +45,11 @@ func letterPages(n, bytes, broken, status int, asked *[]url.Values) apiFunc {
 	}
 }
 
-// An export has each dead letter of the filter on one line, as the API wrote it, also when a page of them is too large.
+// An export has each dead letter of the filter on one line, exactly as the API wrote it. This holds also if a page of dead
+// letters is too large for one answer.
 func TestAnExportHasAllDeadLetters(t *testing.T) {
 	t.Parallel()
-	for bytes, letters := range map[int]int{1: 600, 5_000_000: 14} { // more than a page, and more than an answer may have
+	for bytes, letters := range map[int]int{1: 600, 5_000_000: 14} { // first more than a page, then more bytes than an answer may have
 		var asked []url.Values
 		w := startOn(t, letterPages(letters, bytes, 0, 0, &asked)).send(t, http.MethodGet, "/ui/export?q=orders&g=billing&p=&e=no+%22paper%22", "")
 		require.Equal(t, http.StatusOK, w.Code)
@@ -64,9 +66,9 @@ func TestAnExportHasAllDeadLetters(t *testing.T) {
 	}
 }
 
-// An export that fails before its beginning says why. One that fails later breaks the connection, unless the server is
-// overloaded: it then waits.
-func TestAnExportThatFailsIsNotTakenForWhole(t *testing.T) {
+// An export that fails at its first page returns the error. If it fails later, it aborts the connection. If the server is
+// overloaded later, the export waits.
+func TestAFailedExportIsIncomplete(t *testing.T) {
 	t.Parallel()
 	var asked []url.Values
 	w := startOn(t, letterPages(2000, 1, 1, http.StatusServiceUnavailable, &asked)).send(t, http.MethodGet, "/ui/export", "")
@@ -83,8 +85,8 @@ func TestAnExportThatFailsIsNotTakenForWhole(t *testing.T) {
 	require.Zero(t, s.api.calls.Load())
 }
 
-// A redrive with progress passes on what the API reports, and needs a session, rights and a form of the same site.
-func TestARedriveIsPassedOn(t *testing.T) {
+// A redrive with progress passes on the events of the API. It needs a session, rights and a form of the same site.
+func TestTheProgressOfARedriveIsPassedOn(t *testing.T) {
 	t.Parallel()
 	var path, body string
 	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -112,7 +114,7 @@ func TestARedriveIsPassedOn(t *testing.T) {
 	require.Zero(t, closed.api.calls.Load()+readOnly.api.calls.Load())
 }
 
-// The actions on rejected rows name what they select, and nothing more.
+// The actions on rejected rows send only the filter of the selected rows to the API.
 func TestActionsOnRejectedRows(t *testing.T) {
 	t.Parallel()
 	var asked []string
@@ -133,8 +135,8 @@ func TestActionsOnRejectedRows(t *testing.T) {
 	}, asked)
 }
 
-// The time of the failure limits the list, its links, its commands, its export and its actions.
-func TestDeadLettersOfATime(t *testing.T) {
+// The filter by the time of the failure applies to the list of dead letters, its links, commands, export and actions.
+func TestDeadLettersAreFilteredByTime(t *testing.T) {
 	t.Parallel()
 	var asked []url.Values
 	var bodies []string

@@ -2,9 +2,9 @@ package dashboard
 
 // Config is the section "dashboard".
 type Config struct {
-	// Enabled serves the dashboard.
+	// Enabled is true if the server serves the dashboard.
 	Enabled bool `mapstructure:"enabled"`
-	// ReadOnly takes away every action, whatever the token allows.
+	// ReadOnly disables all actions for all tokens.
 	ReadOnly bool `mapstructure:"read_only"`
 }
 

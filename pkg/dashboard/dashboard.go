@@ -23,7 +23,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/process/inflight"
 )
 
-// prefix is the folder of the pages.
+// prefix is the path of the pages.
 const prefix = "/ui/"
 
 // policy is the content security policy of every page.
@@ -32,27 +32,27 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Authenticator verifies tokens.
 type Authenticator interface {
-	// Verify returns the principal of a token, or an error that says why it is not valid.
+	// Verify returns the principal of a token, or an error that says why the token is not valid.
 	Verify(ctx context.Context, token string) (*identity.Principal, error)
-	// NextRevocation returns a channel that is closed when another token is known to be revoked.
+	// NextRevocation returns a channel that is closed when the process learns of another revoked token.
 	NextRevocation() <-chan struct{}
 }
 
-// Deps are what the dashboard uses.
+// Deps are the dependencies of a Dashboard.
 type Deps struct {
 	// API serves the HTTP API of this process.
 	API http.Handler
-	// Auth verifies tokens. Nil: the server needs none.
+	// Auth verifies tokens. It is nil if the server requires no tokens.
 	Auth Authenticator
-	// Changes says when figures may have changed.
+	// Changes counts the changes after which pages may show other figures.
 	Changes *source.Changes
-	// Watch calls changed for each event of this and of the other instances, until ctx ends. It runs while a
-	// page is open. It returns an error if it cannot watch, or no longer; it is then called again. It calls
-	// changed if it may have missed an event. Nil: there are no events but Changes.
+	// Watch calls changed for each event of this and of other instances, until ctx ends. It also calls changed if it
+	// may have missed an event. The Dashboard calls Watch while a page is open. If Watch returns an error, the
+	// Dashboard calls it again after some seconds. If Watch is nil, the Dashboard uses only Changes.
 	Watch   func(ctx context.Context, changed func()) error
 	Version string
 	Log     *zap.Logger
-	// Memory bounds the forms of all requests together; see http.max_inflight_bytes. Nil: nothing does.
+	// Memory bounds the bytes of all forms together (http.max_inflight_bytes). Nil sets no bound.
 	Memory *inflight.Budget
 }
 
@@ -64,7 +64,7 @@ type Dashboard struct {
 	pages   *page.Set
 	mux     *http.ServeMux
 	origins *http.CrossOriginProtection
-	// epoch names the counts of this process in the streams.
+	// epoch is a random text that marks the change ids of this process in the streams.
 	epoch string
 	// closed is closed by Close.
 	closed chan struct{}
@@ -100,11 +100,11 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	return d, nil
 }
 
-// Close ends the streams of open pages, so that the server can stop. They come back to another instance. It
-// waits until nothing is watched any more.
+// Close ends the streams of open pages, so that the server can stop. The browsers then connect to another instance. Close
+// blocks until the goroutines of the watch have ended.
 func (d *Dashboard) Close() {
 	d.close.Do(func() {
-		d.watch.mu.Lock() // so that no watch begins after it
+		d.watch.mu.Lock() // so that no goroutine of the watch starts after Close
 		defer d.watch.mu.Unlock()
 		close(d.closed)
 	})
@@ -120,7 +120,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	if err := d.origins.Check(r); err != nil {
-		http.Error(w, fmt.Sprintf("A browser sent this request for a page of another site. The page is of %.300q, and the request is for the host %.300q. "+
+		http.Error(w, fmt.Sprintf("A page of another site caused this request. The page belongs to %.300q, and the request is for the host %.300q. "+
 			"If you use the dashboard through a proxy, the proxy must pass on the header Host of the browser.",
 			r.Header.Get("Origin"), r.Host), http.StatusForbidden)
 		return
@@ -135,7 +135,7 @@ func redirect(w http.ResponseWriter, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// assets serves the embedded files. A browser asks for them again after an hour.
+// assets serves the embedded files. A browser caches them for one hour.
 func (d *Dashboard) assets() http.Handler {
 	files := http.StripPrefix(prefix+"assets/", http.FileServerFS(page.Assets()))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +173,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	}
 	status, err := d.load(caller, view, r)
 	if err != nil {
-		return // the browser has left
+		return // the browser has disconnected
 	}
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
@@ -191,8 +191,8 @@ func (d *Dashboard) lost(w http.ResponseWriter, r *http.Request) {
 	d.render(w, http.StatusNotFound, func(b *bytes.Buffer) error { return d.pages.RenderLost(b, view) })
 }
 
-// load reads the content of a page, or sets the failure that it shows. An error means that the browser has
-// left.
+// load reads the content of a page, or sets the failure that the page shows. An error means that the browser has
+// disconnected.
 func (d *Dashboard) load(caller *source.Caller, view *page.View, r *http.Request) (int, error) {
 	content, err := view.Page.Load(&page.Request{
 		Ctx: r.Context(), Client: d.client, Caller: caller, Query: lines(r.URL.Query()), Can: view.Can, Base: base(r), Now: view.Now,
@@ -209,28 +209,28 @@ func (d *Dashboard) load(caller *source.Caller, view *page.View, r *http.Request
 	return status, nil
 }
 
-// failure says what an error means for the person who reads it.
+// failure returns the HTTP status and the text for an error.
 func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	var answer *source.Error
 	if !errors.As(err, &answer) {
 		d.deps.Log.Error("a page of the dashboard failed", zap.Error(err))
 		return http.StatusInternalServerError, &page.Failure{
-			Title: "The page failed", Text: "The server could not make the page.", Advice: "The log of the server has the reason. Load the page again.",
+			Title: "The page failed", Text: "The server could not create the page.", Advice: "Load the page again. The log of the server has the reason.",
 		}
 	}
 	failure := &page.Failure{Title: "The page cannot be shown", Text: answer.Text, Advice: "Load the page again."}
 	switch answer.Status {
 	case http.StatusNotFound:
-		failure.Title, failure.Advice = "It does not exist", "It may have been deleted. Choose another one in the list of queues."
+		failure.Title, failure.Advice = "The object does not exist", "It may have been deleted. Choose another one from the list of queues."
 	case http.StatusForbidden, http.StatusUnauthorized:
-		failure.Title, failure.Advice = "Your token does not allow this", "Sign in with a token that does."
+		failure.Title, failure.Advice = "Your token does not allow this", "Sign in with a token that allows it."
 	case http.StatusServiceUnavailable:
-		failure.Title, failure.Advice = "The server cannot answer in time", "The page comes back by itself when it does. See the readiness of the server at /readyz."
+		failure.Title, failure.Advice = "The server cannot answer in time", "The page loads again automatically. See /readyz for the readiness of the server."
 	}
 	return answer.Status, failure
 }
 
-// render writes a page, if it can be made.
+// render writes a page. If the template fails, it writes an error instead.
 func (d *Dashboard) render(w http.ResponseWriter, status int, write func(b *bytes.Buffer) error) {
 	b := &bytes.Buffer{}
 	if err := write(b); err != nil {
@@ -241,10 +241,10 @@ func (d *Dashboard) render(w http.ResponseWriter, status int, write func(b *byte
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the browser may have left
+	_, _ = w.Write(b.Bytes()) // the browser may have disconnected
 }
 
-// view returns what every page shows.
+// view returns the parts that all pages have in common.
 func (d *Dashboard) view(caller *source.Caller, r *http.Request) *page.View {
 	view := &page.View{
 		Can: page.Can{ReadOnly: d.cfg.ReadOnly, Principal: caller.Principal}, SignedIn: caller.Token != "", Version: d.deps.Version,
@@ -262,7 +262,7 @@ func (d *Dashboard) view(caller *source.Caller, r *http.Request) *page.View {
 	return view
 }
 
-// base returns the URL of the server for commands.
+// base returns the URL of the server that the commands on the pages contain.
 func base(r *http.Request) string {
 	scheme := "http://"
 	if isSecure(r) {

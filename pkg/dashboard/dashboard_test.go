@@ -20,7 +20,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// tokens are valid tokens.
+// tokens verifies tokens: it accepts the tokens of the map.
 type tokens map[string]*identity.Principal
 
 func (all tokens) Verify(_ context.Context, token string) (*identity.Principal, error) {
@@ -32,7 +32,7 @@ func (all tokens) Verify(_ context.Context, token string) (*identity.Principal, 
 
 func (tokens) NextRevocation() <-chan struct{} { return nil }
 
-// api answers every request with no queues, and keeps the token and the method of the latest.
+// api answers every request with an empty list, and keeps the token, method and path of the latest request.
 type api struct {
 	token, method, path atomic.Value
 	calls               atomic.Int64
@@ -90,7 +90,7 @@ var (
 
 const pauseOrders = "action=pause-queue&queue=a%2Fb&back=queue%3Fq%3Da%252Fb"
 
-// Without a valid token only the sign-in page and the assets are served, and the API is not asked.
+// Without a valid token, the dashboard serves only the sign-in page and the assets, and does not call the API.
 func TestWithoutATokenOnlySignInIsServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
@@ -107,13 +107,14 @@ func TestWithoutATokenOnlySignInIsServed(t *testing.T) {
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/sign-in", "").Code)
 	notice := s.send(t, http.MethodGet, "/ui/", "", with("bad")).Result().Cookies()[0]
 	w := s.send(t, http.MethodGet, "/ui/sign-in", "", func(r *http.Request) { r.AddCookie(notice) })
-	require.Contains(t, w.Body.String(), "Token has expired", "the page says why")
+	require.Contains(t, w.Body.String(), "Token has expired", "the sign-in page shows why the token is not valid")
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/assets/style.css", "").Code)
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/", "", with("good")).Code)
 	require.Equal(t, "Bearer good", s.api.token.Load())
 }
 
-// The token is in a cookie that no script reads and no other site sends. Signing in goes only to pages.
+// The token is in a cookie that scripts cannot read, and that browsers do not send from other sites. After signing in, the
+// browser is redirected only to pages of the dashboard.
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
@@ -127,7 +128,7 @@ func TestSignIn(t *testing.T) {
 		require.True(t, cookie.HttpOnly)
 		require.False(t, cookie.Secure)
 		require.Equal(t, http.SameSiteStrictMode, cookie.SameSite)
-		require.Empty(t, cookie.Path, "the browser takes the folder, also below a path of a proxy")
+		require.Empty(t, cookie.Path, "without a path, the browser uses the folder of the page, also behind a proxy")
 	}
 	w := s.send(t, http.MethodPost, "/ui/sign-in", "token=good", func(r *http.Request) { r.Header.Set("X-Forwarded-Proto", "https") })
 	require.True(t, w.Result().Cookies()[0].Secure)
@@ -136,7 +137,7 @@ func TestSignIn(t *testing.T) {
 	require.NotContains(t, w.Header().Get("Set-Cookie"), "belfry_token")
 }
 
-// An action is the request of the API that it names, with the token of the session.
+// An action sends its request to the API with the token of the session.
 func TestAnActionCallsTheAPI(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
@@ -146,14 +147,14 @@ func TestAnActionCallsTheAPI(t *testing.T) {
 	require.Equal(t, []any{"Bearer good", http.MethodPost, "/api/v1/resources/queues/a%2Fb/pause"}, []any{s.api.token.Load(), s.api.method.Load(), s.api.path.Load()})
 }
 
-// A page of another site cannot press a button, and dashboard.read_only takes all of them away.
+// The dashboard refuses actions from pages of another site. With dashboard.read_only it refuses all actions.
 func TestActionsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), nil)
 	w := s.send(t, http.MethodPost, "/ui/do", pauseOrders, func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") })
 	require.Equal(t, http.StatusForbidden, w.Code)
 	require.Contains(t, w.Body.String(), `"https://evil.example"`)
-	require.Contains(t, w.Body.String(), "Host", "who set up a proxy sees what the proxy must do")
+	require.Contains(t, w.Body.String(), "Host", "the text says which header a proxy must pass on")
 	require.Equal(t, "-Nothing was changed: there is no such action.", notice(t, s.send(t, http.MethodPost, "/ui/do", "action=other")))
 	s = start(t, dashboard.Config{Enabled: true, ReadOnly: true}, nil)
 	w = s.send(t, http.MethodPost, "/ui/do", pauseOrders)
@@ -162,9 +163,9 @@ func TestActionsAreRefused(t *testing.T) {
 	require.Zero(t, s.api.calls.Load())
 }
 
-// A session is a cookie, which a browser also sends for a page of another origin. A token in a header beside
-// it changes nothing.
-func TestCookieIsProtectedBesideAToken(t *testing.T) {
+// A browser also sends the cookie of the session for a page of another origin, so the dashboard checks the origin. A token
+// in the header Authorization does not disable this check.
+func TestTheOriginIsCheckedDespiteATokenInAHeader(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin})
 	for _, target := range []string{"/ui/do", "/ui/redrive", "/ui/sign-in", "/ui/sign-out"} {
@@ -177,7 +178,7 @@ func TestCookieIsProtectedBesideAToken(t *testing.T) {
 	require.Zero(t, s.api.calls.Load())
 }
 
-// Who deletes something types its name.
+// An action that deletes an object needs the typed name of the object.
 func TestDeletingNeedsTheName(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), nil)
@@ -189,7 +190,7 @@ func TestDeletingNeedsTheName(t *testing.T) {
 	require.Equal(t, http.MethodDelete, s.api.method.Load())
 }
 
-// Every answer has the strict policy, and every link is relative.
+// Every page has the content security policy, and all its links are relative.
 func TestEveryPageIsStrictAndRelative(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin, "read": reader})
@@ -208,7 +209,7 @@ func TestEveryPageIsStrictAndRelative(t *testing.T) {
 	require.Equal(t, "ui/", s.send(t, http.MethodGet, "/", "").Header().Get("Location"))
 }
 
-// The events of other instances are watched while a page is open, once however many there are.
+// While pages are open, the dashboard calls Watch once, however many pages there are.
 func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
 	t.Parallel()
 	began, ended := make(chan func(), 10), make(chan struct{}, 10)
@@ -237,7 +238,7 @@ func TestEventsAreWatchedWhileAPageIsOpen(t *testing.T) {
 	require.Empty(t, began)
 }
 
-// sinceOf loads a page and returns up to which change it has seen.
+// sinceOf loads a page and returns the id of the last change that the page includes.
 func sinceOf(t *testing.T, d http.Handler) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -254,7 +255,7 @@ type stream struct {
 	leave func()
 }
 
-// open opens the stream of changes. The end of t closes it.
+// open opens the stream of changes. The stream is closed when the test ends.
 func open(t *testing.T, base, query string, edits ...func(*http.Request)) stream {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -288,7 +289,7 @@ func (s stream) untilChange() (id string) {
 	return id
 }
 
-// The stream says when something has changed, and reads nothing while nothing does. Close ends it.
+// The stream sends an event after a change, without a read of the API. Close ends the stream.
 func TestTheStreamOfChanges(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), nil)
@@ -306,9 +307,9 @@ func TestTheStreamOfChanges(t *testing.T) {
 	require.NoError(t, opened.lines.Err())
 }
 
-// A page misses no change between its load and its stream, nor while its stream is away. A page that has seen
-// all of them is not read again.
-func TestAStreamBeginsWhereItsPageEnds(t *testing.T) {
+// A page misses no change between its load and the start of its stream, and none while the stream is interrupted. A page
+// that includes all changes gets no event.
+func TestAStreamStartsAfterTheChangesOfItsPage(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), nil)
 	server := httptest.NewServer(s)

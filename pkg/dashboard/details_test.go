@@ -41,8 +41,8 @@ func (u until) Verify(ctx context.Context, token string) (*identity.Principal, e
 	return tokens{}.Verify(ctx, token)
 }
 
-// The stream of a page ends the session when the verifier refuses the token: at a revocation, or at the end of the
-// rights, which may be later than the end in the token.
+// The stream of a page ends when the verifier refuses the token. It refuses the token after a revocation, and after EndsAt
+// of the principal, which may be later than ExpiresAt in the token.
 func TestASessionEndsWhenItsTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,8 +67,8 @@ func TestASessionEndsWhenItsTokenIsRefused(t *testing.T) {
 	})
 }
 
-// "Stored before" bounds the list, and all ages keep the bound.
-func TestMessagesThatWereStoredBefore(t *testing.T) {
+// The field "Stored before" bounds the list of messages. The link for all ages keeps this bound.
+func TestMessagesStoredBeforeAnInstant(t *testing.T) {
 	t.Parallel()
 	var asked *http.Request
 	s := startOn(t, apiFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +86,7 @@ func TestMessagesThatWereStoredBefore(t *testing.T) {
 	require.Nil(t, asked)
 }
 
-// Pages with many large traces stay small.
+// Pages with many large traces have less than 300 KiB.
 func TestPagesWithLargeTracesAreSmall(t *testing.T) {
 	t.Parallel()
 	traces := make([]any, 50)
@@ -102,7 +102,7 @@ func TestPagesWithLargeTracesAreSmall(t *testing.T) {
 	}
 }
 
-// A page offers a token with grants only the actions that it may take.
+// A page shows only the actions that the grants of the token allow.
 func TestGrantsHideActions(t *testing.T) {
 	t.Parallel()
 	const pushes, deletes, pauses = `value="push"`, `value="delete-queue"`, `value="pause-queue"`
@@ -132,7 +132,8 @@ func TestGrantsHideActions(t *testing.T) {
 	}
 }
 
-// The white space of a name stays. A line end in a name is LF, and a form sends CRLF.
+// The dashboard keeps the white space of a name. A browser sends a line end in a form as CRLF, and the dashboard turns it
+// into LF.
 func TestNamesKeepTheirWhiteSpace(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), nil)
@@ -142,8 +143,9 @@ func TestNamesKeepTheirWhiteSpace(t *testing.T) {
 	require.Equal(t, "/api/v1/resources/queues/%20a%0Ab%20", s.api.path.Load())
 }
 
-// An address without a page is a 404 page, with and without a session. From every depth its links lead back.
-func TestAnAddressWithoutAPageLeadsBack(t *testing.T) {
+// An address without a page gets a 404 page, with and without a session. The links of this page work at every depth of the
+// address.
+func TestAnAddressWithoutAPageIsNotFound(t *testing.T) {
 	t.Parallel()
 	links := regexp.MustCompile(`(?:href|src)="([^"#]+)"`)
 	for _, s := range []setup{start(t, dashboard.DefaultConfig(), nil), start(t, dashboard.DefaultConfig(), tokens{})} {

@@ -1,13 +1,13 @@
 // Package dashboard serves the pages for people who operate Belfry, under /ui/.
 //
-// It is the frame: sessions, headers, actions and the stream of changes. The pages are in the package pages,
-// and what they read comes from the package source, which calls the API of the same process. So a session
-// sees and does what its token allows, and the audit has every change.
+// The package has sessions, headers, actions and the stream of changes. The pages are in the package pages.
+// They read and change data through the package source, which calls the HTTP API of the same process with the
+// token of the session. So the API checks the rights of each request, and the audit has every change.
 //
-// It promises that
+// The package guarantees:
 //
-//   - without a valid token only the sign-in page, the assets and the page of an unknown address are served,
-//     if the server needs tokens;
-//   - the token is in a cookie that no script can read, and no other site can use;
-//   - an open dashboard costs the database nothing while nothing happens.
+//   - If the server requires tokens, a request without a valid token gets only the sign-in page, the assets and
+//     the page for an unknown address.
+//   - The token is in a cookie. Scripts cannot read the cookie, and other sites cannot use it.
+//   - While nothing changes, an open page causes no query.
 package dashboard

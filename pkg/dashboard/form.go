@@ -17,7 +17,7 @@ import (
 // form are the fields of an action.
 type form struct{ url.Values }
 
-// lines gives each value the line ends that it had. A form of a browser sends others.
+// lines replaces CRLF by LF in all values, because a browser sends each line end in a form as CRLF.
 func lines(values url.Values) url.Values {
 	for _, list := range values {
 		for i := range list {
@@ -27,16 +27,16 @@ func lines(values url.Values) url.Values {
 	return values
 }
 
-// readForm reads the form of a request, of at most some bytes. Its bytes count for http.max_inflight_bytes until end is
-// called. Errors: CodeOverloaded, or a text for the person who sent the form.
+// readForm reads the form of a request, of up to most bytes. These bytes count for http.max_inflight_bytes until the
+// caller calls end. Errors: CodeOverloaded, or an error with a text for the person.
 func (d *Dashboard) readForm(w http.ResponseWriter, r *http.Request, most int64) (end func(), err error) {
 	memory := d.deps.Memory.Reservation()
 	control := http.NewResponseController(w)
-	host, _, _ := net.SplitHostPort(r.RemoteAddr) // forms of people behind one proxy share
+	host, _, _ := net.SplitHostPort(r.RemoteAddr) // all people behind a proxy share one bound
 	body := memory.Body("forms of "+host, func() { _ = control.SetReadDeadline(time.Unix(1, 0)) })
 	r.Body = &meteredBody{http.MaxBytesReader(w, r.Body, most), body}
 	err = r.ParseForm()
-	if !body.Arrived() { // another body took its memory, and the read deadline is over
+	if !body.Arrived() { // the budget gave its memory to another body and ended the read
 		w.Header().Set("Connection", "close")
 		err = queue.MemoryFull()
 	}

@@ -13,29 +13,30 @@ import (
 )
 
 const (
-	// gather is how long a change waits for others, so that a page is read once for all changes of a request.
+	// gather is how long a change waits for further changes, so that a page is read once for all changes of a request.
 	gather = 50 * time.Millisecond
-	// beat is how often an idle stream writes a comment, so that proxies keep the connection.
+	// beat is how often an idle stream writes a comment, so that proxies do not close the connection.
 	beat = 20 * time.Second
-	// liveWrite bounds a write to a browser that does not read.
+	// liveWrite bounds a write to a browser.
 	liveWrite = 10 * time.Second
-	// watchAgain is the time until a watch that ended is tried again.
+	// watchAgain is the time between the end of Deps.Watch and its next call.
 	watchAgain = 5 * time.Second
 )
 
-// watch is what runs while a page is open.
+// watch has the goroutines that run while a page is open, and the announced count of changes.
 type watch struct {
 	mu sync.Mutex
-	// open counts the open pages. stop ends the work; it is set while there are some.
+	// open counts the open pages. stop ends the goroutines of work, which run while a page is open.
 	open int
 	stop context.CancelFunc
 	work sync.WaitGroup
-	// count is the number of changes that the open pages must have seen. next is closed when it rises.
+	// count is the announced number of changes. A page that includes fewer changes must be read again. next is closed
+	// when count rises.
 	count uint64
 	next  chan struct{}
 }
 
-// watching makes sure that changes are announced until the caller calls left.
+// watching starts the announcement of changes, if necessary. The caller calls left when it needs no more announcements.
 func (d *Dashboard) watching() (left func()) {
 	w := &d.watch
 	w.mu.Lock()
@@ -66,11 +67,11 @@ func (d *Dashboard) isClosed() bool {
 	}
 }
 
-// watchEvents passes events on until ctx ends or the dashboard is closed.
+// watchEvents reports events to Changes until ctx ends or the dashboard is closed.
 func (d *Dashboard) watchEvents(ctx context.Context) {
 	for {
 		if err := d.deps.Watch(ctx, d.deps.Changes.Changed); err != nil && ctx.Err() == nil {
-			d.deps.Log.Info("the dashboard cannot watch the events; it will be retried", zap.Error(err))
+			d.deps.Log.Info("the dashboard cannot watch the events; the server tries again in 5 seconds", zap.Error(err))
 		}
 		if !d.pause(ctx, watchAgain) {
 			return
@@ -78,9 +79,9 @@ func (d *Dashboard) watchEvents(ctx context.Context) {
 	}
 }
 
-// announceChanges tells the streams of all pages of changes, until ctx ends or the dashboard is closed. It
-// waits until a page that is read again makes new reads. So all pages share the reads, and a page that is
-// read all the time costs no more than the answers allow; see source.Client.
+// announceChanges announces changes to the streams of all pages, until ctx ends or the dashboard is closed. Before an
+// announcement it waits until the kept answers of source.Client are stale. So the browsers get new answers, and all
+// pages share the reads of these answers.
 func (d *Dashboard) announceChanges(ctx context.Context) {
 	for count := d.announced(0); ; {
 		select {
@@ -101,7 +102,7 @@ func (d *Dashboard) announceChanges(ctx context.Context) {
 	}
 }
 
-// announced raises the number of changes that the open pages must have seen, and returns it.
+// announced raises the announced number of changes to count, if count is greater. It returns the announced number.
 func (d *Dashboard) announced(count uint64) uint64 {
 	w := &d.watch
 	w.mu.Lock()
@@ -114,15 +115,14 @@ func (d *Dashboard) announced(count uint64) uint64 {
 	return w.count
 }
 
-// announcement returns the number of changes that the open pages must have seen, and a channel that is
-// closed when it rises.
+// announcement returns the announced number of changes, and a channel that is closed when it rises.
 func (d *Dashboard) announcement() (count uint64, next <-chan struct{}) {
 	d.watch.mu.Lock()
 	defer d.watch.mu.Unlock()
 	return d.watch.count, d.watch.next
 }
 
-// pause blocks for a time. It returns false if ctx ends or the dashboard is closed.
+// pause blocks for the time wait. It returns false if ctx ends or the dashboard is closed before.
 func (d *Dashboard) pause(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-time.After(wait):
@@ -134,17 +134,18 @@ func (d *Dashboard) pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// since is the id of an event of the stream: a count of changes of this process.
+// since returns the id of an event of the stream. The id contains a count of changes of this process.
 func (d *Dashboard) since(count uint64) string { return fmt.Sprintf("%s-%d", d.epoch, count) }
 
-// seen returns the count of a text of since. ok is false if it is not a count of this process.
+// seen returns the count in an id that since made. ok is false if another process made the id.
 func (d *Dashboard) seen(since string) (count uint64, ok bool) {
 	epoch, text, _ := strings.Cut(since, "-")
 	count, err := strconv.ParseUint(text, 10, 64)
 	return count, err == nil && epoch == d.epoch
 }
 
-// nextRevocation returns a channel that is closed when another token is known to be revoked.
+// nextRevocation returns a channel that is closed when the process learns of another revoked token. It returns nil if the
+// server requires no tokens.
 func (d *Dashboard) nextRevocation() <-chan struct{} {
 	if d.deps.Auth == nil {
 		return nil
@@ -152,12 +153,12 @@ func (d *Dashboard) nextRevocation() <-chan struct{} {
 	return d.deps.Auth.NextRevocation()
 }
 
-// live serves the stream of changes: an event `change` each time figures may have changed since the page was
-// read, when a page that is read again has them. The browser then reads its page again. An event `ended` says
-// that the session is over. The stream ends when the browser leaves, and at Close.
+// live serves the stream of changes. It sends an event `change` when figures may have changed since the browser read the
+// page. The browser then reads the page again. It sends an event `ended` when the session has ended. The stream ends when
+// the browser disconnects, and at Close.
 //
-// A new stream says in its query up to which change its page has seen, and one that comes back in
-// Last-Event-ID. If that is unknown, for example after a restart, the first event comes at once.
+// The request contains the id of the last change that the page includes: a new stream in its query, a reconnected stream in
+// Last-Event-ID. If another process made the id, for example before a restart, the first event is sent at once.
 func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 	caller, err := d.caller(r)
 	if err != nil {
@@ -208,7 +209,7 @@ func (d *Dashboard) live(w http.ResponseWriter, r *http.Request) {
 			}
 		case <-revocation:
 		case <-ends:
-			ends = time.After(time.Second) // if this clock was set back
+			ends = time.After(time.Second) // the verifier still accepts the token if the clock was set back
 		case <-r.Context().Done():
 			return
 		case <-d.closed:

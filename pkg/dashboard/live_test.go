@@ -19,7 +19,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// slowAPI answers each request after a time, and keeps when the reads of one path began that have ended.
+// slowAPI answers each request after a time. For one path it keeps the start of each read that has ended.
 type slowAPI struct {
 	api
 	takes time.Duration
@@ -39,14 +39,14 @@ func (a *slowAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// hasRead reports whether a read has ended that began at an instant or later.
+// hasRead reports whether a read that started at since or later has ended.
 func (a *slowAPI) hasRead(since time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.reads) > 0 && !a.reads[len(a.reads)-1].Before(since)
 }
 
-// events is the answer with a stream, without a connection.
+// events is a response writer for a stream without a connection.
 type events struct {
 	http.ResponseWriter
 	io.Writer
@@ -89,8 +89,8 @@ func keepCurrent(ctx context.Context, d http.Handler, since string) {
 	}
 }
 
-// An open page has read each change within a second, and a single change in a quiet time within 250 ms. The page makes one
-// read of 100 ms.
+// An open page shows each change within a second. After a quiet time it shows a single change within 250 ms. The page makes
+// one read, which takes 100 ms.
 func TestAnOpenPageIsCurrentWithinASecond(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]struct{ between, took time.Duration }{

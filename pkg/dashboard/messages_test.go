@@ -30,7 +30,8 @@ func stored(reads *[]string) http.HandlerFunc {
 	}
 }
 
-// A search by transaction id reads 5,000 messages, then it offers to continue, and says how far it came.
+// A search by transaction id reads 5,000 messages. Then the page shows the number of searched messages and a link to
+// continue.
 func TestASearchIsBoundedAndContinues(t *testing.T) {
 	t.Parallel()
 	var reads []string
@@ -43,7 +44,7 @@ func TestASearchIsBoundedAndContinues(t *testing.T) {
 	require.True(t, found)
 	link, _, _ = strings.Cut(link, `"`)
 	page = s.send(t, http.MethodGet, "/ui/messages?after=5"+strings.ReplaceAll(link, "&amp;", "&"), "").Body.String()
-	require.Len(t, reads, 7, "it stops at the page with the message")
+	require.Len(t, reads, 7, "the search stops at the page with the message")
 	require.Contains(t, page, `<code>late</code>`)
 }
 
@@ -61,7 +62,7 @@ func messageOf(payload string) answers {
 	}
 }
 
-// A payload is shown exactly as it is stored, and nothing of it is HTML.
+// The page shows a payload exactly as it is stored, and escapes its HTML.
 func TestAPayloadIsShownExactly(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, messageOf(`{"id":9007199254740993,"price":1.10,"big":1e400,"<i>":"<script>","id":[],"deep":[{"a":null}]}`))
@@ -70,11 +71,11 @@ func TestAPayloadIsShownExactly(t *testing.T) {
 		require.Contains(t, page, part)
 	}
 	require.NotContains(t, page, "<i>")
-	require.Equal(t, 1, strings.Count(page, `value="retry-message"`), "only for the group that has it as a dead letter")
+	require.Equal(t, 1, strings.Count(page, `value="retry-message"`), "only the group with the dead letter has the button")
 }
 
-// The timeline of a message shows the stored facts of each group: first the steps with an instant, then counts without one, then
-// the next step. It shows no change of another message.
+// The timeline of a message shows the steps of each group: first the steps with an instant, then the counts without an
+// instant, then the next step. It does not show changes of other messages.
 func TestTheTimelineOfAMessage(t *testing.T) {
 	t.Parallel()
 	api := messageOf(`1`)
@@ -97,7 +98,7 @@ func TestTheTimelineOfAMessage(t *testing.T) {
 	for _, part := range []string{
 		"Stored", "Dead letter in billing", "Retried by an operator in audit", "by ann", "Redriven in billing", "Redriven in audit",
 		"Delivered 3 times in billing the instant is not stored 2 of them failed.", "Delivered 3 times in audit",
-		"The lease ends, unless it is acknowledged before in billing",
+		"The lease ends, unless an ack ends it before in billing",
 	} {
 		i := strings.Index(steps[last:], part)
 		require.GreaterOrEqual(t, i, 0, "%q after %q", part, steps[:last])
@@ -105,10 +106,10 @@ func TestTheTimelineOfAMessage(t *testing.T) {
 	}
 	require.Equal(t, 1, strings.Count(steps, "Retried"))
 	api["/api/v1/explain"] = map[string]any{"code": "acknowledged", "sentence": "x", "consumedAt": "2026-05-16T08:41:12.123Z"}
-	require.Contains(t, text(), "Acknowledged in audit the instant is not stored Or a seek passed it. The group last consumed a message of this partition at 2026-05-16 08:41:12 UTC.")
+	require.Contains(t, text(), "Acknowledged in audit the instant is not stored Or a seek passed the message. The group last consumed a message of this partition at 2026-05-16 08:41:12 UTC.")
 }
 
-// A message of any size and shape makes a page of less than 300 KB.
+// The page of a message has less than 300 KB, for any size and nesting of the payload.
 func TestThePageOfALargeMessageIsSmall(t *testing.T) {
 	t.Parallel()
 	for name, payload := range map[string]string{
@@ -123,7 +124,7 @@ func TestThePageOfALargeMessageIsSmall(t *testing.T) {
 	}
 }
 
-// What the doctor finds is shown with the worst first. A caller who may not ask it sees the rest of the page.
+// The page shows the findings of the doctor, the worst first.
 func TestTheFindingsOfTheDoctor(t *testing.T) {
 	t.Parallel()
 	check := func(code, result string) map[string]any {
@@ -135,5 +136,5 @@ func TestTheFindingsOfTheDoctor(t *testing.T) {
 	require.Contains(t, page, "1 thing is wrong")
 	require.Contains(t, page, "VACUUM aged")
 	require.NotContains(t, page, "VACUUM fine")
-	require.NotContains(t, page, `data-live="`, "an open page does not examine the database again and again")
+	require.NotContains(t, page, `data-live="`, "an open page does not run the doctor again")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard"
 )
 
-// Maintenance is why nothing arrives, so Overview shows it first.
+// Maintenance stops all messages, so the overview shows it before other problems.
 func TestMaintenanceIsTheFirstProblem(t *testing.T) {
 	t.Parallel()
 	switches := map[string]any{"maintenanceMode": true, "popMaintenanceMode": true}
@@ -25,7 +25,7 @@ func TestMaintenanceIsTheFirstProblem(t *testing.T) {
 	require.NotContains(t, page, "No consumer receives a message")
 }
 
-// The commands of a page show what the page shows, with its filters.
+// The commands on a page contain the filters of the page.
 func TestCommandsHaveTheFiltersOfTheirPage(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, answers{"/api/v1/analytics/queue-lag": []any{}})
@@ -38,7 +38,7 @@ func TestCommandsHaveTheFiltersOfTheirPage(t *testing.T) {
 	}
 }
 
-// A caller with grants is not offered the pages that only show figures of all queues.
+// A caller with grants gets no links to pages that only show figures of all queues.
 func TestGrantsHidePagesOfAllQueues(t *testing.T) {
 	t.Parallel()
 	granted := &identity.Principal{Subject: "cid", Role: identity.ReadWrite, Grants: &identity.Grants{Read: []string{"a"}}}
@@ -54,8 +54,8 @@ func TestGrantsHidePagesOfAllQueues(t *testing.T) {
 	}
 }
 
-// Where grants hide all queues, no page says that there is none.
-func TestAnEmptyPageNamesTheToken(t *testing.T) {
+// If grants may hide queues, an empty page says that the token may see no queue, not that there is no queue.
+func TestAnEmptyPageMentionsTheToken(t *testing.T) {
 	t.Parallel()
 	granted := &identity.Principal{Subject: "cid", Role: identity.ReadWrite, Grants: &identity.Grants{Read: []string{"a"}}}
 	s := start(t, dashboard.DefaultConfig(), tokens{"all": admin, "some": granted})

@@ -137,7 +137,7 @@ func startAs(t *testing.T, api http.Handler, auth dashboard.Authenticator) setup
 	return s
 }
 
-// Every page of a large database has less than 300 KB.
+// Every page of a large database has less than 300,000 bytes.
 func TestPagesOfALargeDatabaseAreSmall(t *testing.T) {
 	t.Parallel()
 	s, first := startOn(t, large()), "namespace-00.task.queue-with-a-long-name-00000"
@@ -197,7 +197,7 @@ func TestNoQueueMatches(t *testing.T) {
 	require.NotContains(t, w.Body.String(), "<script>")
 }
 
-// The overview shows what is wrong with the server, then the problems in the order of the API, and where to go on.
+// The overview first shows problems of the server, then the problems in the order of the API, then a link to continue.
 func TestTheWorstProblemIsFirst(t *testing.T) {
 	t.Parallel()
 	s := startOn(t, answers{
@@ -226,11 +226,11 @@ func TestTheWorstProblemIsFirst(t *testing.T) {
 		require.Contains(t, page, link)
 	}
 	page = s.send(t, http.MethodGet, "/ui/?after=groups_9", "").Body.String()
-	require.NotContains(t, page, "<strong>deaf", "the server is shown on the first page")
+	require.NotContains(t, page, "<strong>deaf", "only the first page shows problems of the server")
 	require.Contains(t, page, `<a href="./">Begin again`)
 }
 
-// Commands quote names for the shell, and escape them in paths.
+// Commands quote names for the shell, and escape names in paths.
 func TestCommandsQuoteNames(t *testing.T) {
 	t.Parallel()
 	name := "it's/a $queue"
@@ -240,8 +240,8 @@ func TestCommandsQuoteNames(t *testing.T) {
 	require.Contains(t, page, `http://example.com/api/v1/status/queues/it%27s%2Fa%20$queue`)
 }
 
-// A place that rests says why, and one whose partition is paused rests without a cause.
-func TestAPlaceThatRestsSaysWhy(t *testing.T) {
+// The page shows why the messages of a partition wait. If the partition is paused, the cause is empty.
+func TestAWaitingPartitionShowsItsCause(t *testing.T) {
 	t.Parallel()
 	resting := []any{}
 	for _, cause := range []any{"retry", "delay", "window", nil} {

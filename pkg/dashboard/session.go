@@ -16,20 +16,21 @@ import (
 )
 
 const (
-	// tokenCookie has the token of a session, and noticeCookie what the last action did.
+	// tokenCookie has the token of a session. noticeCookie has the result of the last action.
 	tokenCookie, noticeCookie = "belfry_token", "belfry_notice"
-	// maxToken is the most bytes of a token. Browsers drop larger cookies.
+	// maxToken is the maximum size of a token in bytes. Browsers drop larger cookies.
 	maxToken = 3800
-	// maxForm is the most bytes of a form, and maxSignIn of a form that anybody may send.
+	// maxForm is the maximum size of a form in bytes. maxSignIn is the maximum size of the sign-in form, which needs no
+	// session.
 	maxForm, maxSignIn = 1 << 20, 16 << 10
-	// noticeAge is how long the notice of an action waits for its page.
+	// noticeAge is how long the browser keeps the notice of an action.
 	noticeAge = 30 * time.Second
 )
 
 var errNoToken = errors.New("sign in to see this page")
 
-// caller returns who makes a request: the principal of the token in its cookie, or else that of its client
-// certificate. An error says why the request has no caller.
+// caller returns the caller of a request. The principal comes from the token in the cookie, or without a cookie from the
+// client certificate. An error says why the request has no caller.
 func (d *Dashboard) caller(r *http.Request) (*source.Caller, error) {
 	c := &source.Caller{Request: r, Principal: identity.From(r.Context())}
 	if d.deps.Auth == nil {
@@ -94,15 +95,15 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 	case text == "":
 		err = errors.New("paste a token")
 	case len(text) > maxToken:
-		err = errors.New("the token is too long for a cookie: use one with fewer grants")
+		err = errors.New("the token is too long for a cookie: use a token with fewer grants")
 	}
 	if err != nil {
-		setNotice(w, r, "That did not work: "+errorText(err)+".", true)
+		setNotice(w, r, "Signing in failed: "+errorText(err)+".", true)
 		redirect(w, "sign-in?"+url.Values{"next": {next}}.Encode())
 		return
 	}
 	cookie := newCookie(r, tokenCookie, text)
-	cookie.Expires = p.ExpiresAt // the zero time: until the browser ends
+	cookie.Expires = p.ExpiresAt // the zero time means until the browser is closed
 	http.SetCookie(w, cookie)
 	if next == "" {
 		next = "./"
@@ -110,14 +111,14 @@ func (d *Dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 	redirect(w, next)
 }
 
-// signOut ends the session. The token stays valid; `belfry token revoke` ends it.
+// signOut ends the session. The token stays valid until its end, or until `belfry token revoke`.
 func (d *Dashboard) signOut(w http.ResponseWriter, r *http.Request) {
 	dropCookie(w, r, tokenCookie)
 	redirect(w, "sign-in")
 }
 
-// newCookie returns a cookie that no script reads and no other site sends. It has no path, so the browser
-// takes the folder of the dashboard, also below a path of a proxy.
+// newCookie returns a cookie that scripts cannot read and browsers do not send from other sites. It has no path, so
+// the browser uses the folder of the dashboard, also if a proxy serves the dashboard under another path.
 func newCookie(r *http.Request, name, value string) *http.Cookie {
 	return &http.Cookie{Name: name, Value: value, HttpOnly: true, Secure: isSecure(r), SameSite: http.SameSiteStrictMode}
 }
@@ -128,7 +129,7 @@ func dropCookie(w http.ResponseWriter, r *http.Request, name string) {
 	http.SetCookie(w, cookie)
 }
 
-// isSecure reports whether the browser uses TLS. A browser can only lie about itself.
+// isSecure reports whether the browser uses TLS. A client that forges X-Forwarded-Proto affects only its own cookies.
 func isSecure(r *http.Request) bool {
 	return r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
@@ -144,7 +145,7 @@ func setNotice(w http.ResponseWriter, r *http.Request, text string, failed bool)
 	http.SetCookie(w, cookie)
 }
 
-// takeNotice returns the text that the last page kept.
+// takeNotice returns the text that setNotice kept, and removes it.
 func takeNotice(w http.ResponseWriter, r *http.Request) (text string, failed bool) {
 	cookie, err := r.Cookie(noticeCookie)
 	if err != nil {
@@ -158,7 +159,7 @@ func takeNotice(w http.ResponseWriter, r *http.Request) (text string, failed boo
 	return string(decoded[1:]), decoded[0] == '-'
 }
 
-// local returns a path of a page if the text is one, else "".
+// local returns the text if the text is the path of a page of the dashboard. Otherwise it returns "".
 func (d *Dashboard) local(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || d.pages.Find(strings.TrimPrefix(u.Path, "./")) == nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The URL of the history and of a queue chooses the time of the charts, and each other time is a link.
-func TestTheURLChoosesTheTimeOfTheCharts(t *testing.T) {
+// The URL of the pages history and queue has the time range of the charts. The page links to earlier, later, shorter and
+// longer ranges.
+func TestTheURLHasTheTimeRangeOfTheCharts(t *testing.T) {
 	t.Parallel()
 	var asked []string
 	lists := []string{"queue-lag", "consumer-groups"}
@@ -54,7 +55,7 @@ func TestTheURLChoosesTheTimeOfTheCharts(t *testing.T) {
 		require.Contains(t, body, `data-zoom="`+page+`?q=a"`)
 
 		_, links = get("/ui/" + page + "?q=a&from=2026-05-16T08:00:00Z&to=2026-05-16T08:01:00Z")
-		require.Equal(t, "2026-05-16T07:56:00Z 2026-05-16T08:01:00Z", asked[0], "five minutes are the least")
+		require.Equal(t, "2026-05-16T07:56:00Z 2026-05-16T08:01:00Z", asked[0], "the shortest range is five minutes")
 		require.NotContains(t, links, "Zoom in")
 		_, links = get("/ui/" + page + "?q=a&from=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + "&to=2126-01-01T00:00:00Z")
 		require.NotContains(t, links, "Later")
@@ -67,6 +68,6 @@ func TestTheURLChoosesTheTimeOfTheCharts(t *testing.T) {
 		}
 	}
 	_, links := get("/ui/history?span=6h&from=2026-05-16T08:00:00Z&to=2026-05-16T09:00:00Z")
-	require.NotContains(t, links, "Reset", "a span until now was chosen after that")
+	require.NotContains(t, links, "Reset", "a span that ends now replaces from and to")
 	require.NotContains(t, links["Earlier"], "span")
 }

@@ -1,7 +1,7 @@
-// Package insight holds what people and monitors look at. Its packages read, and change no message.
+// Package insight holds the reports for people and monitors. Its packages read messages and change none.
 //
-//   - stats counts and lists: queues, groups, partitions, messages. history has the counts of each minute.
-//   - explain says why a message is not delivered. trace has the traces that programs store with messages.
-//   - problem and doctor find what is wrong, and say what to do.
-//   - live sends what happens to those who watch.
+//   - stats counts and lists queues, groups, partitions and messages. history stores counts for each minute.
+//   - explain says why a message is not delivered. trace stores the events that consumers record about messages.
+//   - problem and doctor find problems and advise the operator.
+//   - live sends events to the people who watch messages.
 package insight

@@ -1,8 +1,8 @@
 // Package chart draws small charts as SVG.
 //
-// A chart has no style of its own and no script: its parts have classes that the style sheet of the
-// dashboard colors, so it suits a dark and a light page and a strict content security policy. Texts are
-// escaped. It imports nothing of Belfry and may be imported by every package.
+// A chart contains no style and no script. Its parts have classes, and the style sheet of the dashboard sets
+// their colors. So a chart works on dark and light pages, and with a strict content security policy. Texts are
+// escaped. The package imports no package of Belfry, and every package may import it.
 package chart
 
 import (
@@ -27,7 +27,7 @@ type Line struct {
 	Points      []Point
 }
 
-// The size of a chart in units of its view box. The style sheet stretches it to the width of the page.
+// width and height are the size of a chart in units of its view box. The style sheet stretches the chart to the page.
 const width, height = 1000.0, 160.0
 
 // Span is the time that a chart shows.
@@ -35,12 +35,12 @@ type Span struct {
 	From, To time.Time
 	// Step is the time between two points. A missing point is 0.
 	Step time.Duration
-	// Open says that the span ends now: what happened in its last steps may not be written yet. The last two
-	// steps are not drawn while no line has a value there.
+	// Open is true if the span ends now. The history may not have the values of the last two steps yet. Lines does not
+	// draw these steps if no line has a value there.
 	Open bool
 }
 
-// unwritten returns how many steps at the end of a span may not be written yet.
+// unwritten returns the number of steps at the end that Lines does not draw.
 func (s Span) unwritten(lines []Line) int {
 	if !s.Open {
 		return 0
@@ -56,7 +56,7 @@ func (s Span) unwritten(lines []Line) int {
 	return max(0, int(s.To.Sub(latest)/max(s.Step, time.Second)))
 }
 
-// Lines draws lines over a span. unit follows the values in the labels for screen readers and on hover.
+// Lines draws lines over a span. The labels for screen readers and for hovering have unit after each value.
 func Lines(title, unit string, span Span, lines []Line) template.HTML {
 	most := 0.0
 	for _, line := range lines {
@@ -96,7 +96,7 @@ func clock(at time.Time, span Span) string {
 	return at.UTC().Format("15:04")
 }
 
-// path returns the outline of values, which are the first of all steps.
+// path returns the SVG path of values. values covers the first steps of steps.
 func path(values []float64, steps int, most float64) string {
 	b := &strings.Builder{}
 	for i, v := range values {
@@ -127,7 +127,7 @@ func joined(values []float64) string {
 	return strings.Join(texts, " ")
 }
 
-// Summary says in words what lines show: the latest and the largest value of each.
+// Summary describes lines in words: the latest and the largest value of each line.
 func Summary(unit string, lines []Line) string {
 	texts := make([]string, 0, len(lines))
 	for _, line := range lines {
@@ -177,7 +177,7 @@ func ceiling(v float64) float64 {
 	return 10 * scale
 }
 
-// Short writes a number with at most three digits and a suffix: 1.2k, 34M.
+// Short formats a number with at most three digits and a suffix, for example 1.2k or 34M.
 func Short(v float64) string {
 	for _, suffix := range []string{"", "k", "M", "G", "T"} {
 		switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/chart"
 )
 
-// A chart has its values, says them in words, and escapes names.
+// A chart contains its values, describes them in words, and escapes names.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	from := time.Date(2026, 5, 16, 8, 0, 0, 0, time.UTC)
@@ -21,7 +21,7 @@ func TestLines(t *testing.T) {
 	require.NotContains(t, drawn, "style=")
 	require.Contains(t, drawn, "08:04")
 
-	// What is not written yet is no 0.
+	// A value that is not written yet is drawn as missing, not as 0.
 	span.Open = true
 	drawn = string(chart.Lines("x", "", span, []chart.Line{{Name: "a", Points: []chart.Point{{from.Add(3 * time.Minute), 3}}}, {Name: "b"}}))
 	require.Contains(t, drawn, `data-values="0 0 0 3 –"`)

@@ -2,11 +2,11 @@ package page
 
 import "github.com/belfry-mq/belfry/pkg/access/identity"
 
-// Can says which actions a caller may take. A page offers no other action, and the API refuses it anyway.
+// Can says which actions a caller may perform. A page shows only these actions. The API refuses all others.
 type Can struct {
-	// ReadOnly is dashboard.read_only: no action.
+	// ReadOnly is dashboard.read_only. If it is true, the caller may perform no action.
 	ReadOnly bool
-	// Principal is who asks. Nil: everybody may do everything.
+	// Principal is the caller. It is nil if the server requires no tokens. Then every caller may perform every action.
 	Principal *identity.Principal
 }
 
@@ -21,31 +21,31 @@ func (c Can) grants() *identity.Grants {
 	return c.Principal.Grants
 }
 
-// Write reports whether the caller may change anything at all.
+// Write reports whether the role of the caller allows any change.
 func (c Can) Write() bool { return c.has(identity.ReadWrite) }
 
-// Configure allows to change the options of a queue, and to pause it.
+// Configure reports whether the caller may change the options of a queue, and pause the queue.
 func (c Can) Configure(queue string) bool {
 	return c.has(identity.ReadWrite) && c.grants().MayAdminister(queue)
 }
 
-// Push allows to push to a queue.
+// Push reports whether the caller may push to a queue.
 func (c Can) Push(queue string) bool { return c.has(identity.ReadWrite) && c.grants().MayPush(queue) }
 
-// DeleteQueue allows to delete a queue, and to purge its dead letters.
+// DeleteQueue reports whether the caller may delete a queue, and purge its dead letters.
 func (c Can) DeleteQueue(queue string) bool {
 	return c.has(identity.Admin) && c.grants().MayAdminister(queue)
 }
 
-// Consume allows to pause and to move a group, and to redrive its dead letters.
+// Consume reports whether the caller may pause and seek a group, and redrive its dead letters.
 func (c Can) Consume(queue, group string) bool {
 	return c.has(identity.ReadWrite) && c.grants().MayConsume(queue, group)
 }
 
-// DeleteGroup allows to delete a group in a queue.
+// DeleteGroup reports whether the caller may delete a group in a queue.
 func (c Can) DeleteGroup(queue, group string) bool {
 	return c.has(identity.Admin) && c.grants().MayConsume(queue, group)
 }
 
-// SeeAll reports whether the caller sees figures that are of no queue.
+// SeeAll reports whether the caller may see figures of all queues and of the server.
 func (c Can) SeeAll() bool { return c.grants() == nil }

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Command is one way to do from a shell what a page does or shows.
+// Command is a shell command with the same effect as a page or one of its actions.
 type Command struct {
-	// What it does, for people.
+	// What describes the effect of the command.
 	What string
-	// CLI and Curl are commands. Each may be empty.
+	// CLI is a belfry command, and Curl is a curl command. Each may be empty.
 	CLI, Curl string
 }
 
-// Get is the command that reads a path of the API. cli are the words of the belfry command.
+// Get returns the command that reads a path of the API. cli are the words of the belfry command.
 func (r *Request) Get(what, path string, cli ...string) Command {
 	return r.Command(what, "GET", path, "", cli)
 }
 
-// Command is a command that sends a request to the API.
+// Command returns a command that sends a request to the API.
 func (r *Request) Command(what, method, path, body string, cli []string) Command {
 	words := []string{"curl"}
 	if method != "GET" {
@@ -32,17 +32,17 @@ func (r *Request) Command(what, method, path, body string, cli []string) Command
 	}
 	c := Command{What: what, Curl: strings.Join(append(words, shell(r.Base+path)), " ")}
 	if len(cli) > 0 {
-		Quoted := []string{"belfry"}
+		quoted := []string{"belfry"}
 		for _, word := range cli {
-			Quoted = append(Quoted, shell(word))
+			quoted = append(quoted, shell(word))
 		}
-		c.CLI = strings.Join(Quoted, " ")
+		c.CLI = strings.Join(quoted, " ")
 	}
 	return c
 }
 
-// Flags adds flags of the belfry command to its words. pairs are flags and values in turns; a flag without a value
-// is left out.
+// Flags adds flags to the words of a belfry command. pairs alternates between flags and values. Flags leaves out a flag
+// with an empty value.
 func Flags(words []string, pairs ...string) []string {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {

@@ -21,7 +21,7 @@ var functions = template.FuncMap{
 	"least": AtLeast, "once": rand.Text, "operation": operation, "per": per, "each": each,
 }
 
-// AtLeast writes a number, with a plus if there may be more.
+// AtLeast formats a number. If more is true, it adds a plus, because the number is a lower bound.
 func AtLeast(n int64, more bool) string {
 	if more {
 		return Num(n) + "+"
@@ -29,7 +29,7 @@ func AtLeast(n int64, more bool) string {
 	return Num(n)
 }
 
-// Num writes a number with its thousands apart.
+// Num formats a number with a narrow space between thousands.
 func Num(n int64) string {
 	text := strconv.FormatInt(n, 10)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
@@ -38,7 +38,7 @@ func Num(n int64) string {
 	return text
 }
 
-// Span writes a duration with its two largest units.
+// Span formats a duration with its two largest units.
 func Span(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -68,7 +68,7 @@ func Span(d time.Duration) string {
 	return "0 s"
 }
 
-// millis writes a number of milliseconds.
+// millis formats a number of milliseconds.
 func millis(ms float64) string {
 	switch {
 	case ms <= 0:
@@ -79,7 +79,7 @@ func millis(ms float64) string {
 	return chart.Short(ms) + " ms"
 }
 
-// ago writes how long ago an instant was. A script keeps it current, and the exact instant is its title.
+// ago formats the time since an instant. A script updates the text. The tooltip has the exact instant.
 func ago(at *time.Time) template.HTML {
 	if at == nil || at.IsZero() {
 		return `<span class="none">never</span>`
@@ -87,20 +87,20 @@ func ago(at *time.Time) template.HTML {
 	return stamp(*at, "data-ago", Span(time.Since(*at).Truncate(time.Second))+" ago")
 }
 
-// age writes how old something is that was so many seconds old when it was read. A script keeps it current.
+// age formats an age in seconds at the time of the read. A script updates the text.
 func age(seconds float64) template.HTML {
 	old := time.Duration(seconds * float64(time.Second))
 	return stamp(time.Now().Add(-old), "data-age", Span(old))
 }
 
-// moment writes an instant.
+// moment formats an instant.
 func moment(at time.Time) template.HTML {
 	return stamp(at, "data-at", at.UTC().Format("2006-01-02 15:04:05"))
 }
 
 func stamp(at time.Time, kind, text string) template.HTML {
 	exact := at.UTC().Format("2006-01-02T15:04:05.000Z")
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s" %s>%s</time>`, exact, exact, kind, text)) //nolint:gosec // it has no text of a client
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s" %s>%s</time>`, exact, exact, kind, text)) //nolint:gosec // the HTML has no text of a client
 }
 
 // Link returns the URL of a page with a query of names and values. Empty values are left out.
@@ -123,7 +123,7 @@ func Link(page string, pairs ...string) template.URL {
 // QueueMode is the name of the reader without a group.
 const QueueMode = "__QUEUE_MODE__"
 
-// GroupName writes the name of a group for people.
+// GroupName returns the displayed name of a group.
 func GroupName(name string) string {
 	if name == QueueMode {
 		return "(no group)"
@@ -131,7 +131,7 @@ func GroupName(name string) string {
 	return name
 }
 
-// Plural writes a number with its noun.
+// Plural formats a number with its noun.
 func Plural(n int64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -139,7 +139,7 @@ func Plural(n int64, one, many string) string {
 	return Num(n) + " " + many
 }
 
-// Optional returns what a pointer points to, or the zero value for nil.
+// Optional returns the value of a pointer, or the zero value for nil.
 func Optional[T any](value *T) (v T) {
 	if value != nil {
 		v = *value
@@ -147,7 +147,7 @@ func Optional[T any](value *T) (v T) {
 	return v
 }
 
-// per writes how many there are of one thing for each of another.
+// per formats the quotient of two counts.
 func per(n, of int64) string {
 	if of == 0 {
 		return "–"
@@ -155,7 +155,7 @@ func per(n, of int64) string {
 	return strconv.FormatFloat(float64(n)/float64(of), 'f', 1, 64)
 }
 
-// each writes the part of a time that each of several things took.
+// each formats the mean duration of several operations. seconds is their total duration.
 func each(seconds float64, of int64) string {
 	if of == 0 {
 		return "–"
@@ -163,7 +163,7 @@ func each(seconds float64, of int64) string {
 	return millis(seconds * 1000 / float64(of))
 }
 
-// operation writes an operation of group commit for people.
+// operation returns the displayed name of a group commit operation.
 func operation(name string) string {
 	switch name {
 	case "take":
@@ -176,7 +176,7 @@ func operation(name string) string {
 	return name
 }
 
-// dict makes a map of names and values, for a part with several parameters.
+// dict makes a map of alternating names and values, for a template with several parameters.
 func dict(pairs ...any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -196,10 +196,10 @@ func shell(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// Choice is a value of a list of choices with its text.
+// Choice is a value in a list of choices, with its displayed text.
 type Choice struct{ Value, Text string }
 
-// Choices returns a list of choices. pairs are values and texts in turns.
+// Choices returns a list of choices. pairs alternates between values and texts.
 func Choices(pairs ...string) []Choice {
 	list := make([]Choice, 0, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -34,58 +34,59 @@ type Request struct {
 	Caller *source.Caller
 	Query  url.Values
 	Can    Can
-	// Base is the URL of the server, as the browser sees it. Commands name it.
+	// Base is the URL of the server, as the browser sees it. The commands on the page contain it.
 	Base string
 	Now  time.Time
 }
 
-// Content is what a page shows.
+// Content is the content of a page.
 type Content struct {
 	Title string
 	Data  any
-	// Commands do or show the same as the page.
+	// Commands have the same effect as the page and its actions.
 	Commands []Command
 }
 
 // Page is one page of the dashboard.
 type Page struct {
-	// Path is the last part of its path.
+	// Path is the last part of the path of the page.
 	Path string
-	// Name is its name in the navigation. Empty: it is not there. Under is the page of the navigation that
-	// is marked then.
+	// Name is the name of the page in the navigation. If it is empty, the navigation does not contain the page, and
+	// marks the page Under instead.
 	Name, Under string
-	// ForAll says that a caller with grants may not see it.
+	// ForAll is true if callers with grants may not see the page.
 	ForAll bool
-	// Template is the name of its file in templates.
+	// Template is the name of the template file, without its extension.
 	Template string
-	// Load reads what the page shows. Errors: *source.Error, and ctx.Err() when the browser leaves.
+	// Load reads the content. Errors: *source.Error, and ctx.Err() when the browser disconnects.
 	Load   func(r *Request) (*Content, error)
 	parsed *template.Template
 }
 
-// View is what the layout shows around the content.
+// View is the content of a page with the values that the layout shows.
 type View struct {
 	*Content
-	// Root is the way from the folder of the address to that of the pages: empty, or some "../".
+	// Root is the relative path from the folder of the address to the folder of the pages: empty, or "../" one or more
+	// times.
 	Root string
-	// Page is the shown page; nil: none of them.
+	// Page is the shown page, or nil for an unknown address and for the sign-in page.
 	Page  *Page
 	Pages []*Page
 	Can   Can
-	// SignedIn says that there is a session to end.
+	// SignedIn is true if there is a session that the person can end.
 	SignedIn bool
-	// Who names the caller, and ExpiresAt says when its token ends.
+	// Who is the name of the caller. ExpiresAt is the end of its token.
 	Who       string
 	ExpiresAt time.Time
 	Version   string
-	// Notice is what the last action did. Failed says that it did not.
+	// Notice describes the result of the last action. Failed is true if the action failed.
 	Notice string
 	Failed bool
-	// Failure is why there is no content.
+	// Failure says why there is no content. It is nil if there is content.
 	Failure *Failure
-	// Here is the path of the page with its query, for forms to come back to.
+	// Here is the path of the page with its query. After an action, the browser returns to it.
 	Here string
-	// Since says up to which change the page has seen, for the stream of changes.
+	// Since is the id of the last change that the page includes, for the stream of changes.
 	Since string
 	// Base is the URL of the server.
 	Base string
@@ -146,14 +147,14 @@ func (s *Set) Render(w io.Writer, v *View) error {
 	return v.Page.parsed.Execute(w, v)
 }
 
-// RenderLost writes the answer to an address without a page. It has no navigation.
+// RenderLost writes the page for an unknown address. This page has no navigation.
 func (s *Set) RenderLost(w io.Writer, v *View) error { return s.failed.Execute(w, v) }
 
-// SignIn is what the page for signing in shows.
+// SignIn is the data of the sign-in page.
 type SignIn struct {
-	// Next is where the browser goes after that.
+	// Next is the page that the browser opens after signing in.
 	Next string
 }
 
-// RenderSignIn writes the page for signing in.
+// RenderSignIn writes the sign-in page.
 func (s *Set) RenderSignIn(w io.Writer, v *View) error { return s.signIn.Execute(w, v) }

@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// maxRaw is how many bytes of a payload are shown as they are.
+	// maxRaw is how many bytes of a payload the page shows unchanged.
 	maxRaw = 32 << 10
-	// MaxTree is how large the HTML of the values of a payload may be.
+	// MaxTree is the maximum size in bytes of the HTML tree of a payload.
 	MaxTree = 64 << 10
-	// maxDepth is how deep values are shown. openDepth says which are unfolded at first.
+	// maxDepth is how many levels of values the tree shows. The first openDepth levels are unfolded at first.
 	maxDepth, openDepth = 32, 2
-	// maxValue is how many bytes of a text are shown among the values.
+	// maxValue is how many bytes of a text value the tree shows.
 	maxValue = 2000
 )
 
-// Payload shows a payload twice: as values that fold, and as it is stored.
+// Payload has two views of a payload: a tree of its values, and the stored text.
 type Payload struct {
 	Tree template.HTML
-	// Cut says that the payload has more values.
+	// Cut is true if the payload has more values than Tree.
 	Cut bool
-	// Raw is the beginning of the payload, of Size bytes in all.
+	// Raw is the beginning of the payload. Size is the size of the whole payload in bytes.
 	Raw  string
 	Size int64
 }
@@ -33,8 +33,8 @@ type Payload struct {
 // Whole reports whether Raw is the whole payload.
 func (v *Payload) Whole() bool { return int64(len(v.Raw)) == v.Size }
 
-// ViewPayload returns the view of a payload. Numbers stay as they are written, so that large ones are exact.
-// Tree ends after about room bytes.
+// ViewPayload returns the views of a payload. It keeps the text of numbers, so that large numbers are exact.
+// Tree has about room bytes at most.
 func ViewPayload(payload json.RawMessage, room int) Payload {
 	v := Payload{Raw: firstBytes(string(payload), maxRaw), Size: int64(len(payload))}
 	t := &tree{read: json.NewDecoder(bytes.NewReader(payload)), room: room, cut: room <= 0}
@@ -51,13 +51,13 @@ type tree struct {
 	read *json.Decoder
 	out  strings.Builder
 	room int
-	// cut: there is no room for more. deep: values below maxDepth are left out.
+	// cut is true when the tree has room bytes. deep is true if values below maxDepth are left out.
 	cut, deep bool
 }
 
 func (t *tree) full() bool { return t.out.Len() > t.room }
 
-// value writes the next value with its name. It returns false at the end.
+// value writes the next value with its name. It returns false at the end of the payload, or if the payload is invalid.
 func (t *tree) value(name string, depth int) bool {
 	token, err := t.read.Token()
 	if err != nil {
@@ -96,7 +96,7 @@ func (t *tree) value(name string, depth int) bool {
 	return ok
 }
 
-// members writes the values of an object or of a list up to its end.
+// members writes the remaining values of an object or a list.
 func (t *tree) members(open json.Delim, depth int) bool {
 	for t.read.More() {
 		name := ""
@@ -118,7 +118,7 @@ func (t *tree) members(open json.Delim, depth int) bool {
 	return err == nil
 }
 
-// skip reads to the end of the object or list that has begun.
+// skip reads to the end of the current object or list.
 func (t *tree) skip() bool {
 	for open := 1; open > 0; {
 		token, err := t.read.Token()
@@ -135,7 +135,7 @@ func (t *tree) skip() bool {
 	return true
 }
 
-// write adds HTML unless the payload is cut here.
+// write adds HTML, unless the tree is cut.
 func (t *tree) write(text string) {
 	if !t.cut {
 		t.out.WriteString(text)
@@ -158,7 +158,7 @@ func scalar(token json.Token) string {
 	return `<span class="word">null</span>`
 }
 
-// clipValue returns the beginning of a text that is long.
+// clipValue returns the first maxValue bytes of a text. It appends "…" to a longer text.
 func clipValue(text string) string {
 	if len(text) <= maxValue {
 		return text
@@ -166,7 +166,7 @@ func clipValue(text string) string {
 	return firstBytes(text, maxValue) + "…"
 }
 
-// firstBytes returns at most n bytes of a text, and no part of a character.
+// firstBytes returns at most n bytes of a text. It does not split a character.
 func firstBytes(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -2,7 +2,7 @@ package page
 
 import "github.com/belfry-mq/belfry/pkg/access/identity"
 
-// tabs are the pages that one name of the navigation has.
+// tabs are the pages that share one entry of the navigation.
 var tabs = map[string][]Choice{
 	"messages": {{"messages", "Stored"}, {"traces", "Traces"}},
 	"system":   {{"system", "Instances and Postgres"}, {"producers", "Producers in SQL"}, {"streams", "Streams"}, {"maintenance", "Maintenance"}, {"audit", "Audit"}},
@@ -31,8 +31,8 @@ func tabsOf(of string, can Can) []Choice {
 	return shown
 }
 
-// SeeAdmin reports whether the caller sees what only administrators see.
+// SeeAdmin reports whether the caller is an administrator. It ignores ReadOnly.
 func (c Can) SeeAdmin() bool { return Can{Principal: c.Principal}.has(identity.Admin) }
 
-// Maintain allows to turn the switches for maintenance.
+// Maintain reports whether the caller may turn push and pop maintenance on and off.
 func (c Can) Maintain() bool { return c.has(identity.Admin) && c.SeeAll() }

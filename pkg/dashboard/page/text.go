@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxError is the most bytes that a list shows of an error text.
+// maxError is how many bytes of an error text a list shows.
 const maxError = 400
 
-// size writes a number of bytes.
+// size formats a number of bytes.
 func size(count int64) string {
 	n := float64(count)
 	for _, unit := range []string{"B", "KiB", "MiB", "GiB"} {
@@ -23,7 +23,7 @@ func size(count int64) string {
 	return strconv.FormatFloat(n, 'f', 1, 64) + " TiB"
 }
 
-// oneLine writes the members of a JSON object in one line. It returns nothing for null and for no member.
+// oneLine returns the members of a JSON object in one line. It returns "" for null and for an empty object.
 func oneLine(value json.RawMessage) string {
 	b := &bytes.Buffer{}
 	if json.Compact(b, value) != nil || b.String() == "null" || b.String() == "{}" {
@@ -32,7 +32,7 @@ func oneLine(value json.RawMessage) string {
 	return ClipText(strings.Trim(b.String(), "{}"))
 }
 
-// statusText writes the status of a message for people.
+// statusText returns the displayed status of a message.
 func statusText(status string) string {
 	switch status {
 	case "dead_letter":
@@ -43,7 +43,7 @@ func statusText(status string) string {
 	return status
 }
 
-// Quoted returns a text as JSON.
+// Quoted returns a text as a JSON string.
 func Quoted(text string) string {
 	b := &bytes.Buffer{}
 	write := json.NewEncoder(b)
@@ -54,7 +54,7 @@ func Quoted(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// ClipText returns the beginning of a text that is long.
+// ClipText returns the first maxError bytes of a text. It appends "…" to a longer text.
 func ClipText(text string) string {
 	if len(text) <= maxError {
 		return text

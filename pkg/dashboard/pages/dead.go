@@ -13,16 +13,16 @@ import (
 const (
 	// deadPage is how many dead letters one page lists.
 	deadPage = "50"
-	// maxCounts is how many errors, and how many partitions, one page lists.
+	// maxCounts is the maximum number of errors on one page, and also the maximum number of partitions.
 	maxCounts = 20
 )
 
-// deadFilter are the filters. From and To bound the instant of the failure, both inclusive.
+// deadFilter has the filters of the page. From and To bound the instant of the failure. Both are included.
 type deadFilter struct {
 	Queue, Group, Partition, Error, From, To string
 }
 
-// link returns a page with the filters.
+// link returns the URL of a page with the filters.
 func (f deadFilter) link(path string, more ...string) template.URL {
 	return page.Link(path, append([]string{"q", f.Queue, "g", f.Group, "p", f.Partition, "e", f.Error, "from", f.From, "to", f.To}, more...)...)
 }
@@ -30,14 +30,14 @@ func (f deadFilter) link(path string, more ...string) template.URL {
 type deadData struct {
 	*api.DeadLetterSummary
 	deadFilter
-	// Wrong says why a filter cannot be used.
+	// Wrong says why a filter is invalid.
 	Wrong string
-	// Next is the next page of the list, and Further the page that examines older ones. Back is the first page.
+	// Next is the next page of the list. Further is the page that examines older dead letters. Back is the first page.
 	Next, Further, Back template.URL
 	Export              template.URL
 }
 
-// Total says how many dead letters match.
+// Total describes the number of matching dead letters.
 func (d *deadData) Total() string {
 	if d.DeadLetterSummary.Total != nil && d.Back == "" {
 		return page.Plural(*d.DeadLetterSummary.Total, "dead letter", "dead letters")
@@ -52,33 +52,33 @@ func (d *deadData) Total() string {
 // Filtered reports whether there is a filter.
 func (d *deadData) Filtered() bool { return d.deadFilter != deadFilter{} }
 
-// ByError and ByPartition return this page with the filters of a count.
+// ByError returns this page with the queue, group and error of a count as filters.
 func (d *deadData) ByError(c *api.DeadLetterError) template.URL {
 	f := d.deadFilter
 	f.Queue, f.Group, f.Error = c.Queue, c.ConsumerGroup, c.ErrorMessage
 	return f.link("dead")
 }
 
-// ByPartition is ByError for a partition.
+// ByPartition returns this page with the queue, group and partition of a count as filters.
 func (d *deadData) ByPartition(c *api.DeadLetterPartition) template.URL {
 	f := d.deadFilter
 	f.Queue, f.Group, f.Partition = c.Queue, c.ConsumerGroup, c.Partition
 	return f.link("dead")
 }
 
-// Of returns this page for a queue, and for a group and a partition if they are not empty. The
-// time stays, the error does not.
+// Of returns this page with the filters queue, group and partition. It keeps the filter by time, and
+// drops the filter by error.
 func (d *deadData) Of(queue, group, partition string) template.URL {
 	return deadFilter{Queue: queue, Group: group, Partition: partition, From: d.From, To: d.To}.link("dead")
 }
 
-// instant is parseInstant of a text that can be read.
+// instant parses a text that readTime has accepted.
 func instant(text string) time.Time {
 	at, _ := parseInstant(text)
 	return at
 }
 
-// readTime reads an instant of the filter. It returns the text as the API reads it.
+// readTime parses an instant of the filter, and returns it in the format of the API. It sets Wrong for an invalid instant.
 func (d *deadData) readTime(text string) string {
 	at, ok := parseInstant(text)
 	switch {
@@ -98,7 +98,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	}
 	d.From, d.To = d.readTime(q.Get("from")), d.readTime(q.Get("to"))
 	if d.Wrong == "" && d.From != "" && d.To != "" && instant(d.To).Before(instant(d.From)) {
-		d.Wrong = "The end is before the beginning: exchange them."
+		d.Wrong = "The end is before the beginning. Exchange them."
 	}
 	if d.Wrong != "" {
 		return &page.Content{Title: "Dead letters", Data: d}, nil
@@ -129,7 +129,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	return &page.Content{Title: "Dead letters", Data: d, Commands: deadCommands(r, d, filters)}, nil
 }
 
-// deadCommands are the commands of the page of dead letters.
+// deadCommands returns the commands of the page of dead letters.
 func deadCommands(r *page.Request, d *deadData, filters []string) []page.Command {
 	failed := []string{"--from", d.From, "--to", d.To}
 	list := page.Flags([]string{"dlq", "list"}, append([]string{"--queue", d.Queue, "--group", d.Group, "--partition", d.Partition}, failed...)...)

@@ -29,7 +29,7 @@ func dispatcher(r *page.Request) (*page.Content, error) {
 	}}, nil
 }
 
-// clip returns the first elements, and how many there are more.
+// clip returns the first elements, and the number of omitted elements.
 func clip[T any](list []T) ([]T, int) {
 	n := min(len(list), waitersShown)
 	return list[:n], len(list) - n

@@ -1,5 +1,5 @@
-// Package pages has the pages of the dashboard: each reads what its template shows.
+// Package pages has the pages of the dashboard. Each page reads the data of its template.
 //
-// Each page reads a bounded number of rows and lists at most some hundred of them; a longer list has a
-// next page. It may be imported by pkg/dashboard.
+// A page reads a bounded number of rows and lists at most some hundred of them. A longer list has a next page.
+// Only pkg/dashboard may import this package.
 package pages

@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// placesFirst is how many places of each list the page of a group shows, and placesPage how many a page of
-	// one list has.
+	// A place is a partition with the state of the group's cursor. placesFirst is how many places of each list the page
+	// of a group shows. placesPage is how many places a page of one list shows.
 	placesFirst, placesPage = "25", "100"
-	// maxPlaces is about the most bytes of one list.
+	// maxPlaces is about the maximum size of one list in bytes of HTML.
 	maxPlaces = 80_000
 )
 
 type groupData struct {
 	Queue, Name string
-	// Group is nil if it does not exist in the queue.
+	// Group is nil if the group does not exist in the queue.
 	Group       *api.GroupFigures
 	CountedAt   time.Time
 	QueuePaused bool
 	Lists       []placeList
 	Tabs        []view
-	// List is the list that is shown alone; empty: the beginnings of three.
+	// List is the kind of the only list that the page shows. If it is empty, the page shows the first places of three
+	// lists.
 	List      string
 	From      string
 	Seek      *seekData
@@ -38,23 +39,23 @@ type groupData struct {
 type placeList struct {
 	Kind, Title, None string
 	Places            []api.Place
-	// Next and First are other pages.
+	// Next and First are links to other pages of the list.
 	Next, First template.URL
 	Incomplete  bool
 }
 
-// lists are the lists of places by their names in the API, with their titles and what an empty one says.
+// lists are the lists of places: the name in the API, the title, and the text for an empty list.
 var lists = []struct{ kind, title, none string }{
 	{"due", "Due longest", "No partition has a message that can be delivered now."},
 	{"leased", "Leases", "No lease is live."},
 	{"resting", "Resting", "No message waits for a retry, a delay or a window."},
-	{"name", "All, by name", "The group has no place in a partition from here on."},
+	{"name", "All, by name", "The group has no cursor in further partitions."},
 }
 
 // seekData is the preview of a seek.
 type seekData struct {
 	*api.SeekPreview
-	// To is beginning, end or time, and At the instant. Partition is empty for all of them.
+	// To is beginning, end or time. At is the instant for time. An empty Partition means all partitions.
 	To, At, Partition string
 	Error             string
 }
@@ -87,8 +88,8 @@ func group(r *page.Request) (*page.Content, error) {
 	}
 	return &page.Content{Title: page.GroupName(data.Name) + " in " + data.Queue, Data: data, Commands: []page.Command{
 		r.Get("Show the group", path),
-		r.Get("Show the places of the group in all queues", "/api/v1/consumer-groups/"+page.Esc(data.Name), "group", "get", data.Name),
-		r.Get("Count what a seek would do", path+"/seek?toBeginning=true"),
+		r.Get("Show the progress of the group in all queues", "/api/v1/consumer-groups/"+page.Esc(data.Name), "group", "get", data.Name),
+		r.Get("Count the messages that a seek would affect", path+"/seek?toBeginning=true"),
 		r.Command("Move the group to the beginning", "POST", path+"/seek", `{"toBeginning": true}`, []string{"group", "seek", data.Name, data.Queue, "--to-beginning"}),
 		r.Command("Pause the group", "POST", path+"/pause", "", []string{"group", "pause", data.Name, data.Queue}),
 		r.Command("Resume the group", "POST", path+"/resume", "", []string{"group", "resume", data.Name, data.Queue}),
@@ -96,7 +97,7 @@ func group(r *page.Request) (*page.Content, error) {
 	}}, nil
 }
 
-// list sets the lists: the beginnings of three, or a page of one.
+// list sets Lists: the first places of three lists, or a page of one list.
 func (d *groupData) list(r *page.Request, path string, found *api.GroupState) error {
 	d.Tabs = []view{{"overview", d.link(), d.List == ""}}
 	for i, one := range lists {
@@ -123,12 +124,12 @@ func (d *groupData) list(r *page.Request, path string, found *api.GroupState) er
 	return nil
 }
 
-// link is a link to this page.
+// link returns a link to this page.
 func (d *groupData) link(pairs ...string) template.URL {
 	return page.Link("group", append([]string{"q", d.Queue, "g", d.Name}, pairs...)...)
 }
 
-// readPlaces reads a page of one list. If the names are so long that the page would be too large, it reads fewer.
+// readPlaces reads a page of one list. If long names would make the page too large, it reads fewer places.
 func (d *groupData) readPlaces(r *page.Request, path string) (*api.PlaceList, error) {
 	target := []string{"list", d.List, "from", d.From}
 	if r.Query.Has("after") {
@@ -142,7 +143,7 @@ func (d *groupData) readPlaces(r *page.Request, path string) (*api.PlaceList, er
 	return source.Read[api.PlaceList](r.Ctx, r.Client, r.Caller, string(page.Link(path, append(target, "limit", fewer)...)))
 }
 
-// fitting returns how many places a list can show.
+// fitting returns how many of the places fit into maxPlaces bytes.
 func (d *groupData) fitting(places []api.Place) int {
 	size := 0
 	for i := range places {
@@ -162,7 +163,7 @@ func (d *groupData) fill(list *placeList, found *api.PlaceList) {
 	}
 }
 
-// Count writes a number of the preview with its noun.
+// Count formats a number of the preview with its noun.
 func (s *seekData) Count(n int64, one, many string) string {
 	if s.CountsAreLowerBounds {
 		return "At least " + page.Plural(n, one, many)
@@ -191,12 +192,12 @@ func previewSeek(r *page.Request, path, to string) (*seekData, error) {
 	var err error
 	seek.SeekPreview, err = source.Read[api.SeekPreview](r.Ctx, r.Client, r.Caller, string(page.Link(path+"/seek", target...)))
 	if err == nil && seek.Partition != "" && seek.PartitionsExamined == 0 {
-		seek.Error = "The group has no place in a partition with the name " + seek.Partition + "."
+		seek.Error = "The group has no cursor in a partition with the name " + seek.Partition + "."
 	}
 	return seek, err
 }
 
-// parseInstant reads an instant of a form or of a person. Without a zone it is in UTC.
+// parseInstant parses an instant from a form or a query. An instant without a time zone is in UTC.
 func parseInstant(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02"} {
 		if at, err := time.Parse(layout, text); err == nil {

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// cellsPage is how many partitions the heat map shows at once.
+	// cellsPage is how many partitions one page of the heat map shows.
 	cellsPage = "500"
-	// maxCells is about the most bytes of the squares of the map.
+	// maxCells is about the maximum size in bytes of the HTML of the squares.
 	maxCells = 150_000
 )
 
 // heatMap shows partitions as squares.
 type heatMap struct {
 	Cells []cell
-	// By is what colors a square: age, depth, failures or dead. Most is the largest value.
+	// By is the figure that sets the color of a square: age, depth, failures or dead. Most is its largest value.
 	By, Most string
-	// Named says that the squares are in the order of names, from From on. Otherwise the worst ones are shown.
+	// Named is true if the squares are ordered by name, starting at From. Otherwise the map shows the worst partitions.
 	Named bool
 	From  string
-	// Group limits it to one group.
+	// Group limits the figures to one group, unless it is empty.
 	Group      string
 	Next, Back template.URL
-	// Orders and Colors are the other ways to see it.
+	// Orders and Colors are links to the map with another order or another figure.
 	Orders, Colors []view
 }
 
@@ -44,13 +44,13 @@ type view struct {
 // cell is one partition of the heat map.
 type cell struct {
 	Label string
-	// Heat is from 0 to 5.
+	// Heat is the color, from 0 to 5.
 	Heat   int
 	Link   template.URL
 	Paused bool
 }
 
-// readHeat reads the partitions of a queue for its map. The query of the page says which.
+// readHeat reads the partitions of a queue for its heat map. The query of the page selects the partitions.
 func readHeat(r *page.Request, name string) (*heatMap, error) {
 	m := &heatMap{By: r.Query.Get("by"), Named: r.Query.Get("order") == "name", From: r.Query.Get("from"), Group: r.Query.Get("g")}
 	if !slices.Contains([]string{"depth", "failures", "dead"}, m.By) {
@@ -76,7 +76,7 @@ func readHeat(r *page.Request, name string) (*heatMap, error) {
 	return m, nil
 }
 
-// link is a link to the map with other values.
+// link returns a link to the map with other values in its query.
 func (m *heatMap) link(name string, pairs ...string) template.URL {
 	order := ""
 	if m.Named {
@@ -85,7 +85,7 @@ func (m *heatMap) link(name string, pairs ...string) template.URL {
 	return page.Link("queue", append([]string{"q", name, "g", m.Group, "by", m.By, "order", order}, pairs...)...) + "#partitions"
 }
 
-// value is what colors a partition, and its text.
+// value returns the figure that sets the color of a partition, and its text.
 func (m *heatMap) value(p *api.PartitionHeat) (value int64, text string) {
 	switch m.By {
 	case "depth":
@@ -99,10 +99,10 @@ func (m *heatMap) value(p *api.PartitionHeat) (value int64, text string) {
 	}
 }
 
-// color makes the squares. It leaves out those that would make the page too large, and the next page has them.
+// color creates the squares. When they exceed maxCells bytes, it stops, and the next page starts there.
 func (m *heatMap) color(name string, found *api.PartitionHeats) {
 	rows := slices.Clone(found.Partitions)
-	if !m.Named { // they are the worst by age
+	if !m.Named { // the API orders the worst partitions by age
 		slices.SortStableFunc(rows, func(a, b api.PartitionHeat) int {
 			left, _ := m.value(&a)
 			right, _ := m.value(&b)
@@ -139,7 +139,7 @@ func (m *heatMap) color(name string, found *api.PartitionHeats) {
 	}
 }
 
-// label says what a square stands for.
+// label returns the tooltip of a square.
 func label(p *api.PartitionHeat) string {
 	parts := []string{page.Plural(p.Lag, "message", "messages") + " left"}
 	if p.OldestSeconds > 0 {
@@ -157,7 +157,7 @@ func label(p *api.PartitionHeat) string {
 	case p.Leased:
 		parts = append(parts, "leased")
 	case p.Resting:
-		parts = append(parts, "rests")
+		parts = append(parts, "waits for an instant")
 	}
 	return p.Name + ": " + strings.Join(parts, ", ")
 }

@@ -17,17 +17,17 @@ type historyData struct {
 	Choices                             []page.Choice
 	*api.WorkerMetrics
 	Swept *api.Retention
-	// From and To are the chosen time.
+	// From and To are the chosen time range. They are empty if the URL chooses none.
 	From, To string
 	Zoom     zoom
-	// The charts.
+	// Rates, Latency, Failures and Sweeps are the charts.
 	Rates, Latency, Failures, Sweeps any
-	// Queues are those with the most deliveries.
+	// Queues are the queues with the most deliveries.
 	Queues []busyQueue
 	Empty  bool
 }
 
-// history shows what happened over a longer time.
+// history shows the history of the counts in a time range.
 func history(r *page.Request) (*page.Content, error) {
 	q := r.Query
 	d := &historyData{
@@ -57,7 +57,7 @@ func history(r *page.Request) (*page.Content, error) {
 		return nil, err
 	}
 	d.Swept, err = source.Read[api.Retention](r.Ctx, r.Client, r.Caller, path("retention"))
-	if err != nil && !source.IsStatus(err, http.StatusBadRequest) { // it has no groups
+	if err != nil && !source.IsStatus(err, http.StatusBadRequest) { // this route refuses a filter by group
 		return nil, err
 	}
 	step := time.Duration(max(1, d.BucketMinutes)) * time.Minute
@@ -68,10 +68,10 @@ func history(r *page.Request) (*page.Content, error) {
 		cli = append(cli, "--to", to)
 	}
 	cli = page.Flags(cli, "--queue", d.Queue, "--group", d.Group, "--namespace", d.Namespace, "--task", d.Task)
-	return &page.Content{Title: "History", Data: d, Commands: []page.Command{r.Get("What each queue did", path("queue-ops"), cli...)}}, nil
+	return &page.Content{Title: "History", Data: d, Commands: []page.Command{r.Get("Show the counts of each queue", path("queue-ops"), cli...)}}, nil
 }
 
-// draw makes the charts of a span.
+// draw creates the charts of a span.
 func (d *historyData) draw(span chart.Span, latencies []api.QueueLag) {
 	line := func(name, class string) *chart.Line { return &chart.Line{Name: name, Class: class} }
 	pushed, delivered, acked := line("pushed", "a"), line("delivered", "b"), line("acknowledged", "c")
@@ -103,7 +103,7 @@ func (d *historyData) draw(span chart.Span, latencies []api.QueueLag) {
 	}
 }
 
-// drawLatency draws the queue that was slowest in each interval, and lists the busiest queues.
+// drawLatency draws the latency of the slowest queue in each interval, and sets the busiest queues.
 func (d *historyData) drawLatency(span chart.Span, latencies []api.QueueLag) {
 	worst, queues := map[time.Time][2]float64{}, map[string]*busyQueue{}
 	for i := range latencies {

@@ -2,7 +2,7 @@ package pages
 
 import "github.com/belfry-mq/belfry/pkg/dashboard/page"
 
-// List returns the pages. The pages of the navigation come in its order.
+// List returns the pages. The first pages are the pages of the navigation, in its order.
 func List() []*page.Page {
 	return []*page.Page{
 		{Path: "", Name: "Overview", Template: "overview", Load: overview},

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// maxReaders is how many groups of a message are explained.
+	// The page of a message shows the state for at most maxReaders groups.
 	maxReaders = 20
-	// maxSteps is how many steps the history of a message shows.
+	// maxSteps is how many traces the timeline of a message shows.
 	maxSteps = 200
 )
 
@@ -24,31 +24,32 @@ type messageData struct {
 	Self    string
 	Viewer  page.Payload
 	Readers []messageReader
-	// More is how many groups are not listed.
+	// More is the number of omitted groups.
 	More int
-	// Givers are the groups for which the caller may make it a dead letter.
+	// Givers are the groups for which the caller may make the message a dead letter.
 	Givers []string
-	// Steps happened at a stored instant, in this order. The instants of Undated are not stored. Next happens by
-	// itself.
+	// Steps are past steps with a stored instant, in the order of time. Undated are past steps without a stored
+	// instant. Next are future steps that happen without an action, for example the end of a lease.
 	Steps, Undated, Next []step
 }
 
-// messageReader is what a group does with a message.
+// messageReader is the state of a message for a group.
 type messageReader struct {
 	Name string
-	// Level and State are the short state, and Why says more.
+	// Level and State are the short state. Why has the details.
 	Level, State string
 	Why          *api.Explanation
 	Dead         *api.DeadLetter
 }
 
-// step is something that happened to a message.
+// step is a step in the timeline of a message.
 type step struct {
 	At                time.Time
 	Level, What, Text string
 	Group             string
 	Data              *page.Payload
-	// Partition is the id of the partition and Place its name with the queue, in lists of several messages.
+	// In a list of several messages, Partition is the id of the partition, and Place has the names of the queue and
+	// the partition.
 	Partition, Place string
 }
 
@@ -75,14 +76,14 @@ func message(r *page.Request) (*page.Content, error) {
 	}
 	changes, err := source.Read[api.Audit](r.Ctx, r.Client, r.Caller,
 		string(page.Link("/api/v1/audit", "queue", found.Queue, "from", found.CreatedAt.UTC().Format(time.RFC3339Nano), "limit", "200")))
-	if err != nil && !source.IsStatus(err, http.StatusForbidden) { // only administrators see who did what
+	if err != nil && !source.IsStatus(err, http.StatusForbidden) { // only administrators may read the audit
 		return nil, err
 	}
 	d.tell(dead.Messages, traces.Traces, changes)
 	return &page.Content{Title: "Message " + transaction, Data: d, Commands: d.commands(r, path)}, nil
 }
 
-// read asks for each group what it does with the message.
+// read reads the state of the message for each group.
 func (d *messageData) read(r *page.Request, dead []api.DeadLetter) error {
 	groups := slices.Clone(d.ConsumerGroups)
 	if d.Mode.HasQueueMode || len(groups) == 0 {

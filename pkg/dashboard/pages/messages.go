@@ -16,17 +16,17 @@ import (
 const (
 	// messagesShown is how many messages the list shows at once.
 	messagesShown = 50
-	// A search by transaction id or trace reads at most scanPages pages of scanPage messages, then it
-	// offers to continue. There is no index for it.
+	// A search by transaction id or trace has no index. It reads at most scanPages pages of scanPage messages. Then the
+	// page has a link to continue.
 	scanPage, scanPages = 1000, 5
-	// partitionsRead is how many partitions a list is of.
+	// partitionsRead is how many partitions one page of the list covers.
 	partitionsRead = "500"
 )
 
-// since are the ages of the list.
+// since are the choices for the maximum age of the listed messages.
 var since = page.Choices("1h", "last hour", "1d", "last day", "7d", "last 7 days", "all", "all")
 
-// spans are the durations of the choices of a time.
+// spans are the durations of the choices, by their values.
 var spans = map[string]time.Duration{"1h": time.Hour, "6h": 6 * time.Hour, "1d": 24 * time.Hour, "7d": 7 * 24 * time.Hour}
 
 type messagesData struct {
@@ -34,16 +34,16 @@ type messagesData struct {
 	Choices                                                    []page.Choice
 	Statuses                                                   []string
 	Messages                                                   []api.ListedMessage
-	// Scanned is how many messages a search has read, and Back the instant of the last of them.
+	// Scanned is how many messages a search has read. Back is the instant of the last one.
 	Searching bool
 	Scanned   int
 	Back      time.Time
 	Next      template.URL
 	First     template.URL
-	// Part says that the list is of some partitions only, and that Next leads to others.
+	// Part is true if the list covers only some partitions. Next then leads to the other partitions.
 	Part  bool
 	Error string
-	// from and until are the times of the filters, for the API.
+	// from and until are the bounds of the filters in the format of the API.
 	from, until string
 }
 
@@ -74,7 +74,7 @@ func messages(r *page.Request) (*page.Content, error) {
 	return &page.Content{Title: "Messages", Data: d, Commands: []page.Command{r.Get("List the messages", path, list...)}}, nil
 }
 
-// path returns the request of the API for the filters, or sets the error of one that cannot be used.
+// path returns the API path for the filters. For an invalid filter it sets Error.
 func (d *messagesData) path(r *page.Request) string {
 	from, until, latest := "1970-01-01T00:00:00Z", "", r.Now
 	if d.Until != "" {
@@ -100,7 +100,7 @@ func (d *messagesData) path(r *page.Request) string {
 	return string(page.Link("/api/v1/messages", "queue", d.Queue, "partition", d.Partition, "status", d.Status, "from", from, "to", until, "limit", strconv.Itoa(limit), "partitions", window))
 }
 
-// read reads pages of the list until the shown page is full, the list ends or the search has read enough.
+// read reads pages of the list until it has messages to show, the list ends, or it has read scanPages pages.
 func (d *messagesData) read(r *page.Request, path, cursor, partitions string) error {
 	d.Part = partitions != ""
 	for range scanPages {
@@ -112,7 +112,7 @@ func (d *messagesData) read(r *page.Request, path, cursor, partitions string) er
 		}
 		found, err := source.Read[api.Messages](r.Ctx, r.Client, r.Caller, at)
 		if source.IsStatus(err, http.StatusBadRequest) {
-			d.Error = "The filters cannot be used: " + err.Error() + "."
+			d.Error = "The filters are invalid: " + err.Error() + "."
 			return nil
 		}
 		if err != nil {
@@ -143,7 +143,7 @@ func (d *messagesData) matches(m *api.ListedMessage) bool {
 	return (d.Transaction == "" || m.TransactionID == d.Transaction) && (d.Trace == "" || page.Optional(m.TraceID) == d.Trace)
 }
 
-// link returns the URL of the page that begins at a cursor, and at partitions.
+// link returns the URL of the page that starts at a cursor and at a position in the partitions.
 func (d *messagesData) link(cursor, partitions string) template.URL {
 	return page.Link("messages", "q", d.Queue, "p", d.Partition, "t", d.Transaction, "trace", d.Trace, "status", d.Status, "since", d.Since, "until", d.Until, "after", cursor, "in", partitions)
 }

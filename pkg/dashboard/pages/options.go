@@ -15,26 +15,26 @@ import (
 // option is an option of a queue with its value.
 type option struct {
 	Name, Meaning, Unit string
-	// Flag says that it is true or false.
+	// Flag is true for an option with the value true or false.
 	Flag  bool
 	Value string
-	// Set says that the value is not the usual one for "off".
+	// Set is true if the value is not empty, 0 or false.
 	Set bool
 }
 
 // On reports whether a flag is true.
 func (o option) On() bool { return o.Value == "true" }
 
-// known are the options that do something, in the order of the form.
+// known are the options that have an effect, in the order of the form.
 var known = []option{
 	{Name: "leaseTime", Meaning: "How long a delivery may take", Unit: "s"},
 	{Name: "retryLimit", Meaning: "Deliveries after the first one, before a failed message becomes a dead letter"},
 	{Name: "retryDelay", Meaning: "Pause of a partition after a failure; 0: none", Unit: "ms"},
-	{Name: "retryBackoff", Meaning: "Each further failure makes the pause so many times as long"},
+	{Name: "retryBackoff", Meaning: "Factor by which each further failure multiplies the pause"},
 	{Name: "retryDelayMax", Meaning: "Longest pause", Unit: "ms"},
 	{Name: "maxDeliveries", Meaning: "Deliveries without an acknowledgment before a dead letter; 0: no limit"},
 	{Name: "delayedProcessing", Meaning: "Earliest delivery after the push", Unit: "s"},
-	{Name: "windowBuffer", Meaning: "A partition delivers when it received no push for this long", Unit: "s"},
+	{Name: "windowBuffer", Meaning: "A partition delivers after this time without a push", Unit: "s"},
 	{Name: "maxSize", Meaning: "Most waiting messages; 0: no limit"},
 	{Name: "priority", Meaning: "Order of queues in a pop by namespace or task"},
 	{Name: "expireAfterSeconds", Meaning: "Older messages are not delivered; 0: off", Unit: "s"},
@@ -49,7 +49,7 @@ var known = []option{
 // valuesOf returns the options of a queue by their names.
 func valuesOf(options *api.QueueOptions) map[string]any {
 	values := map[string]any{}
-	encoded, _ := json.Marshal(options) // numbers and flags are never an error
+	encoded, _ := json.Marshal(options) // cannot fail: the options are numbers and flags
 	_ = json.Unmarshal(encoded, &values)
 	return values
 }
@@ -74,18 +74,19 @@ type Change struct{ Name, From, To string }
 
 type optionsData struct {
 	Name string
-	// Exists says that there is a queue of this name, and Taken that a new one was to have it.
+	// Exists is true if the queue exists. Taken is true if the queue exists although the form is for a new queue.
 	Exists, Taken bool
 	Options       []option
 	// Namespace and Task are the values in the form.
 	Namespace, Task string
-	// Changes are what the form changes, once it was sent for a preview. Sent has them for the action.
+	// Preview is true if the form was sent for a preview. Then Changes has the changes of the form, and Sent has the
+	// same in JSON for the action.
 	Preview bool
 	Changes []Change
 	Sent    string
 }
 
-// options is the form of a queue's options. With preview=1 it shows what the values of the query change.
+// options shows the form of a queue's options. With preview=1 it shows the changes that the values of the query make.
 func options(r *page.Request) (*page.Content, error) {
 	name := r.Query.Get("q")
 	data := &optionsData{Name: name, Options: slices.Clone(known)}
@@ -96,7 +97,7 @@ func options(r *page.Request) (*page.Content, error) {
 	} else {
 		found, err := source.Read[api.QueueStatus](r.Ctx, r.Client, r.Caller, "/api/v1/status/queues/"+page.Esc(name)+"?limit=0&countLimit=0")
 		switch {
-		case source.IsStatus(err, http.StatusNotFound): // the form creates it
+		case source.IsStatus(err, http.StatusNotFound): // the form creates the queue
 		case err != nil:
 			return nil, err
 		default:
@@ -126,7 +127,8 @@ func options(r *page.Request) (*page.Content, error) {
 	return content, nil
 }
 
-// configureWords are the words of the belfry command for changes. It has none that gives an option its default.
+// configureWords returns the words of the belfry command for changes. It returns nil if a change resets an option to its
+// default, because the command cannot do that.
 func configureWords(name string, changes []Change) []string {
 	words := []string{"queue", "configure", name}
 	for _, c := range changes {
@@ -142,9 +144,9 @@ func configureWords(name string, changes []Change) []string {
 	return words
 }
 
-// compare sets the changes.
+// compare sets Changes.
 func (d *optionsData) compare(r *page.Request) {
-	// The form names every option but flags that are false. Another link may name only some.
+	// The query of the form has every option except unticked flags. The query of another link may have only some.
 	whole := r.Query.Has("whole")
 	for i := range d.Options {
 		o := &d.Options[i]
@@ -168,7 +170,7 @@ func (d *optionsData) compare(r *page.Request) {
 	}
 }
 
-// shown returns the value for people. A flag that is not set is false.
+// shown returns the displayed value. A flag without a value is false.
 func (o option) shown() string {
 	if o.Flag && o.Value == "" {
 		return "false"
@@ -176,8 +178,8 @@ func (o option) shown() string {
 	return o.Value
 }
 
-// Configuration returns the body of POST /api/v1/configure that makes changes to a queue, which is nil if there is
-// none yet. An error says that another value has changed since.
+// Configuration returns the body of POST /api/v1/configure that makes the changes to a queue. queue is nil if the queue
+// does not exist yet. An error means that a value to change is no longer the value of the preview.
 func Configuration(name string, queue *api.QueueStatus, changes []Change) (map[string]any, error) {
 	namespace, task, kept := "", "", map[string]any{}
 	if queue != nil {
@@ -190,7 +192,7 @@ func Configuration(name string, queue *api.QueueStatus, changes []Change) (map[s
 	for _, c := range changes {
 		o, isKnown := now[c.Name]
 		if !isKnown || o.shown() != c.From {
-			return nil, fmt.Errorf("%s was changed to %q meanwhile: look at the changes again", c.Name, o.shown())
+			return nil, fmt.Errorf("%s was changed to %q meanwhile: check the changes again", c.Name, o.shown())
 		}
 		number, err := strconv.ParseInt(c.To, 10, 64)
 		switch {
@@ -199,13 +201,13 @@ func Configuration(name string, queue *api.QueueStatus, changes []Change) (map[s
 		case c.Name == "task":
 			task = c.To
 		case c.To == "":
-			delete(kept, c.Name) // it gets its default
+			delete(kept, c.Name) // the option gets its default
 		case o.Flag:
 			kept[c.Name] = c.To == "true"
 		case err == nil:
 			kept[c.Name] = number
 		default:
-			kept[c.Name] = c.To // the API refuses it and says why
+			kept[c.Name] = c.To // the API refuses the value with a reason
 		}
 	}
 	return map[string]any{"queue": name, "namespace": namespace, "task": task, "options": kept}, nil

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// shownProblems and moreProblems are how many problems the overview lists.
+	// shownProblems is how many problems the overview lists. With show=more it lists moreProblems.
 	shownProblems, moreProblems = 25, 100
-	// lateAfter is the age in seconds of an unconsumed message that is a problem.
+	// An unconsumed message that is at least lateAfter seconds old is a problem.
 	lateAfter = 60
-	// busiest is how many queues the overview lists: those with the most deliveries, then others.
+	// busiest is how many queues the overview lists, those with the most deliveries first.
 	busiest = 8
 )
 
-// overviewData is what the overview shows.
+// overviewData is the data of the overview.
 type overviewData struct {
 	Problems []Problem
-	// Left is how many problems were found and are not listed, and All the link to them. Examined counts the groups and
-	// pauses that were examined. Next is where to go on, and First where it begins.
+	// Left is the number of found problems that are not listed. All is the link to them. Examined is the number of
+	// examined groups and paused queues. Next and First are links to the next and the first page.
 	Left, Examined   int
 	All, Next, First template.URL
 	Activity         *api.WorkerMetrics
@@ -60,18 +60,18 @@ func overview(r *page.Request) (*page.Content, error) {
 	if err := data.list(r); err != nil {
 		return nil, err
 	}
-	if err := data.look(r); err != nil {
+	if err := data.readProblems(r); err != nil {
 		return nil, err
 	}
 	data.Chart = rates(data.Activity)
 	return &page.Content{Title: "Overview", Data: data, Commands: []page.Command{
-		r.Get("What is wrong", "/api/v1/problems"),
+		r.Get("List the problems", "/api/v1/problems"),
 		r.Get("Counts of all queues", "/api/v1/totals", "status"),
 		r.Get("Groups with their lag", "/api/v1/groups?sort=oldest", "group", "list"),
 	}}, nil
 }
 
-// list lists the busiest queues. If there are few of them, queues in which nothing happened follow.
+// list sets Busiest. If there are fewer than busiest active queues, it adds idle queues.
 func (d *overviewData) list(r *page.Request) error {
 	for _, q := range d.Activity.Queues[:min(busiest, len(d.Activity.Queues))] {
 		d.Busiest = append(d.Busiest, busyQueue{q.QueueName, q.PushCount, q.PopCount, q.P50Ms, q.P95Ms, q.P99Ms})
@@ -93,8 +93,8 @@ func (d *overviewData) list(r *page.Request) error {
 	return nil
 }
 
-// look reads what is wrong.
-func (d *overviewData) look(r *page.Request) error {
+// readProblems reads the problems.
+func (d *overviewData) readProblems(r *page.Request) error {
 	after, limit := r.Query.Get("after"), shownProblems
 	if r.Query.Get("show") == "more" {
 		limit = moreProblems
@@ -122,7 +122,7 @@ func (d *overviewData) look(r *page.Request) error {
 	return nil
 }
 
-// rates is the chart of what all instances did in the last hour.
+// rates returns the chart of the rates of all instances in the last hour.
 func rates(a *api.WorkerMetrics) any {
 	now := time.Now().Truncate(time.Minute)
 	span := chart.Span{From: now.Add(-time.Hour), To: now, Step: time.Minute, Open: true}
@@ -138,7 +138,7 @@ func rates(a *api.WorkerMetrics) any {
 	})
 }
 
-// P50 returns the latency of the middle delivery, as far as the queues say.
+// P50 returns the median latency of the queues, weighted by their deliveries.
 func (d *overviewData) P50() float64 {
 	type weighted struct {
 		ms float64

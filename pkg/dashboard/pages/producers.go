@@ -10,7 +10,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// producersPage is how many attached tables, and how many rejected rows, one page lists.
+// producersPage is the number of attached tables on one page, and also the number of rejected rows.
 const producersPage = "25"
 
 type producersData struct {
@@ -61,17 +61,17 @@ func producers(r *page.Request) (*page.Content, error) {
 	return &page.Content{Title: "Producers in SQL", Data: d, Commands: []page.Command{
 		r.Get("List the attached tables", "/api/v1/attachments", "attachments"),
 		r.Get("List the rejected rows", rejected),
-		r.Command("Put the rejected rows back", http.MethodPost, "/api/v1/inbox/rejected/retry", `{"all": true}`, nil),
+		r.Command("Put the rejected rows back into the inbox", http.MethodPost, "/api/v1/inbox/rejected/retry", `{"all": true}`, nil),
 		r.Get("Show the inbox", "/api/v1/status/dispatcher", "waiting"),
 	}}, nil
 }
 
-// MayRetry reports whether the caller may retry all rows that match.
+// MayRetry reports whether the caller may retry all matching rows.
 func (d *producersData) MayRetry(can page.Can) bool {
 	return can.Push(d.Queue) && (d.Queue != "" || can.SeeAll())
 }
 
-// MayDiscard is MayRetry for a discard.
+// MayDiscard reports whether the caller may delete all matching rows.
 func (d *producersData) MayDiscard(can page.Can) bool {
 	return can.DeleteQueue(d.Queue) && (d.Queue != "" || can.SeeAll())
 }

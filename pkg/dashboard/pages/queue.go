@@ -14,7 +14,7 @@ import (
 const (
 	// groupsPage is how many groups of a queue are listed at once.
 	groupsPage = "50"
-	// maxReasons is how many groups are explained for a partition.
+	// The page explains the chosen partition for at most maxReasons groups.
 	maxReasons = 5
 )
 
@@ -32,7 +32,7 @@ type queueData struct {
 	Options                 []option
 }
 
-// reason is what explain says of a partition and a group.
+// reason is the explanation of a partition for a group.
 type reason struct {
 	Group string
 	*api.Explanation
@@ -85,7 +85,7 @@ func (d *queueData) pages(r *page.Request) {
 	}
 }
 
-// choose reads a partition, and why the groups receive nothing from it.
+// choose reads the chosen partition, and its explanation for each of the first maxReasons groups.
 func (d *queueData) choose(r *page.Request, path, partition string) error {
 	found, err := source.Read[api.PartitionHeats](r.Ctx, r.Client, r.Caller, path+"/partitions?limit=1&from="+template.URLQueryEscaper(partition))
 	if err != nil {
@@ -106,7 +106,7 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 	return nil
 }
 
-// queueChart is the chart of what happened to a queue.
+// queueChart returns the chart of the rates of a queue.
 func queueChart(r *page.Request, name string, z *zoom) (any, error) {
 	from, to := z.instants()
 	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))

@@ -15,7 +15,7 @@ import (
 // queuesPage is how many queues one page lists.
 const queuesPage = "50"
 
-// sparkBuckets is how many values the line of a queue has.
+// sparkBuckets is how many values the small chart of a queue has.
 const sparkBuckets = 30
 
 // column is a column of the list of queues that can be hidden.
@@ -26,7 +26,7 @@ var columns = []column{
 	{"processing", "In delivery"}, {"failing", "Failing"}, {"dead", "Dead letters"}, {"lag", "Oldest"}, {"latency", "p99"}, {"hour", "Last hour"},
 }
 
-// defaultColumns are shown unless the URL names others.
+// defaultColumns are the shown columns if the URL names none.
 var defaultColumns = []string{"partitions", "pending", "processing", "dead", "lag", "latency", "hour"}
 
 // sorts are the orders of the API by the columns that a list of queues or groups can be sorted by.
@@ -38,7 +38,7 @@ type queuesData struct {
 	Rows    []queueRow
 	Columns []column
 	Shown   map[string]bool
-	// Name, Namespace and Task are the filters in force. Filtered says that there is one.
+	// Name, Namespace and Task are the filters. Filtered is true if one of them is set.
 	Name, Namespace, Task string
 	Filtered              bool
 	Namespaces, Tasks     []string
@@ -57,7 +57,7 @@ type queueRow struct {
 	api.CountedQueue
 	P99  float64
 	Line template.HTML
-	// Fill is how full the gauge is, from 0 to 10: the part of the largest number of pending messages.
+	// Fill is the length of the gauge from 0 to 10: the pending messages relative to the largest number on the page.
 	Fill int
 	Late bool
 }
@@ -132,10 +132,10 @@ func sortLinks(r *page.Request, path string) map[string]template.URL {
 	return links
 }
 
-// maxNames is how many namespaces or tasks a list offers.
+// maxNames is how many namespaces or tasks a filter offers.
 const maxNames = 200
 
-// tags sets the namespaces and tasks that the filters offer. A token with grants is offered the tags of the rows.
+// tags sets the namespaces and tasks that the filters offer. If the token has grants, these are the tags of the rows.
 func (d *queuesData) tags(r *page.Request) error {
 	found, err := source.Read[api.Tags](r.Ctx, r.Client, r.Caller, "/api/v1/tags?limit=300")
 	switch {
@@ -154,7 +154,7 @@ func (d *queuesData) tags(r *page.Request) error {
 	return nil
 }
 
-// names returns the different texts that are not empty, in order.
+// names returns the first maxNames distinct texts in order, without the empty text.
 func names(all []string) []string {
 	slices.Sort(all)
 	all = slices.DeleteFunc(slices.Compact(all), func(text string) bool { return text == "" })
@@ -167,7 +167,7 @@ func with(r *page.Request, path, name, value string) template.URL {
 	kept := make([]string, 0, 2*len(query))
 	encoded := ""
 	for key, values := range query {
-		if key == "c" { // several values
+		if key == "c" { // has several values
 			for _, v := range values {
 				encoded += "&c=" + template.URLQueryEscaper(v)
 			}
@@ -175,10 +175,10 @@ func with(r *page.Request, path, name, value string) template.URL {
 			kept = append(kept, key, values[0])
 		}
 	}
-	return page.Link(path, append(kept, name, value)...) + template.URL(encoded) //nolint:gosec // it is escaped
+	return page.Link(path, append(kept, name, value)...) + template.URL(encoded) //nolint:gosec // the values are escaped
 }
 
-// draw adds the line of the last hour to each row.
+// draw adds the small chart of the last hour to each row.
 func (d *queuesData) draw(ops *api.QueueOps) {
 	at := map[string]int{}
 	for i := range d.Rows {

@@ -13,11 +13,11 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/source"
 )
 
-// maxTables is how many tables of Postgres are listed.
+// maxTables is how many tables of Postgres the page lists. It also bounds the instances.
 const maxTables = 30
 
 type systemData struct {
-	// Doctor is nil for a caller who may not examine the server, or if the server has no such route.
+	// Doctor is nil if the caller may not run the doctor, or if the server has no such route.
 	Doctor    *api.Examination
 	Instances []instance
 	// Postgres is nil for a caller with grants.
@@ -40,12 +40,12 @@ type table struct {
 	Name              string
 	Bytes, IndexBytes int64
 	Live, Dead        int64
-	// Hot is the percentage of updates that touched no index; -1: there was no update.
+	// Hot is the percentage of updates that changed no index, or -1 if there was no update.
 	Hot      float64
 	Vacuumed *time.Time
 }
 
-// DeadShare returns how many of 100 rows are dead.
+// DeadShare returns the percentage of dead rows.
 func (t *table) DeadShare() int64 {
 	if t.Live+t.Dead == 0 {
 		return 0
@@ -53,17 +53,17 @@ func (t *table) DeadShare() int64 {
 	return t.Dead * 100 / (t.Live + t.Dead)
 }
 
-// may reads an answer that the caller may not be allowed to see, or that another version does not have.
+// may reads an answer. It returns nil if the caller may not see the answer, or if the server has no such route.
 func may[T any](r *page.Request, path string) (*T, error) {
 	found, err := source.Read[T](r.Ctx, r.Client, r.Caller, path)
 	if source.IsStatus(err, http.StatusForbidden) || source.IsStatus(err, http.StatusNotFound) {
-		return nil, nil //nolint:nilnil // nil: there is none for this caller
+		return nil, nil //nolint:nilnil // nil means no answer for this caller
 	}
 	return found, err
 }
 
-// system shows the instances, Postgres and what the doctor finds. It is not live, because the doctor
-// examines the database each time.
+// system shows the instances, Postgres and the findings of the doctor. The page has no stream of changes, because each
+// load runs the doctor.
 func system(r *page.Request) (*page.Content, error) {
 	d := &systemData{}
 	var err error
@@ -83,11 +83,11 @@ func system(r *page.Request) (*page.Content, error) {
 	d.listTables()
 	return &page.Content{Title: "Instances and Postgres", Data: d, Commands: []page.Command{
 		r.Get("Examine the server and the database", "/api/v1/doctor", "doctor"),
-		r.Get("What Postgres counts", "/api/v1/analytics/postgres-stats"),
+		r.Get("Show the statistics of Postgres", "/api/v1/analytics/postgres-stats"),
 	}}, nil
 }
 
-// Findings returns what the doctor found, the worst first, without what is right.
+// Findings returns the findings that are not ok, the worst first.
 func (d *systemData) Findings() []api.Finding {
 	rank := map[string]int{"wrong": 3, "warning": 2, "unknown": 1}
 	found := slices.DeleteFunc(slices.Clone(d.Doctor.Checks), func(f api.Finding) bool { return f.Result == "ok" })
@@ -95,7 +95,7 @@ func (d *systemData) Findings() []api.Finding {
 	return found
 }
 
-// Fine returns the checks that found nothing.
+// Fine returns the findings that are ok.
 func (d *systemData) Fine() []api.Finding {
 	return slices.DeleteFunc(slices.Clone(d.Doctor.Checks), func(f api.Finding) bool { return f.Result != "ok" })
 }
@@ -175,7 +175,7 @@ type maintenanceData struct {
 	Rejected *api.SpoolRejections
 }
 
-// maintenance shows the switches and the spools.
+// maintenance shows the maintenance modes and the spools.
 func maintenance(r *page.Request) (*page.Content, error) {
 	found, err := source.Read[api.Maintenance](r.Ctx, r.Client, r.Caller, "/api/v1/system/maintenance")
 	if err != nil {
@@ -186,7 +186,7 @@ func maintenance(r *page.Request) (*page.Content, error) {
 		return nil, err
 	}
 	return &page.Content{Title: "Maintenance", Data: &maintenanceData{found, rejected}, Commands: []page.Command{
-		r.Get("Show the switches", "/api/v1/system/maintenance", "maintenance", "show"),
+		r.Get("Show the maintenance modes", "/api/v1/system/maintenance", "maintenance", "show"),
 		r.Command("Begin push maintenance", http.MethodPost, "/api/v1/system/maintenance", `{"enabled": true}`, []string{"maintenance", "push-on"}),
 		r.Command("End push maintenance", http.MethodPost, "/api/v1/system/maintenance", `{"enabled": false}`, []string{"maintenance", "push-off"}),
 		r.Command("Begin pop maintenance", http.MethodPost, "/api/v1/system/maintenance/pop", `{"enabled": true}`, []string{"maintenance", "pop-on"}),
@@ -201,7 +201,7 @@ type auditData struct {
 	Next, First                   template.URL
 }
 
-// auditActions are the actions that the audit knows.
+// auditActions are the actions that the audit records.
 var auditActions = strings.Fields("queue.configure queue.delete group.delete group.subscription group.seek dead_letters.redrive dead_letters.purge " +
 	"message.delete message.dead_letter message.retry delivery.pause delivery.resume stream.delete maintenance.push maintenance.pop maintenance.retry " +
 	"maintenance.discard inbox.retry inbox.discard token.revoke grant.give grant.revoke")

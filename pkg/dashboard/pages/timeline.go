@@ -9,8 +9,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 )
 
-// tell makes the timeline of a message across its groups from the stored facts. changes is nil if the caller may
-// not see changes.
+// tell creates the timeline of a message across its groups from stored values. changes is nil if the caller may not read
+// the audit.
 func (d *messageData) tell(dead []api.DeadLetter, traces []api.Trace, changes *api.Audit) {
 	stored := step{At: d.CreatedAt, Level: "good", What: "Stored"}
 	if by := page.Optional(d.ProducerSub); by != "" {
@@ -35,10 +35,10 @@ func (d *messageData) tell(dead []api.DeadLetter, traces []api.Trace, changes *a
 	slices.SortStableFunc(d.Next, byTime)
 }
 
-// tellReader adds what is stored of the attempts of a group.
+// tellReader adds the stored attempts of a group.
 func (d *messageData) tellReader(one *messageReader) {
 	if one.Why.Code == "acknowledged" {
-		text := "Or a seek passed it."
+		text := "Or a seek passed the message."
 		if at := one.Why.ConsumedAt; at != nil {
 			text += " The group last consumed a message of this partition at " + at.UTC().Format("2006-01-02 15:04:05") + " UTC."
 		}
@@ -61,7 +61,7 @@ func (d *messageData) tellReader(one *messageReader) {
 		}
 	}
 	add(&d.Steps, found.RedrivenAt, "good", "Redriven")
-	add(&d.Next, found.LeasedUntil, "warn", "The lease ends, unless it is acknowledged before")
+	add(&d.Next, found.LeasedUntil, "warn", "The lease ends, unless an ack ends it before")
 	add(&d.Next, found.RetryAt, "off", "The next attempt may begin")
 }
 
@@ -81,7 +81,7 @@ func (d *messageData) tellChanges(changes *api.Audit) {
 	}
 }
 
-// tellTraces adds what consumers wrote.
+// tellTraces adds the traces of consumers.
 func (d *messageData) tellTraces(traces []api.Trace) {
 	size := 0
 	for i := range traces[:min(len(traces), maxSteps)] {

@@ -11,7 +11,7 @@ import (
 
 type tracesData struct {
 	Name string
-	// Names is set without a name, and Found with one.
+	// Names is set if Name is empty. Otherwise Found is set.
 	Names *api.TraceNames
 	Found *api.NamedTraces
 	Views []page.Payload
@@ -44,7 +44,7 @@ func traces(r *page.Request) (*page.Content, error) {
 	return &page.Content{Title: "Traces " + d.Name, Data: d, Commands: []page.Command{r.Get("Show the traces", path, "trace", "show", d.Name)}}, nil
 }
 
-// Story returns the traces with the oldest first.
+// Story returns the traces as steps, the oldest first.
 func (d *tracesData) Story() []step {
 	steps := make([]step, 0, len(d.Found.Traces))
 	for i := range d.Found.Traces {

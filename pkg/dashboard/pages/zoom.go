@@ -8,20 +8,21 @@ import (
 	"github.com/belfry-mq/belfry/pkg/dashboard/page"
 )
 
-// leastZoom and mostZoom bound the time that charts show. The history has one row a minute.
+// leastZoom and mostZoom bound the time range of charts. The history has one value per minute.
 const leastZoom, mostZoom = 5 * time.Minute, 28 * 24 * time.Hour
 
-// zoom is the time that the charts of a page show. The URL has it, so that it can be sent.
+// zoom is the time range of the charts of a page. The URL contains a chosen range, so that people can share it.
 type zoom struct {
 	// From and To are whole minutes.
 	From, To time.Time
-	// Chosen says that the URL names them. Otherwise To is now.
+	// Chosen is true if the URL contains From and To. Otherwise To is now.
 	Chosen bool
-	// Base is the page without a chosen time. The others are the page with another time. Empty: not offered.
+	// Base is the URL without a chosen range. The others are URLs with another range. An empty one is not shown.
 	Base, Earlier, Later, In, Out template.URL
 }
 
-// readZoom returns the time that a request chooses: a span until now, or else from and to, or else the last hour.
+// readZoom returns the time range of a request. The query has a span that ends now, or from and to. If it has neither, the
+// range is the last hour.
 func readZoom(r *page.Request, path string) zoom {
 	now, usual := r.Now.UTC().Truncate(time.Minute), spans[r.Query.Get("span")]
 	z := zoom{From: now.Add(-max(usual, time.Hour)), To: now}
@@ -65,7 +66,7 @@ func readZoom(r *page.Request, path string) zoom {
 	return z
 }
 
-// span returns the time of a chart with a point for each step.
+// span returns the Span of a chart with a point for each step.
 func (z *zoom) span(now time.Time, step time.Duration) chart.Span {
 	to := z.To
 	if !z.Chosen {
@@ -74,7 +75,7 @@ func (z *zoom) span(now time.Time, step time.Duration) chart.Span {
 	return chart.Span{From: to.Add(z.From.Sub(z.To)).Truncate(step), To: to, Step: step, Open: !to.Add(2 * step).Before(now)}
 }
 
-// instants returns from and to as the API takes them. They are empty unless they are chosen.
+// instants returns from and to in the format of the API. They are empty if the range is not chosen.
 func (z *zoom) instants() (from, to string) {
 	if !z.Chosen {
 		return "", ""

@@ -11,36 +11,37 @@ import (
 )
 
 const (
-	// minAge is how long an answer is used although things have changed.
+	// minAge is how long an answer is used at least, although changes have happened since.
 	minAge = 400 * time.Millisecond
-	// slowness times the duration of a read is how long its answer is used, if that is more than minAge.
+	// The answer to a slow read is used for slowness times the duration of the read, if this is longer than minAge.
 	slowness = 4
-	// maxAge is how long an answer is used while nothing changes. Figures of the history change without
+	// maxAge is how long an answer is used without a change. It bounds the age of history figures, which change without
 	// an event.
 	maxAge = 30 * time.Second
-	// maxAnswers bounds the answers that are kept. The oldest is forgotten first.
+	// maxAnswers bounds the kept answers. A new answer replaces the oldest one.
 	maxAnswers = 500
-	// readTimeout bounds a read. Its caller may have left, because others may want the answer.
+	// readTimeout bounds a read. A read continues after its caller has disconnected, because other callers may wait for
+	// the answer.
 	readTimeout = 30 * time.Second
 )
 
-// answer is one answer of the API, also while it is being read.
+// answer is one answer of the API, finished or still being read.
 type answer struct {
 	// done is closed when the other fields are set.
 	done  chan struct{}
 	value any
 	err   error
-	// asked is when the read began, and count the number of changes then.
+	// asked is when the read started. count is the number of changes at that time.
 	asked time.Time
 	count uint64
-	// good is how long the answer is used although things have changed.
+	// good is how long the answer is used although changes have happened since.
 	good time.Duration
-	// size is about how many bytes the answer has in memory.
+	// size is about how many bytes of memory the answer uses.
 	size int64
 }
 
-// usable reports whether a finished answer may be used. need is the number of changes that it must have seen,
-// and count that of all changes so far.
+// usable reports whether a finished answer may be used. need is the number of changes that it must include. count is the
+// number of all changes so far.
 func (a *answer) usable(now time.Time, need, count uint64) bool {
 	age := now.Sub(a.asked)
 	return a.err == nil && a.count >= need && age < maxAge && (a.count >= count || age < a.good)
@@ -50,12 +51,12 @@ func (a *answer) usable(now time.Time, need, count uint64) bool {
 type answers struct {
 	mu   sync.Mutex
 	kept map[string]*answer
-	// least is the number of changes that every used answer has seen. A caller that has changed something
-	// raises it, to see what it did.
+	// least is the number of changes that every used answer must include. A caller that makes a change raises it, so that
+	// its next page includes the change.
 	least uint64
 }
 
-// forgetLarge makes sure that a finished answer is not kept if it is large.
+// forgetLarge removes a finished answer if it is larger than inflight.FreeAnswer.
 func (a *answers) forgetLarge(key string, one *answer) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,8 +65,8 @@ func (a *answers) forgetLarge(key string, one *answer) {
 	}
 }
 
-// get returns the answer that is kept for a key, if it is being read or usable. Otherwise it returns a new one
-// that the caller must finish.
+// get returns the kept answer of a key, if it is being read or usable. Otherwise it returns a new answer with mine true,
+// and the caller must finish this answer.
 func (a *answers) get(key string, need, count uint64) (found *answer, mine bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,14 +81,14 @@ func (a *answers) get(key string, need, count uint64) (found *answer, mine bool)
 	return found, true
 }
 
-// expire makes sure that no answer is used that was asked for before count changes.
+// expire forbids the use of answers that include fewer than count changes.
 func (a *answers) expire(count uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.least = max(a.least, count)
 }
 
-// forgetOldest expects the lock.
+// forgetOldest removes the oldest answer. The caller holds mu.
 func (a *answers) forgetOldest() {
 	var oldest string
 	for key, one := range a.kept {
@@ -98,7 +99,8 @@ func (a *answers) forgetOldest() {
 	delete(a.kept, oldest)
 }
 
-// Read returns the answer to GET path as a *T, which must not be changed. Errors: *Error, and that of ctx.
+// Read returns the answer to GET path as a *T. Callers share the *T and must not modify it. Errors: *Error, and the error
+// of ctx.
 func Read[T any](ctx context.Context, c *Client, caller *Caller, path string) (*T, error) {
 	need := c.changes.Count()
 	if !caller.Fresh {
@@ -108,7 +110,7 @@ func Read[T any](ctx context.Context, c *Client, caller *Caller, path string) (*
 		key := caller.key() + " " + path
 		one, mine := c.answers.get(key, need, c.changes.Count())
 		if mine {
-			ctx, end := inflight.Fork(context.WithoutCancel(ctx)) // the caller may leave before others have the answer
+			ctx, end := inflight.Fork(context.WithoutCancel(ctx)) // other callers may wait for the answer after this caller has disconnected
 			go func() {
 				defer end()
 				fill[T](ctx, one, func(ctx context.Context, out any) error {
@@ -142,7 +144,7 @@ func (a *answer) isDone() bool {
 	}
 }
 
-// fill finishes an answer. It runs on its own goroutine, because its caller may leave.
+// fill finishes an answer. Read calls it in a new goroutine, because the read must continue if the caller disconnects.
 func fill[T any](ctx context.Context, one *answer, read func(ctx context.Context, out any) error) {
 	defer close(one.done)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -155,13 +157,13 @@ func fill[T any](ctx context.Context, one *answer, read func(ctx context.Context
 	one.value, one.good = out, max(minAge, slowness*time.Since(one.asked))
 }
 
-// Stale returns how long it takes until no answer is used any more that was asked for before now.
+// Stale returns how long to wait until every usable answer includes all changes so far.
 func (c *Client) Stale() (longest time.Duration) {
 	c.answers.mu.Lock()
 	defer c.answers.mu.Unlock()
 	now := time.Now()
 	for _, one := range c.answers.kept {
-		good := minAge // of an answer that is being read it is at least that
+		good := minAge // the minimum, for an answer that is still being read
 		if one.isDone() {
 			good = min(one.good, maxAge)
 		}

@@ -13,37 +13,37 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 )
 
-// maxAnswer bounds the answer of the API that a page reads.
+// maxAnswer is the maximum size in bytes of an API answer that a page reads.
 const maxAnswer = 64 << 20
 
-// Caller is who asks: the request of the browser, its token and its principal.
+// Caller is the caller of a page: the request of the browser, its token and its principal.
 type Caller struct {
 	// Request has the address and the client certificate of the browser.
 	Request *http.Request
-	// Token is sent to the API. Empty: none.
+	// Token is sent to the API, unless it is empty.
 	Token string
-	// Principal is who the token belongs to. Nil: the server needs no tokens.
+	// Principal belongs to the token. It is nil if the server requires no tokens.
 	Principal *identity.Principal
-	// Fresh asks for answers that have seen every change so far. A person who loads a page wants that.
+	// Fresh is true if the answers must include every change so far. It is set when a person loads a page.
 	Fresh bool
-	// Least is the number of changes that the answers must have seen otherwise. The refresh of an open page
-	// asks for the count in the event of its stream.
+	// Least is the number of changes that the answers must include if Fresh is false. When an open page is read again,
+	// Least is the count in the event of its stream.
 	Least uint64
 }
 
-// key names what the caller may see. Callers with equal keys get equal answers.
+// key identifies the rights of the caller. Callers with equal keys share answers.
 func (c *Caller) key() string {
 	if c.Principal == nil {
 		return ""
 	}
 	grants, err := json.Marshal(c.Principal.Grants)
-	if err != nil { // it holds only texts
+	if err != nil { // cannot happen: grants have only texts
 		return c.Token
 	}
 	return c.Principal.Role.String() + " " + string(grants)
 }
 
-// Error is an answer of the API that is no success.
+// Error is an answer of the API with a status of 400 or more.
 type Error struct {
 	Status int
 	Text   string
@@ -60,21 +60,21 @@ func IsStatus(err error, status int) bool {
 
 // Client calls the API. It is safe for concurrent use.
 //
-// An answer to a read is used again for later reads while nothing has changed since, at most for maxAge.
-// While things change all the time, an answer is used for minAge, or longer if the read was slow. So
-// any number of dashboards cost what one costs.
+// While no change happens, later reads use a kept answer again, for at most maxAge. While changes happen all
+// the time, reads use an answer for minAge, or for longer if its read was slow. So the cost does not grow with the
+// number of open pages.
 type Client struct {
 	api     http.Handler
 	changes *Changes
 	answers answers
 }
 
-// New returns a Client of the API that a handler serves.
+// New returns a Client for the API that the handler api serves.
 func New(api http.Handler, changes *Changes) *Client {
 	return &Client{api: api, changes: changes, answers: answers{kept: map[string]*answer{}}}
 }
 
-// Do sends a request that changes something, and decodes the answer into out unless out is nil.
+// Do sends a request that makes a change. It decodes the answer into out, unless out is nil.
 // Errors: *Error.
 func (c *Client) Do(caller *Caller, method, path string, body, out any) error {
 	defer func() {
@@ -84,8 +84,8 @@ func (c *Client) Do(caller *Caller, method, path string, body, out any) error {
 	return c.send(caller.Request.Context(), caller, call{method, path, body}, out)
 }
 
-// Stream sends a request that changes something, and writes the answer to w as it comes. It returns when
-// the answer ends, or when the caller leaves. Errors: an answer that was not begun.
+// Stream sends a request that makes a change, and streams the answer to w. It returns when the answer ends, or when the
+// caller disconnects. An error means that it has written nothing to w.
 func (c *Client) Stream(caller *Caller, w http.ResponseWriter, path string, body any) error {
 	defer func() {
 		c.changes.Changed()
@@ -98,8 +98,8 @@ func (c *Client) Stream(caller *Caller, w http.ResponseWriter, path string, body
 	return err
 }
 
-// Load decodes the answer to GET path, which is not shared, into out. Errors: ErrTooLarge, *Error, and that
-// of ctx.
+// Load decodes the answer to GET path into out. It does not use or keep shared answers. Errors: ErrTooLarge, *Error, and
+// the error of ctx.
 func (c *Client) Load(ctx context.Context, caller *Caller, path string, out any) error {
 	return c.send(ctx, caller, call{http.MethodGet, path, nil}, out)
 }
@@ -129,7 +129,7 @@ func newRequest(ctx context.Context, caller *Caller, what call) (*http.Request, 
 	if what.body != nil {
 		b := &bytes.Buffer{}
 		write := json.NewEncoder(b)
-		write.SetEscapeHTML(false) // a payload stays as the person wrote it
+		write.SetEscapeHTML(false) // keeps the payload as the person wrote it
 		if err := write.Encode(what.body); err != nil {
 			return nil, fmt.Errorf("encoding the body of %s: %w", what.path, err)
 		}
@@ -155,11 +155,11 @@ type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
-	// overflown says that the body is not complete.
+	// overflown is true if the body exceeds maxAnswer and is incomplete.
 	overflown bool
 }
 
-// ErrTooLarge is the error of an answer that does not fit into memory.
+// ErrTooLarge is the error for an answer of more than maxAnswer bytes.
 var ErrTooLarge = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 
 // Header returns the headers of the answer.

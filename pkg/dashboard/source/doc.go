@@ -1,7 +1,6 @@
-// Package source reads what the dashboard shows, and does what it is asked to do, through the HTTP API
-// of the same process. So the rights, the grants, the limits and the audit of the API hold for the
-// dashboard.
+// Package source calls the HTTP API of the same process for the dashboard: it reads the figures of the pages
+// and performs the actions. So the rights, grants, limits and audit of the API also apply to the dashboard.
 //
-// Reads are shared: callers whose role and grants are equal get one answer. An answer is used again
-// until something changes, see Client. It may be imported by pkg/dashboard and its packages.
+// Callers with equal role and grants share the answers to reads. Client describes how long an answer is used.
+// Only pkg/dashboard and its packages may import this package.
 package source

@@ -19,7 +19,7 @@ type api struct {
 	mu    sync.Mutex
 	calls map[string]int
 	delay time.Duration
-	// status is that of the answers, 0 for 200.
+	// status is the status of the answers. 0 means 200.
 	status int
 }
 
@@ -62,7 +62,7 @@ func read(t *testing.T, c *source.Client, by *source.Caller) int {
 	return *n
 }
 
-// Ten dashboards cost what one costs. Callers who may see different things get different answers.
+// Ten callers with equal grants cause one request to the API. Callers with different roles or grants get separate answers.
 func TestCallersWithEqualGrantsShareAnAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestCallersWithEqualGrantsShareAnAnswer(t *testing.T) {
 	})
 }
 
-// While nothing happens an answer is used again. After a change it is read again, at most every 400 ms.
+// Without a change, an answer is used again. After a change, the client reads again, at most every 400 ms.
 func TestAnAnswerIsUsedUntilSomethingChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,19 +103,19 @@ func TestAnAnswerIsUsedUntilSomethingChanges(t *testing.T) {
 		require.Equal(t, 2, served.count("/n"))
 		refresh := caller(identity.Admin)
 		refresh.Least = changes.Count()
-		require.Equal(t, 3, read(t, c, refresh), "a page that is read because of a change sees it")
+		require.Equal(t, 3, read(t, c, refresh), "a page that is read because of a change includes the change")
 		fresh := caller(identity.Admin)
 		fresh.Fresh = true
 		changes.Changed()
-		require.Equal(t, 4, read(t, c, fresh), "a person who loads a page sees every change")
+		require.Equal(t, 4, read(t, c, fresh), "a page that a person loads includes every change")
 		changes.Changed()
 		<-time.After(c.Stale())
-		require.Equal(t, 5, read(t, c, admin), "Stale is long enough to see the last change")
+		require.Equal(t, 5, read(t, c, admin), "after Stale, an answer includes the last change")
 	})
 }
 
-// Who changes something sees it at once, also if the same was read just before.
-func TestTheOwnChangeIsSeen(t *testing.T) {
+// After Do, a read includes the change, even if the same path was read just before.
+func TestAReadIncludesTheOwnChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		served := &api{}
@@ -126,8 +126,8 @@ func TestTheOwnChangeIsSeen(t *testing.T) {
 	})
 }
 
-// A read that began before a change is no answer for who asks after it.
-func TestAReadThatBeganTooEarlyIsRepeated(t *testing.T) {
+// If a read started before a change, a caller that needs the change does not get its answer.
+func TestAReadThatStartedTooEarlyIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		served, changes := &api{delay: time.Second}, &source.Changes{}
@@ -146,7 +146,7 @@ func TestAReadThatBeganTooEarlyIsRepeated(t *testing.T) {
 	})
 }
 
-// An error is not kept.
+// The client does not keep an error.
 func TestAnErrorIsReadAgain(t *testing.T) {
 	t.Parallel()
 	served := &api{status: http.StatusForbidden}

@@ -25,9 +25,10 @@ const (
 const (
 	// channel is the channel of the notification that a doctor sends to itself.
 	channel = "belfry_doctor"
-	// hearTimeout is how long it may take to arrive.
+	// hearTimeout is how long that notification may take to arrive.
 	hearTimeout = 3 * time.Second
-	// maxTransactionAge warns long before Postgres stops writing, at about two billion.
+	// maxTransactionAge is an age in transactions. If the oldest transaction id is older, the check warns. At about
+	// two billion, Postgres stops writing.
 	maxTransactionAge = 1_000_000_000
 )
 
@@ -37,16 +38,16 @@ var (
 	sqlClosed = sql.Query("insight/doctor/closed")
 )
 
-// databaseChecks examine how the program reaches the database, and whether the database suits.
+// databaseChecks examine the connection to the database, and whether Belfry can work with the database.
 var databaseChecks = []check{
 	{"database_connection", "Belfry keeps everything in the database.", checkConnection},
 	{"postgres_version", "Belfry is tested with Postgres 14 to 18, and writes only to a primary.", judged(judgeVersion)},
 	{"schema_version", "A server works only with the schema that it was built for.", checkSchema},
-	{"role_rights", "A statement without its right fails, and with it the request.", checkRights},
-	{"pooler_mode", "LISTEN, migrations and the sequencer need sessions of their own, which a pooler in transaction mode does not give.", checkPooler},
-	{"listen", "An instance that hears no notifications finds messages of the others only by timer.", checkListen},
-	{"notification_queue", "When the queue is full, no transaction with a notification can commit.", judged(judgeNotifications)},
-	{"clock_difference", "The database decides what is due and the server how long a request waits and whether a token is valid.", checkClock},
+	{"role_rights", "If the role lacks a right, the statements that need the right fail, and their requests fail too.", checkRights},
+	{"pooler_mode", "LISTEN, migrations and the sequencer each need a session. A pooler in transaction mode shares its sessions, so they cannot work.", checkPooler},
+	{"listen", "An instance that hears no notifications finds messages of other instances only by timer.", checkListen},
+	{"notification_queue", "When the notification queue is full, no transaction with a notification can commit.", judged(judgeNotifications)},
+	{"clock_difference", "The clock of the database decides what is due. The clock of the server decides how long a request waits and whether a token is valid.", checkClock},
 	{"transaction_ids", "Without vacuum, Postgres runs out of transaction ids and stops writing.", judged(judgeTransactionIDs)},
 }
 
@@ -75,7 +76,7 @@ func checkSchema(ctx context.Context, e *exam) outcome {
 		return failed(e.connectErr)
 	}
 	if e.pooled {
-		return unknown("The schema is read without a pooler in transaction mode only: see pooler_mode.")
+		return unknown("The check cannot read the schema through a pooler in transaction mode: see pooler_mode.")
 	}
 	status, err := migrate.New(migrate.Config{URL: e.URL.Reveal()}, nil).Status(ctx)
 	var locked *migrate.LockedError
@@ -110,7 +111,7 @@ func checkRights(ctx context.Context, e *exam) outcome {
 	return o
 }
 
-// checkRoles examines the roles of members, when the own role has every right.
+// checkRoles examines the roles of members. It runs only if the role of this program has every right.
 func checkRoles(ctx context.Context, e *exam) outcome {
 	type closed struct{ What, Mend string }
 	found, err := collect(ctx, e, sqlClosed, pgx.RowToStructByPos[closed])
@@ -118,13 +119,13 @@ func checkRoles(ctx context.Context, e *exam) outcome {
 		return failed(err)
 	}
 	if len(found) == 0 {
-		return fine("The role %q has every right on the schema belfry, and the roles of members have theirs.", e.facts.role)
+		return fine("The role %q has every right on the schema belfry, and the roles of members have the rights that they need.", e.facts.role)
 	}
 	whats := make([]string, len(found))
 	for i, role := range found {
 		whats[i] = role.What
 	}
-	o := wrong("A setting of the database closes what members need: %s.", strings.Join(whats, ", "))
+	o := wrong("A setting of the database takes rights from members that they need: %s.", strings.Join(whats, ", "))
 	for _, role := range found {
 		o = o.advise(role.Mend)
 	}
@@ -137,7 +138,7 @@ func checkPooler(ctx context.Context, e *exam) outcome {
 	case e.pooledErr != nil:
 		return failed(e.pooledErr)
 	case e.pooled:
-		return wrong("The direct URL leads through a pooler in transaction mode.").advise(remedy)
+		return wrong("database.listen_url (without it: database.url) leads through a pooler in transaction mode.").advise(remedy)
 	case e.PoolURL == "" || e.PoolURL == e.URL:
 		return fine("No pooler in transaction mode is between here and Postgres.")
 	}
@@ -233,7 +234,7 @@ func judgeNotifications(_ *exam, f *facts) outcome {
 	return fine("The notification queue of Postgres is %.1f %% full.", used)
 }
 
-// checkClock compares the clocks. The difference is known to half of the time that the question took.
+// checkClock compares the clocks. The error of the measured difference is at most half of the query's duration.
 func checkClock(ctx context.Context, e *exam) outcome {
 	var database, before, after time.Time
 	err := e.query(ctx, func(tx pgx.Tx) error {
@@ -249,7 +250,7 @@ func checkClock(ctx context.Context, e *exam) outcome {
 	ahead := database.Sub(before.Add(half))
 	off := max(ahead.Abs()-half, 0)
 	found := fmt.Sprintf("The clock of the database is %s %s the clock of this program.", ahead.Abs().Round(time.Millisecond), map[bool]string{true: "behind", false: "ahead of"}[ahead < 0])
-	steps := []string{"timedatectl status", "chronyc tracking", "Let both machines take the time from the same NTP servers."}
+	steps := []string{"timedatectl status", "chronyc tracking", "Set the same NTP servers on both machines."}
 	switch {
 	case off >= 2*e.Limits.Clock:
 		return outcome{result: Wrong, found: found}.advise(steps...)
@@ -267,5 +268,5 @@ func judgeTransactionIDs(_ *exam, f *facts) outcome {
 	if f.transactionAge > maxTransactionAge+maxTransactionAge/2 {
 		o.result = Wrong
 	}
-	return o.advise("See held_snapshot and replication_slots: they stop vacuum.", "VACUUM (FREEZE, VERBOSE);")
+	return o.advise("See the checks held_snapshot and replication_slots, which find what stops vacuum.", "VACUUM (FREEZE, VERBOSE);")
 }

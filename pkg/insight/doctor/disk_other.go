@@ -4,7 +4,7 @@ package doctor
 
 import "errors"
 
-// diskRoom returns the free and all bytes of the disk that has folder.
+// diskRoom returns the free bytes and the total bytes of the disk of folder.
 func diskRoom(string) (free, all uint64, err error) {
-	return 0, 0, errors.New("the room of a disk is not known on this system")
+	return 0, 0, errors.New("the free space of a disk cannot be read on this operating system")
 }

@@ -4,7 +4,7 @@ package doctor
 
 import "syscall"
 
-// diskRoom returns the free and all bytes of the disk that has folder.
+// diskRoom returns the free bytes and the total bytes of the disk of folder.
 func diskRoom(folder string) (free, all uint64, err error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(folder, &s); err != nil {

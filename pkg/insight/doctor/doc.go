@@ -1,14 +1,14 @@
-// Package doctor examines the database and the process of a server, and says what is wrong, why that
-// matters and what to do. The route GET /api/v1/doctor and the command `belfry doctor` show its report.
+// Package doctor examines the database and the process of a server. Its report lists the problems, their
+// consequences and the next steps. The route GET /api/v1/doctor and the command `belfry doctor` show the report.
 //
 // A check has a code that stays the same in later versions. docs/runbook.md has a section for each code.
 //
 //   - Each check gives a finding: ok, warning, wrong or unknown. Unknown means that the check could not
-//     be done, and the finding says why.
-//   - Each check runs, also if another one fails. A check has a time limit.
-//   - The checks read views of the system and a few rows of Belfry's tables. None counts messages. They
-//     use one connection of their own, and each runs in a read-only transaction. The check of LISTEN
-//     sends one notification, on a channel that only doctors use. The check of the schema opens a second
-//     connection for a moment.
+//     be done. The finding says why.
+//   - A failed check does not stop the others. Each check has a time limit.
+//   - The checks read system views and a few rows of Belfry's tables. They do not count messages.
+//   - All checks share one connection, and each check runs in a read-only transaction. The check of LISTEN
+//     sends one notification, on a channel that only the doctor uses. The checks of the schema and of the
+//     pooler open a second connection for a moment.
 //   - Without a server (Config.Process is nil) the checks of the process are unknown.
 package doctor

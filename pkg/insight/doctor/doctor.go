@@ -9,13 +9,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/seal"
 )
 
-// runTimeout bounds all checks together, checkTimeout one of them.
+// runTimeout bounds all checks together. checkTimeout bounds one check.
 const (
 	runTimeout   = 60 * time.Second
 	checkTimeout = 10 * time.Second
 )
 
-// Limits are the bounds from which on a check complains.
+// Limits are bounds. A check reports a warning if a value exceeds its bound.
 type Limits struct {
 	// Transaction is how long a transaction may be open.
 	Transaction time.Duration
@@ -25,7 +25,7 @@ type Limits struct {
 	InboxAge time.Duration
 	// GroupAge is how old a ready message may be in a queue without maxWaitTimeSeconds.
 	GroupAge time.Duration
-	// CompletedRows is how many messages that every group has passed a queue may keep for ever.
+	// CompletedRows bounds the messages that a queue without retention keeps after every group has passed them.
 	CompletedRows int64
 }
 
@@ -34,7 +34,7 @@ func DefaultLimits() Limits {
 	return Limits{Transaction: 5 * time.Minute, Clock: time.Second, InboxAge: time.Minute, GroupAge: time.Hour, CompletedRows: 100_000}
 }
 
-// Config says what is examined.
+// Config describes the database and the server that a Doctor examines.
 type Config struct {
 	// URL leads directly to Postgres. PoolURL is database.url, which may lead through a pooler.
 	URL, PoolURL setting.Secret
@@ -48,7 +48,7 @@ type Config struct {
 	Version string
 	// Process is the server, or nil.
 	Process *Process
-	// NoServer says why Process is nil. ServerWanted: the user named a server that should answer.
+	// NoServer says why Process is nil. ServerWanted is true if the user named a server.
 	NoServer     string
 	ServerWanted bool
 	// Now is the clock of the program.
@@ -56,13 +56,13 @@ type Config struct {
 	Limits Limits
 }
 
-// Doctor runs the checks. It is safe for concurrent use: each run has its own connection.
+// Doctor runs the checks. It is safe for concurrent use, because each run opens a connection.
 type Doctor struct{ cfg Config }
 
 // New returns a Doctor.
 func New(cfg Config) *Doctor { return &Doctor{cfg: cfg} }
 
-// check is one check. run returns its outcome; it may use the session of the examination.
+// check is one check. run may use the session of the exam.
 type check struct {
 	code, why string
 	run       func(ctx context.Context, e *exam) outcome
@@ -81,7 +81,7 @@ func Codes() (codes []string) {
 	return codes
 }
 
-// Run makes all checks. It blocks for at most a minute. If ctx ends, the remaining checks are Unknown.
+// Run runs all checks. It blocks for at most runTimeout. If ctx ends, the remaining checks are Unknown.
 func (d *Doctor) Run(ctx context.Context) api.Examination {
 	ctx, cancel := context.WithTimeout(ctx, runTimeout)
 	defer cancel()

@@ -22,7 +22,7 @@ func examine(t *testing.T, url string) api.Examination {
 	return doctor.New(doctor.Config{URL: setting.Secret(url), NoServer: "none", Now: time.Now, Limits: doctor.DefaultLimits()}).Run(t.Context())
 }
 
-// Without a database each check still has a finding, and only the connection is wrong.
+// Without a database, every check gives a finding. Only database_connection is wrong; the other checks are unknown.
 func TestEachCheckHasAFindingWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"postgres://nobody:hidden@127.0.0.1:1/none", "postgres://nobody:hidden@127.0.0.1:x/none"} {
@@ -45,7 +45,7 @@ func TestEachCheckHasAFindingWithoutADatabase(t *testing.T) {
 	}
 }
 
-// In a database without the schema, the checks that read it are unknown, and the others are not.
+// In a database without the schema belfry, the checks that read its tables are unknown. The other checks work.
 func TestADatabaseWithoutTheSchema(t *testing.T) {
 	t.Parallel()
 	found := map[string]api.Finding{}
@@ -58,8 +58,8 @@ func TestADatabaseWithoutTheSchema(t *testing.T) {
 	require.Equal(t, doctor.OK, found["listen"].Result)
 }
 
-// Rows that every group has passed are shown with their size, age and retention. Many rows that are kept for ever are a
-// warning that names the setting. What a group has not passed, or no group reads, does not count.
+// The check shows the size, age and retention of rows that every group has passed. Many rows without retention are a
+// warning that names the setting. A row that some group has not passed, or that no group reads, does not count.
 func TestRowsThatEveryGroupHasPassed(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.Database(t)

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// application is the name of the session.
+	// application is the application_name of the doctor's session.
 	application = "belfry-doctor"
-	// listenerName is the name of the session of a listener. Each instance has one.
+	// listenerName is the application_name of an instance's listener session.
 	listenerName = "belfry-listen"
 	// connectTimeout bounds the attempt to connect.
 	connectTimeout = 5 * time.Second
 )
 
-// bounds are the settings of each transaction. A lock of another session does not block a check for long.
-// As in the server, the plans use indexes.
+// bounds are the settings of each transaction. A lock of another session blocks a check for at most one second.
+// Postgres plans with indexes, as in the sessions of the server.
 const bounds = `SET LOCAL statement_timeout = '5s';
 SET LOCAL lock_timeout = '1s';
 SET LOCAL search_path = pg_catalog, pg_temp;
@@ -40,18 +40,18 @@ type exam struct {
 	session *pgx.Conn
 	// target names the database, its address and the role, without the password.
 	target string
-	// connectErr is why there is no session, and took how long connecting took.
+	// connectErr says why there is no session. took is how long connecting took.
 	connectErr error
 	took       time.Duration
-	// facts are what several checks judge. factsErr is why they are not known.
+	// facts are values that several checks judge. factsErr says why the facts are not known.
 	facts    facts
 	factsErr error
-	// pooled: a pooler in transaction mode is between here and Postgres. pooledErr: it is not known.
+	// pooled is true if the session leads through a pooler in transaction mode. pooledErr says why that is not known.
 	pooled    bool
 	pooledErr error
 }
 
-// facts is the row of the statement, whose file describes the columns.
+// facts is the row that sqlFacts returns. The file of the statement describes the columns.
 type facts struct {
 	version                            int64
 	versionText                        string
@@ -92,7 +92,7 @@ func (e *exam) read(ctx context.Context) {
 	})
 }
 
-// connect opens the session. It sets nothing in it, because a pooler may share it.
+// connect opens the session. It sets no parameter with SET, because a pooler may give the session to another program.
 func (e *exam) connect(ctx context.Context) error {
 	config, err := postgres.ParseURL(e.URL.Reveal())
 	if err != nil {
@@ -100,7 +100,7 @@ func (e *exam) connect(ctx context.Context) error {
 	}
 	e.target = fmt.Sprintf("database %q at %s as role %q", config.Database, net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port))), config.User)
 	config.RuntimeParams["application_name"] = application
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing stays behind in a shared session
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec // leaves no prepared statement in a shared session
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	e.session, err = postgres.Connect(ctx, config, postgres.DirectKeys)
@@ -133,7 +133,7 @@ func (e *exam) close(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = e.session.Close(ctx) // it only read
+	_ = e.session.Close(ctx) // the session wrote nothing, so an error loses nothing
 }
 
 // collect returns the rows of a query.

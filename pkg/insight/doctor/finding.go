@@ -8,7 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// What a check found. A report is healthy if no check is Wrong.
+// The results of a check. A report is healthy if no check is Wrong.
 const (
 	OK      = "ok"
 	Warning = "warning" // works now, and needs attention
@@ -33,7 +33,7 @@ func add(r *api.Examination, f api.Finding) {
 	r.Healthy = r.Wrong == 0
 }
 
-// outcome is the part of a finding that depends on what was found.
+// outcome is the part of a finding that a check computes.
 type outcome struct {
 	result string
 	found  string
@@ -59,7 +59,7 @@ func unknown(format string, args ...any) outcome {
 // failed is the outcome of a check that ended with an error.
 func failed(err error) outcome { return unknown("The check failed: %v.", err) }
 
-// advise returns the outcome with steps, unless it is OK.
+// advise adds steps to the outcome, unless the outcome is OK.
 func (o outcome) advise(steps ...string) outcome {
 	if o.result != OK {
 		o.do = append(o.do, steps...)
@@ -67,10 +67,10 @@ func (o outcome) advise(steps ...string) outcome {
 	return o
 }
 
-// plainWord matches a word that a shell takes as it is.
+// plainWord matches a word that needs no quotes in a shell.
 var plainWord = regexp.MustCompile(`^[a-zA-Z0-9_][a-zA-Z0-9_.:/-]*$`)
 
-// shellWord returns a name for a command line.
+// shellWord quotes a name for a command line, if the name needs quotes.
 func shellWord(name string) string {
 	if plainWord.MatchString(name) {
 		return name

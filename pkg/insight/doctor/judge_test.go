@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The checks that need a state which is hard to make are judged by their figures.
-func TestJudgedFigures(t *testing.T) {
+// Some states of a database are hard to make in a test. So the test calls the judging functions with facts.
+func TestFactsAreJudged(t *testing.T) {
 	const million = 1_000_000
 	good := facts{version: 150000, maxConnections: 100, reserved: 3, used: 10, databaseLimit: -1, roleLimit: -1}
 	for _, c := range []struct {

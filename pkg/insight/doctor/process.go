@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// Process is what only the server knows.
+// Process has values that only a running server knows.
 type Process struct {
 	// Listener returns the state of the listener and the time since its last proof.
 	Listener func() (state string, proof time.Duration)
-	// SpoolDir is spool.dir, and SpoolHealthy an error if it cannot be used.
+	// SpoolDir is spool.dir. SpoolHealthy returns an error if the folder cannot be used.
 	SpoolDir     string
 	SpoolHealthy func() error
-	// Authenticated: requests need a token or a client certificate.
+	// Authenticated is true if requests need a token or a client certificate.
 	Authenticated bool
-	// Addr is where the server listens.
+	// Addr is the address on which the server listens.
 	Addr net.Addr
 }
 
 // processChecks examine the server itself.
 var processChecks = []check{
 	{"server", "Only the server knows its listener, its spool, its keys and its address.", checkServer},
-	{"spool_disk", "Without its spool, an instance refuses pushes during push maintenance.", ofProcess(checkSpoolDisk)},
-	{"open_port", "Without auth.enabled everybody who reaches the port may read, change and delete everything.", ofProcess(checkPort)},
+	{"spool_disk", "An instance that cannot write to its spool refuses pushes during push maintenance.", ofProcess(checkSpoolDisk)},
+	{"open_port", "Without auth.enabled, everybody who can connect to the port may read, change and delete everything.", ofProcess(checkPort)},
 }
 
 func checkServer(_ context.Context, e *exam) outcome {
@@ -45,7 +45,7 @@ func checkServer(_ context.Context, e *exam) outcome {
 func ofProcess(run func(p *Process) outcome) func(ctx context.Context, e *exam) outcome {
 	return func(_ context.Context, e *exam) outcome {
 		if e.Process == nil {
-			return unknown("Only a server knows.")
+			return unknown("Only a running server can do this check.")
 		}
 		return run(e.Process)
 	}
@@ -58,13 +58,13 @@ func checkSpoolDisk(p *Process) outcome {
 	folder := existing(p.SpoolDir)
 	free, all, err := diskRoom(folder)
 	if err != nil {
-		return unknown("The room in spool.dir %s is not known: %v.", p.SpoolDir, err)
+		return unknown("The free space in spool.dir %s is not known: %v.", p.SpoolDir, err)
 	}
-	return judgeRoom(folder, free, all).advise("Make room on that disk.")
+	return judgeRoom(folder, free, all).advise("Free space on that disk.")
 }
 
-// existing returns the folder, or the nearest one above it that exists: a spool makes its folder when it
-// needs it.
+// existing returns the folder, or its nearest parent that exists. A spool creates its folder only
+// when it stores its first message.
 func existing(folder string) string {
 	for {
 		_, err := os.Stat(folder)

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// countedRows bounds how many rows of the inbox are counted.
+	// countedRows is the maximum number of inbox rows that the check counts.
 	countedRows = 1000
-	// secondLook is the time between two looks at a row that seems stuck. The sequencer moves a row
-	// that was committed just now within milliseconds.
+	// secondLook is the time between the two reads of a row that seems stuck. The row may have been committed just
+	// now. Then the sequencer moves the row within milliseconds.
 	secondLook = 500 * time.Millisecond
-	// staleSpool is how long a spool may hold messages without a change while no maintenance is on.
+	// staleSpool is how long a spool may hold messages without a change while push maintenance is off.
 	staleSpool = time.Minute
 )
 
@@ -33,16 +33,16 @@ var (
 	sqlSealed = sql.Query("insight/doctor/sealed")
 )
 
-// queueChecks examine what is stored.
+// queueChecks examine stored messages: inbox, spools, groups and encrypted payloads.
 var queueChecks = []check{
 	{"sequencer", "Messages written by SQL reach consumers only after the sequencer has moved them.", checkSequencer},
 	{"rejected_rows", "These messages were committed by their producers and cannot be delivered.", checkRejected},
-	{"spool_backlog", "Messages in a spool are on the disk of one instance. No consumer gets them.", checkSpools},
-	{"groups_behind", "Their consumers are too slow, have stopped or fail.", checkGroups},
-	{"encryption_keys", "A message whose key is missing is not delivered, and stops its partition.", checkKeys},
+	{"spool_backlog", "Messages in a spool are on the disk of one instance. No consumer gets them before the instance stores them in the database.", checkSpools},
+	{"groups_behind", "The consumers of these groups are too slow, have stopped or fail.", checkGroups},
+	{"encryption_keys", "Belfry cannot deliver a message whose key is missing. No later message of its partition is delivered either.", checkKeys},
 }
 
-// inboxState is the row of the statement, whose file describes the columns.
+// inboxState is the row that sqlInbox returns. The file of the statement describes the columns.
 type inboxState struct {
 	id                  int64
 	seconds             float64
@@ -85,7 +85,7 @@ func checkSequencer(ctx context.Context, e *exam) outcome {
 		return wrong("%s, and no session holds the lock of the sequencer.", found).advise("Start an instance of Belfry on this database.", "belfry health")
 	}
 	return wrong("%s. The lock of the sequencer is held by %s.", found, holder).advise(
-		"If that session is of an instance, read its log. If it is not: "+holder.EndStatement()+";", "belfry waiting -o jsonpath='$.inbox'")
+		"If that session belongs to an instance, read the log of the instance. Otherwise end the session: "+holder.EndStatement()+";", "belfry waiting -o jsonpath='$.inbox'")
 }
 
 func checkRejected(ctx context.Context, e *exam) outcome {
@@ -97,10 +97,10 @@ func checkRejected(ctx context.Context, e *exam) outcome {
 		return fine("No message written by SQL was rejected.")
 	}
 	return warning("%s rows are in belfry.inbox_rejected. The oldest is of queue %q: %s (%s).", counted(state.rejected), state.queue, state.code, state.reason).advise(
-		"SELECT code, reason, count(*) FROM belfry.inbox_rejected GROUP BY 1, 2;", "Mend the cause, then: SELECT belfry.inbox_retry();")
+		"SELECT code, reason, count(*) FROM belfry.inbox_rejected GROUP BY 1, 2;", "Correct the cause, then: SELECT belfry.inbox_retry();")
 }
 
-// spooled is what a spool holds.
+// spooled describes the content of a spool.
 type spooled struct {
 	host                      string
 	messages, rejected, bytes int64
@@ -133,7 +133,7 @@ func checkSpools(ctx context.Context, e *exam) outcome {
 		if s.rejected > 0 {
 			steps = append(steps, "belfry maintenance rejected", "belfry maintenance retry")
 		}
-		found = append(found, fmt.Sprintf("%s holds %d messages and %d rejected ones (%s), unchanged for %s",
+		found = append(found, fmt.Sprintf("%s holds %d messages and %d rejected messages (%s), unchanged for %s",
 			s.host, s.messages, s.rejected, size(s.bytes), duration(s.seconds).Round(time.Second)))
 	}
 	if result == OK {
@@ -203,7 +203,7 @@ func checkKeys(ctx context.Context, e *exam) outcome {
 	steps := []string{"Add the missing key to encryption.keys of every instance and restart it.", "belfry reseal QUEUE --check"}
 	switch {
 	case e.Process == nil && !e.Sealer.HasKey() && (queues > 0 || len(reasons) > 0):
-		return unknown("%d queues encrypt and this command has no key, so only a server can tell.", queues).advise("Run \"belfry doctor --server URL\", or give this command the encryption.keys of the instances.")
+		return unknown("%d queues encrypt and this command has no key, so only a server can check the messages.", queues).advise("Run \"belfry doctor --server URL\", or give this command the encryption.keys of the instances.")
 	case len(reasons) > 0:
 		slices.Sort(reasons)
 		distinct := slices.Compact(reasons)
@@ -214,7 +214,7 @@ func checkKeys(ctx context.Context, e *exam) outcome {
 	return fine("%d queues encrypt; all %d sampled messages can be opened.", queues, opened)
 }
 
-// counted is a number that is counted up to countedRows.
+// counted formats a count that stops at countedRows.
 func counted(n int64) string {
 	if n >= countedRows {
 		return fmt.Sprintf("%d or more", n)

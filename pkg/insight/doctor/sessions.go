@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxKept is how much WAL a slot may keep, and maxLag how far a standby may be behind.
+	// maxKept is how many bytes of WAL a slot may keep. maxLag is how far a standby may be behind.
 	maxKept = 1 << 30
 	maxLag  = 30 * time.Second
-	// maxSlotAge is how many transactions a slot may hold back vacuum.
+	// maxSlotAge is for how many transactions a slot may keep old row versions.
 	maxSlotAge = 10_000_000
 )
 
@@ -27,16 +27,16 @@ var (
 	sqlLocks     = sql.Query("insight/doctor/locks")
 )
 
-// sessionChecks examine what other sessions, standbys and slots do to the database.
+// sessionChecks examine other sessions, standbys and replication slots.
 var sessionChecks = []check{
 	{"held_snapshot", "A long transaction keeps Postgres from removing old row versions, so the tables of Belfry grow and slow down. It may also hold locks.", checkSnapshots},
-	{"foreign_locks", "Each role that may connect can take the advisory locks of Belfry. Who holds one keeps Belfry from part of its work.", checkLocks},
+	{"foreign_locks", "Each role that may connect can take the advisory locks of Belfry. While a foreign session holds such a lock, Belfry cannot do part of its work.", checkLocks},
 	{"connection_budget", "Without a free connection an instance cannot start, and requests are refused with 503.", judged(judgeConnections)},
-	{"replication_slots", "A slot that nobody reads keeps WAL until the disk is full, and may keep old row versions.", checkSlots},
+	{"replication_slots", "A slot that nobody reads keeps WAL until the disk is full. It may also keep old row versions.", checkSlots},
 	{"replication_lag", "A failover to a standby that is behind loses acknowledged messages. A missing synchronous standby stops commits.", checkStandbys},
 }
 
-// transaction is an open transaction. pid is 0 for a prepared one, whose name is gid.
+// transaction is an open transaction. For a prepared transaction, pid is 0 and gid is its name.
 type transaction struct {
 	pid                               int64
 	username, application, state, gid string
@@ -89,8 +89,8 @@ func checkSnapshots(ctx context.Context, e *exam) outcome {
 	return o.advise("Set idle_in_transaction_session_timeout for the role of that program.")
 }
 
-// foreignLock is an advisory lock of Belfry that a stranger holds, and what that costs. stops: Belfry cannot do part of
-// its work.
+// foreignLock is an advisory lock of Belfry that a role without the rights of a server holds. cost describes the
+// consequence. stops is true if Belfry cannot do part of its work.
 type foreignLock struct {
 	holder     inbox.Holder
 	name, cost string
@@ -120,11 +120,11 @@ func checkLocks(ctx context.Context, e *exam) outcome {
 	}
 	o.found = strings.TrimSpace(o.found)
 	database := pgx.Identifier{e.facts.database}.Sanitize()
-	return o.advise("REVOKE CONNECT ON DATABASE " + database + " FROM PUBLIC; -- and from that role; GRANT CONNECT to the roles that need it")
+	return o.advise("REVOKE CONNECT ON DATABASE " + database + " FROM PUBLIC; -- also revoke it from that role, and grant it to the roles that need it")
 }
 
-// judgeConnections compares what the instances may take with max_connections.
-// A limit of the database or of the role counts too; it does not bind superusers.
+// judgeConnections compares the connections that the instances may open with max_connections.
+// A connection limit of the database or of the role counts too, unless the role is a superuser.
 func judgeConnections(e *exam, f *facts) outcome {
 	limit, name := f.maxConnections-f.reserved, "max_connections"
 	if !f.superuser && f.databaseLimit >= 0 && f.databaseLimit < limit {
@@ -139,7 +139,7 @@ func judgeConnections(e *exam, f *facts) outcome {
 		name, limit, instances, needed, e.PerInstance, f.used)
 	steps := []string{
 		"Raise max_connections (or the limit of the database or role), and restart Postgres.",
-		"Or lower database.pool_size and dispatch.poll_workers, or put a pooler in between (docs/operations.md).",
+		"Or lower database.pool_size and dispatch.poll_workers, or use a pooler (docs/operations.md).",
 		"SELECT usename, application_name, count(*) FROM pg_stat_activity GROUP BY 1, 2 ORDER BY 3 DESC;",
 	}
 	switch {
@@ -178,7 +178,7 @@ func checkSlots(ctx context.Context, e *exam) outcome {
 		state := "in use"
 		if !s.active {
 			state = "not in use"
-			steps = append(steps, "SELECT pg_drop_replication_slot('"+strings.ReplaceAll(s.name, "'", "''")+"'); -- if its reader does not come back")
+			steps = append(steps, "SELECT pg_drop_replication_slot('"+strings.ReplaceAll(s.name, "'", "''")+"'); -- if no program will read the slot again")
 		}
 		found = append(found, fmt.Sprintf("%s is %s, keeps %s of WAL and row versions of %d transactions", s.name, state, size(s.kept), s.age))
 		if result == OK {
@@ -189,7 +189,7 @@ func checkSlots(ctx context.Context, e *exam) outcome {
 		}
 	}
 	if result == OK {
-		return fine("%d replication slots, none of them idle or behind.", len(slots))
+		return fine("No replication slot is idle or behind (%d slots).", len(slots))
 	}
 	return outcome{result: result, found: "Replication slots: " + strings.Join(found, "; ") + "."}.advise(steps...).advise(
 		"Start the reader of the slot again.", "Set max_slot_wal_keep_size, so that a slot cannot fill the disk.")
@@ -230,7 +230,7 @@ func checkStandbys(ctx context.Context, e *exam) outcome {
 	case !e.facts.seesSessions:
 		return unknown("The role may not see the standbys.").advise("GRANT pg_read_all_stats TO " + pgx.Identifier{e.facts.role}.Sanitize() + ";")
 	}
-	return fine("%d standbys are connected, none of them more than %s behind.", len(standbys), maxLag)
+	return fine("%d standbys are connected. No standby is more than %s behind.", len(standbys), maxLag)
 }
 
 func duration(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// manyDead is how many dead rows a table may have before their share counts.
+	// If a table has fewer than manyDead dead rows, the check does not compare them with the live rows.
 	manyDead = 500_000
-	// lateVacuum is how long such a table may go without a vacuum.
+	// lateVacuum is how long a table with so many dead rows may go without a vacuum.
 	lateVacuum = 10 * time.Minute
-	// minFree is how much room a disk should have, in bytes and in percent.
+	// minFree is the free space that a disk should have in bytes, minFreePercent in percent of the disk.
 	minFree, minFreePercent = 2 << 30, 10
 )
 
@@ -29,16 +29,16 @@ var (
 	sqlCompleted = sql.Query("insight/doctor/completed")
 )
 
-// storageChecks examine how the database stores.
+// storageChecks examine settings, vacuum and disk space of the database.
 var storageChecks = []check{
 	{"lossy_settings", "With these settings a crash or a power cut loses acknowledged messages, or damages the database.", checkLossy},
-	{"autovacuum", "Without autovacuum the tables of Belfry grow and its statements slow down.", checkAutovacuum},
-	{"dead_rows", "Dead rows that stay make reads slower and tables larger.", checkDeadRows},
-	{"completed_rows", "Messages that every group has passed take room until a sweep deletes them.", checkCompleted},
+	{"autovacuum", "Without autovacuum, the tables of Belfry grow and the statements of Belfry become slower.", checkAutovacuum},
+	{"dead_rows", "Dead rows that vacuum does not remove make reads slower and tables larger.", checkDeadRows},
+	{"completed_rows", "Messages that every group has passed use disk space until a sweep deletes them.", checkCompleted},
 	{"disk_room", "A full disk stops Postgres.", checkDisk},
 }
 
-// table is a table of Belfry. vacuumed are the seconds since the last vacuum, 0 if there was none.
+// table is a table of Belfry. vacuumed is the number of seconds since the last vacuum, or 0 if there was no vacuum.
 type table struct {
 	name                    string
 	unlogged, autovacuumOff bool
@@ -50,7 +50,7 @@ func readTable(row pgx.CollectableRow) (t table, err error) {
 	return t, row.Scan(&t.name, &t.unlogged, &t.autovacuumOff, &t.live, &t.dead, &t.vacuumed)
 }
 
-// named returns the names of the tables that match.
+// named calls match for each table, and returns the texts of match that are not empty.
 func named(ctx context.Context, e *exam, match func(t *table) string) ([]string, error) {
 	if e.factsErr != nil {
 		return nil, e.factsErr
@@ -120,7 +120,7 @@ func checkAutovacuum(ctx context.Context, e *exam) outcome {
 		}
 	}
 	for _, name := range without {
-		found = append(found, "it is off for "+name)
+		found = append(found, "off for "+name)
 		steps = append(steps, "ALTER TABLE "+name+" RESET (autovacuum_enabled);")
 	}
 	if len(found) > 0 {
@@ -151,11 +151,12 @@ func checkDeadRows(ctx context.Context, e *exam) outcome {
 		return fine("No table of Belfry has many dead rows.")
 	}
 	return warning("%s.", strings.Join(bloated, "; ")).advise(
-		"See held_snapshot and replication_slots: they stop vacuum.", "VACUUM (VERBOSE) belfry.cursor, belfry.partition, belfry.message, belfry.inbox;",
+		"See the checks held_snapshot and replication_slots, which find what stops vacuum.", "VACUUM (VERBOSE) belfry.cursor, belfry.partition, belfry.message, belfry.inbox;",
 		"Raise autovacuum_max_workers, or lower autovacuum_vacuum_cost_delay.")
 }
 
-// completedRows are the messages of a queue that every group has passed. The statement describes the columns.
+// completedRows describes the messages of a queue that every group has passed. The file of the statement describes the
+// columns.
 type completedRows struct {
 	queue            string
 	stored           int64
@@ -172,7 +173,7 @@ func (c *completedRows) String() string {
 		c.queue, c.stored, size(c.stored*c.bytesOfRow), duration(c.age).Round(time.Second), until)
 }
 
-// checkCompleted complains about queues that keep such rows for ever, once they are many.
+// checkCompleted warns about queues that keep CompletedRows or more such messages without a time limit.
 func checkCompleted(ctx context.Context, e *exam) outcome {
 	queues, err := collect(ctx, e, sqlCompleted, func(row pgx.CollectableRow) (c completedRows, err error) {
 		return c, row.Scan(&c.queue, &c.stored, &c.age, &c.kept, &c.bytesOfRow)
@@ -197,17 +198,17 @@ func checkCompleted(ctx context.Context, e *exam) outcome {
 	if result == OK {
 		return o
 	}
-	return o.advise(append([]string{"Set retention.completed of every server, for queues without retentionEnabled."}, steps...)...)
+	return o.advise(append([]string{"Set retention.completed on every server. It applies to queues without retentionEnabled."}, steps...)...)
 }
 
-// checkDisk examines the disk of the database if this machine has it. Postgres itself does not tell how
-// much room a disk has.
+// checkDisk examines the disk of the database, if the disk belongs to this machine. Postgres does not report
+// the free space of its disk.
 func checkDisk(_ context.Context, e *exam) outcome {
 	if e.factsErr != nil {
 		return failed(e.factsErr)
 	}
-	steps := []string{"df -h", "See replication_slots: a slot may keep WAL.", "Delete old messages: set retentionSeconds and completedRetentionSeconds of the large queues.", "Make the disk larger."}
-	const elsewhere = "Postgres does not tell how much room its disk has, and the disk is not of this machine."
+	steps := []string{"df -h", "See the check replication_slots: a slot may keep WAL.", "Delete old messages: set retentionSeconds and completedRetentionSeconds of the large queues.", "Make the disk larger."}
+	const elsewhere = "Postgres does not report the free space of its disk, and the disk does not belong to this machine."
 	if !e.local() || e.facts.dataDirectory == "" {
 		return unknown(elsewhere).advise("Watch the disk of the database with your own tools: warn at 20 % free.")
 	}
@@ -218,7 +219,7 @@ func checkDisk(_ context.Context, e *exam) outcome {
 	return judgeRoom(e.facts.dataDirectory, free, all).advise(steps...)
 }
 
-// judgeRoom judges the room of the disk of a folder.
+// judgeRoom judges the free space of the disk of a folder.
 func judgeRoom(folder string, free, all uint64) outcome {
 	o := fine("The disk of %s has %s free of %s.", folder, size(int64(free)), size(int64(all))) //nolint:gosec // no disk has 8 EiB
 	switch {

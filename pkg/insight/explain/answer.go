@@ -2,7 +2,7 @@ package explain
 
 import "time"
 
-// Code says why in one word.
+// Code is the reason of an Answer.
 type Code string
 
 // The codes. The first two say that a pop would receive a message now.
@@ -31,33 +31,34 @@ const (
 	DeadLettered    Code = "dead_lettered"
 	Expired         Code = "expired"
 	NotStored       Code = "not_stored"
-	NotSearched     Code = "not_searched" // the queue has more partitions than a search looks in
+	NotSearched     Code = "not_searched" // the queue has more than maxSearched partitions
 )
 
-// Answer explains a partition and a group, or a message of them.
+// Answer says why the group receives, or does not receive, messages of the partition or one message.
 type Answer struct {
 	Code     Code
 	Sentence string
-	// Partition is the partition of the question, or the one in which the search found the message. Empty: it found none.
+	// Partition is the partition of the question, or the partition in which the search found the message. It is empty if
+	// the search found none.
 	Partition string
-	// At is when the facts were read. NextChangeAt is the latest instant at which the answer changes by
-	// itself. Zero: an event changes it.
+	// At is when the facts were read. NextChangeAt is an instant, for example the end of a lease. If no event happens
+	// before, the answer changes at NextChangeAt. It is zero if only an event changes the answer.
 	At, NextChangeAt time.Time
-	// Next is the transaction id of the message that is delivered next. Empty without such a message.
+	// Next is the transaction id of the message that is delivered next, or empty.
 	Next string
-	// Failures and Deliveries count for the first message after the cursor, or of the redriven message
-	// that rests.
+	// Failures and Deliveries count for the first message after the cursor. If the Code is Resting because of a redriven
+	// message, Failures counts for the redriven message.
 	Failures, Deliveries int64
-	// Lag counts the messages that the group is not done with. Ahead counts those before the message of
-	// the question, at most.
+	// Lag counts the messages that the group is not done with. Ahead is an upper bound for the messages that come before
+	// the message of the question.
 	Lag, Ahead int64
-	// Waiting counts the requests that wait on this instance.
+	// Waiting counts the waiting pop requests of this instance that could take a message of the partition.
 	Waiting int
-	// Sweeps are the rules that delete messages of the queue or pass them.
+	// Sweeps are the rules that delete messages of the queue or let pops skip them.
 	Sweeps []string
-	// ConsumedAt is when the group last consumed a message of the partition. Zero: never.
+	// ConsumedAt is when the group last consumed a message of the partition. It is zero if it never did.
 	ConsumedAt time.Time
-	// Attempts is what is stored of the attempts to deliver the message of the question. Nil: nothing is.
+	// Attempts has the stored attempts to deliver the message of the question. It is nil if nothing is stored.
 	Attempts *Attempts
 }
 
@@ -65,7 +66,7 @@ type Answer struct {
 type Attempts struct {
 	// Deliveries and Failures count since the message was stored.
 	Deliveries, Failures int64
-	// LeasedUntil is the end of the lease that covers the message, RetryAt the instant before which it is not
-	// delivered after a failure, and RedrivenAt the instant of its redrive. Zero: not set.
+	// LeasedUntil is the end of the lease that covers the message. After a failure, the message is not delivered before
+	// RetryAt. RedrivenAt is the instant of its redrive. Each is zero if it does not apply.
 	LeasedUntil, RetryAt, RedrivenAt time.Time
 }

@@ -2,10 +2,10 @@
 //
 // One read-only statement reads the facts, and a pure function judges them with the rules of
 // belfry.claim. The statement reads the queue, the partition, the group, the cursor and a few messages, so
-// its cost does not depend on the number of partitions. A question with a transaction id and without a partition costs
-// one more read, which searches up to 10,000 partitions of the queue.
+// its cost does not depend on the number of partitions. A question may have a transaction id and no partition. Then a
+// second statement searches up to 10,000 partitions of the queue for the message.
 //
 // The code is "deliverable" or "no_waiter" if and only if a pop of the group from this partition would
-// receive a message at that moment (test/model compares them). The exception: no other session
-// sees that a SQL consumer holds the cursor in an open transaction.
+// receive a message at that moment. test/model compares the code with a pop. There is one exception: if a SQL consumer
+// holds the cursor in an open transaction, the statement does not see this, but a pop receives nothing.
 package explain

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// fixture is an Explainer on its own database, with the store that fills it. Its queue is q, its partition
-// p and its group g.
+// fixture is an Explainer on a new database, and the store that fills the database. The queue is q, the partition
+// is p and the group is g.
 type fixture struct {
 	*explain.Explainer
 	t     *testing.T
@@ -85,29 +85,29 @@ func (f *fixture) why(transactionID string, in explain.Instance) explain.Answer 
 	return a
 }
 
-// cases has a row for each code. The group exists, and then the messages m1 and m2 are pushed.
+// cases covers the codes. Before each case, the group exists and the messages m1 and m2 are pushed.
 var cases = map[string]struct {
 	happens func(f *fixture)
-	asks    string // a transaction id, or nothing
+	asks    string // the transaction id of the question, or empty
 	in      explain.Instance
 	code    explain.Code
 	next    string
-	// in is how long until the answer changes; 0: nothing changes it by itself.
+	// changesIn is how long until NextChangeAt. 0 means that NextChangeAt is zero.
 	changesIn time.Duration
 	says      string
 }{
-	"ready":                    {code: explain.Deliverable, next: "m1", in: waiting(1)},
-	"ready, and nobody waits":  {code: explain.NoWaiter, next: "m1", says: "No request waits"},
-	"the first message":        {code: explain.Deliverable, asks: "m1", next: "m1", in: waiting(1)},
-	"behind the first message": {code: explain.Behind, asks: "m2", next: "m1", in: waiting(1), says: `"m1", which comes first`},
-	"leased":                   {code: explain.Leased, happens: func(f *fixture) { f.pop(1) }, next: "m1", changesIn: 300 * time.Second},
-	"behind a lease":           {code: explain.Leased, happens: func(f *fixture) { f.pop(1) }, asks: "m2", next: "m1", changesIn: 300 * time.Second, says: "first messages"},
-	"in a lease":               {code: explain.Leased, happens: func(f *fixture) { f.pop(1) }, asks: "m1", changesIn: 300 * time.Second, says: "is delivered"},
-	"the lease has expired":    {code: explain.Deliverable, happens: func(f *fixture) { f.pop(1); f.expire() }, next: "m1", in: waiting(1)},
-	"resting":                  {code: explain.Resting, happens: func(f *fixture) { f.option("retry_delay = 60000"); f.consume(1, queue.AckFailed) }, next: "m1", changesIn: time.Minute, says: "failed 1 times"},
-	"behind a resting message": {code: explain.Resting, happens: func(f *fixture) { f.option("retry_delay = 60000"); f.consume(1, queue.AckFailed) }, asks: "m2", next: "m1", changesIn: time.Minute},
-	"delayed":                  {code: explain.Delayed, happens: func(f *fixture) { f.option("delayed_processing = 60"); f.recompute() }, next: "m1", changesIn: time.Minute},
-	"window open":              {code: explain.WindowOpen, happens: func(f *fixture) { f.option("window_buffer = 60"); f.recompute() }, next: "m1", changesIn: time.Minute},
+	"ready":                            {code: explain.Deliverable, next: "m1", in: waiting(1)},
+	"ready, without a waiting request": {code: explain.NoWaiter, next: "m1", says: "No request waits"},
+	"the first message":                {code: explain.Deliverable, asks: "m1", next: "m1", in: waiting(1)},
+	"behind the first message":         {code: explain.Behind, asks: "m2", next: "m1", in: waiting(1), says: `"m1", which comes first`},
+	"leased":                           {code: explain.Leased, happens: func(f *fixture) { f.pop(1) }, next: "m1", changesIn: 300 * time.Second},
+	"behind a lease":                   {code: explain.Leased, happens: func(f *fixture) { f.pop(1) }, asks: "m2", next: "m1", changesIn: 300 * time.Second, says: "first messages"},
+	"covered by a lease":               {code: explain.Leased, happens: func(f *fixture) { f.pop(1) }, asks: "m1", changesIn: 300 * time.Second, says: "is delivered"},
+	"the lease has expired":            {code: explain.Deliverable, happens: func(f *fixture) { f.pop(1); f.expire() }, next: "m1", in: waiting(1)},
+	"resting":                          {code: explain.Resting, happens: func(f *fixture) { f.option("retry_delay = 60000"); f.consume(1, queue.AckFailed) }, next: "m1", changesIn: time.Minute, says: "failed 1 times"},
+	"behind a resting message":         {code: explain.Resting, happens: func(f *fixture) { f.option("retry_delay = 60000"); f.consume(1, queue.AckFailed) }, asks: "m2", next: "m1", changesIn: time.Minute},
+	"delayed":                          {code: explain.Delayed, happens: func(f *fixture) { f.option("delayed_processing = 60"); f.recompute() }, next: "m1", changesIn: time.Minute},
+	"window open":                      {code: explain.WindowOpen, happens: func(f *fixture) { f.option("window_buffer = 60"); f.recompute() }, next: "m1", changesIn: time.Minute},
 	"starts later": {code: explain.StartsLater, happens: func(f *fixture) {
 		f.exec(`UPDATE belfry.cursor SET ready_at = NULL, start_at = now() + interval '60 s'`)
 	}, changesIn: time.Minute},
@@ -120,16 +120,16 @@ var cases = map[string]struct {
 	"no partition":     {code: explain.NoPartition, happens: func(f *fixture) { f.exec(`UPDATE belfry.partition SET name = 'other'`) }},
 	"no group":         {code: explain.NoGroup, happens: func(f *fixture) { f.exec(`UPDATE belfry.consumer_group SET name = 'other'`) }},
 	"no cursor":        {code: explain.NoCursor, happens: func(f *fixture) { f.exec(`DELETE FROM belfry.cursor`) }},
-	"asleep":           {code: explain.NotReady, happens: func(f *fixture) { f.exec(`UPDATE belfry.cursor SET ready_at = NULL`) }, next: "m1"},
+	"not marked ready": {code: explain.NotReady, happens: func(f *fixture) { f.exec(`UPDATE belfry.cursor SET ready_at = NULL`) }, next: "m1"},
 	"delivered too often": {code: explain.Undeliverable, happens: func(f *fixture) {
 		f.consume(1, queue.AckCompleted)
 		f.option("max_deliveries = 1")
 		f.pop(1)
 		f.expire()
 	}, next: "m2", says: "delivered 1 times"},
-	"delivered too often, others": {code: explain.Deliverable, happens: func(f *fixture) { f.option("max_deliveries = 1"); f.pop(1); f.expire() }, next: "m2", in: waiting(1)},
-	"acknowledged":                {code: explain.Acknowledged, happens: func(f *fixture) { f.consume(1, queue.AckCompleted) }, asks: "m1", next: ""},
-	"before the group": {code: explain.BeforeStart, happens: func(f *fixture) {
+	"delivered too often, and a later message": {code: explain.Deliverable, happens: func(f *fixture) { f.option("max_deliveries = 1"); f.pop(1); f.expire() }, next: "m2", in: waiting(1)},
+	"acknowledged": {code: explain.Acknowledged, happens: func(f *fixture) { f.consume(1, queue.AckCompleted) }, asks: "m1", next: ""},
+	"before the start of the group": {code: explain.BeforeStart, happens: func(f *fixture) {
 		f.consume(1, queue.AckCompleted)
 		f.exec(`UPDATE belfry.consumer_group SET mode = 'new', start_at = now()`)
 	}, asks: "m1"},
@@ -145,11 +145,11 @@ var cases = map[string]struct {
 		f.redrive()
 		f.exec(`UPDATE belfry.redrive SET retry_at = now() + interval '60 s', failures = 4`)
 	}, asks: "m3", next: "m3", changesIn: time.Minute, says: "failed 4 times"},
-	"expired":               {code: explain.Expired, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1") }, asks: "m1", says: "60 s after"},
-	"the first has expired": {code: explain.Deliverable, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1") }, next: "m2", in: waiting(1)},
-	"all have expired":      {code: explain.Expired, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1"); f.age("m2") }},
-	"pushed in maintenance": {code: explain.NotStored, asks: "m9", in: explain.Instance{PushMaintenance: true}, says: "on the disk of an instance"},
-	"never pushed":          {code: explain.NotStored, asks: "m9", says: "no sweep of the queue is on"},
+	"expired":                       {code: explain.Expired, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1") }, asks: "m1", says: "60 s after"},
+	"the first message has expired": {code: explain.Deliverable, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1") }, next: "m2", in: waiting(1)},
+	"all messages have expired":     {code: explain.Expired, happens: func(f *fixture) { f.option("expire_after_seconds = 60"); f.age("m1"); f.age("m2") }},
+	"pushed in maintenance":         {code: explain.NotStored, asks: "m9", in: explain.Instance{PushMaintenance: true}, says: "on the disk of an instance"},
+	"never pushed":                  {code: explain.NotStored, asks: "m9", says: "no sweep of the queue is on"},
 	"removed": {code: explain.NotStored, happens: func(f *fixture) {
 		f.option("retention_enabled = true, retention_seconds = 1, max_wait_time_seconds = 2")
 		f.exec(`DELETE FROM belfry.message WHERE transaction_id = 'm1'`)
@@ -170,7 +170,7 @@ func (f *fixture) age(id string) {
 	f.exec(`UPDATE belfry.message SET created_at = now() - interval '120 s' WHERE transaction_id = $1`, id)
 }
 
-// recompute makes the cursor wait for the options of the queue.
+// recompute sets ready_at of the cursor as a change of delayed_processing or window_buffer to 60 s does.
 func (f *fixture) recompute() { f.exec(`UPDATE belfry.cursor SET ready_at = now() + interval '60 s'`) }
 
 func (f *fixture) redrive() {
@@ -203,9 +203,9 @@ func TestEachCaseHasItsCode(t *testing.T) {
 	}
 }
 
-// A question without a partition finds the message in any partition of the queue. It states that a message is not stored
-// only if it has looked in all of them.
-func TestASearchSaysWhatItLookedIn(t *testing.T) {
+// A question without a partition finds the message in any partition of the queue. The answer is NotStored only if the
+// search covered all partitions.
+func TestASearchSaysHowManyPartitionsItCovered(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.push("m0")
@@ -235,7 +235,7 @@ func TestASearchSaysWhatItLookedIn(t *testing.T) {
 	require.Contains(t, beyond.Sentence, "The first 10000 partitions")
 }
 
-// A question touches as many buffers with 100,000 partitions as with 10.
+// With 100,000 partitions, a question reads at most 25 buffers more than with 10.
 func TestTheCostDoesNotGrowWithThePartitions(t *testing.T) {
 	t.Parallel()
 	buffers := func(partitions int) int {
@@ -252,7 +252,7 @@ func TestTheCostDoesNotGrowWithThePartitions(t *testing.T) {
 	}
 	small := buffers(10)
 	require.Less(t, small, 100)
-	require.LessOrEqual(t, buffers(100_000), small+25, "the indexes are a few pages deeper")
+	require.LessOrEqual(t, buffers(100_000), small+25, "a question may read 25 buffers more, because the indexes are deeper")
 }
 
 func touched(t *testing.T, conn *pgx.Conn) int {

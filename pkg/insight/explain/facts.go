@@ -14,38 +14,38 @@ import (
 
 var sqlFacts, sqlSearch = sql.Query("insight/explain/facts"), sql.Query("insight/explain/search")
 
-// maxSearched is how many partitions a question without one looks in. Each costs a look into an index.
+// maxSearched is how many partitions a search covers. Each partition costs one index lookup.
 const maxSearched = 10_000
 
-// Explainer explains. It is safe for concurrent use.
+// Explainer answers Questions. It is safe for concurrent use.
 type Explainer struct {
 	pool      *postgres.Pool
 	completed time.Duration
 }
 
-// New returns an Explainer on pool. completed is how long queues without retentionEnabled keep messages that every
-// group has passed, 0 for ever (retention.completed).
+// New returns an Explainer that uses pool. completed is retention.completed: how long queues without retentionEnabled keep
+// messages that every group has passed. 0 means for ever.
 func New(pool *postgres.Pool, completed time.Duration) *Explainer {
 	return &Explainer{pool: pool, completed: completed}
 }
 
-// Question names a partition and a group, and perhaps a message. TransactionID is empty without one. An empty Partition
-// is queue.DefaultPartition, or with a TransactionID the first partition that has the message.
+// Question names a partition and a group. If TransactionID is set, it also names a message. An empty Partition means
+// queue.DefaultPartition if TransactionID is empty. Otherwise it means the first partition that has the message.
 type Question struct{ Queue, Partition, Group, TransactionID string }
 
-// Instance is what the facts of the database do not say.
+// Instance has the state of this instance, which the database does not know.
 type Instance struct {
-	// PushMaintenance and PopMaintenance are the switches.
+	// PushMaintenance and PopMaintenance say whether the maintenance mode is on.
 	PushMaintenance, PopMaintenance bool
-	// Waiting counts the requests that wait on this instance for the partition and the group, with
-	// those by the tags of the queue.
+	// Waiting counts the pop requests that wait on this instance for the partition and the group. It includes requests
+	// that select queues by namespace and task.
 	Waiting func(partition, namespace, task string) int
 }
 
 // search is the result of looking for a message in all partitions of its queue.
 type search struct {
 	partitions int64    // at most maxSearched + 1
-	found      []string // the names of those that have the message
+	found      []string // the names of the partitions that have the message
 }
 
 // Explain answers a question. Errors: CodeUnavailable.
@@ -72,7 +72,7 @@ func (e *Explainer) Explain(ctx context.Context, q Question, in Instance) (Answe
 	return j.answer(), nil
 }
 
-// message is a message of the log. Without a message, seq is 0.
+// message is a message of the log. If there is no message, seq is 0.
 type message struct {
 	seq                  int64
 	transactionID        string
@@ -83,7 +83,8 @@ func (m *message) columns() []any {
 	return []any{(*zeronull.Int8)(&m.seq), (*zeronull.Text)(&m.transactionID), (*zeronull.Timestamptz)(&m.createdAt), (*zeronull.Timestamptz)(&m.visibleAt)}
 }
 
-// facts is the row of the statement, whose file describes the columns. What does not exist is zero.
+// facts is the row that sqlFacts returns. The file of the statement describes the columns. A field whose row does not
+// exist is zero.
 type facts struct {
 	now                                                         time.Time
 	queueExists, partitionExists, groupExists, cursorExists     bool
@@ -107,7 +108,7 @@ type facts struct {
 	ownRetry, redrivenAt, consumedAt                            time.Time
 }
 
-// columns returns what the columns of the statement are read into.
+// columns returns the scan targets for the columns of the statement.
 func (f *facts) columns() []any {
 	all := []any{
 		&f.now, &f.queueExists, &f.partitionExists, &f.groupExists, &f.cursorExists, (*zeronull.Text)(&f.namespace), (*zeronull.Text)(&f.task),
@@ -132,7 +133,7 @@ func (f *facts) columns() []any {
 		(*zeronull.Timestamptz)(&f.consumedAt))
 }
 
-// visibleAt is when a message may be delivered.
+// visibleAt returns the earliest instant for the delivery of a message.
 func (f *facts) visibleAt(m *message) time.Time {
 	at := m.visibleAt
 	if delayed := m.createdAt.Add(seconds(f.delay)); f.delay > 0 && delayed.After(at) {
@@ -141,7 +142,7 @@ func (f *facts) visibleAt(m *message) time.Time {
 	return at
 }
 
-// hasExpired reports whether no pop delivers a message of the log any more.
+// hasExpired reports whether a message of the log is older than expireAfterSeconds.
 func (f *facts) hasExpired(m *message) bool {
 	return f.expireAfter > 0 && m.seq > 0 && !m.createdAt.Add(seconds(f.expireAfter)).After(f.now)
 }

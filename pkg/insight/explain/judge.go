@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// judge judges facts. It is pure.
+// judge computes an Answer from facts. It reads no other state.
 type judge struct {
 	Question
 	*facts
 	in     Instance
-	search *search // nil: the question names the partition
+	search *search // nil if the question names the partition
 }
 
-// verdict is a code with the latest instant of its end, and what is delivered next.
+// verdict is a code with its sentence. until becomes Answer.NextChangeAt. next is the message that is delivered next.
 type verdict struct {
 	code     Code
 	sentence string
@@ -59,8 +59,8 @@ func (j *judge) answer() Answer {
 }
 
 // attemptsOf returns the stored attempts to deliver the message of the question. The cursor counts the
-// attempts of the first message after it. A redriven message has a row of its own. Of a message further
-// back, only the lease is known.
+// attempts of the first message after the cursor. The row of a redriven message counts its attempts. For a
+// later message of the log, the database stores only the lease.
 func (j *judge) attemptsOf() *Attempts {
 	var a Attempts
 	switch m := &j.message; {
@@ -86,7 +86,7 @@ func (j *judge) attemptsOf() *Attempts {
 	return &a
 }
 
-// missing finds what does not exist.
+// missing finds a queue, partition or message that does not exist.
 func (j *judge) missing() (v verdict, found bool) {
 	spooled := ""
 	if j.in.PushMaintenance {
@@ -103,13 +103,13 @@ func (j *judge) missing() (v verdict, found bool) {
 	case !j.partitionExists:
 		return because(NoPartition, "The queue has no partition %q. Nothing was pushed to it, or it was removed when it was idle.%s", j.Partition, spooled), true
 	case j.TransactionID != "" && j.message.seq == 0:
-		return because(NotStored, "The partition %q has no message with this transaction id. It was never pushed to it, or it was deleted%s.%s", j.Partition, j.sweepText(), spooled), true
+		return because(NotStored, "The partition %q has no message with this transaction id. It was never pushed to this partition, or it was deleted%s.%s", j.Partition, j.sweepText(), spooled), true
 	default:
 		return v, false
 	}
 }
 
-// searchText says in which partitions a search found the message. The rest of the sentence is about the first of them.
+// searchText says in which partitions a search found the message. The sentence of the verdict is about the first one.
 func (j *judge) searchText() string {
 	switch {
 	case j.search == nil || len(j.search.found) == 0:
@@ -121,7 +121,7 @@ func (j *judge) searchText() string {
 	}
 }
 
-// settled finds why the group does not receive the message of the question at all, or has it now.
+// settled finds why no pop will receive the message of the question, or whether a lease covers it now.
 func (j *judge) settled() (v verdict, found bool) {
 	m := &j.message
 	inLog := !j.redriven && j.cursorExists
@@ -135,19 +135,19 @@ func (j *judge) settled() (v verdict, found bool) {
 	case inLog && m.seq <= j.committed:
 		return because(Acknowledged, "The group is done with the message: it was acknowledged, or a seek passed it."), true
 	case inLog && j.skipped.Bool:
-		return because(DeadLettered, "The message was a dead letter of the group, which was purged."), true
+		return because(DeadLettered, "The message was a dead letter of the group, and the dead letter was purged."), true
 	case j.leaseLives() && j.holds():
 		v = because(Leased, "The message is delivered, and its lease ends at %s.", text(j.leaseTill))
 		v.until = j.leaseTill
 		return v, true
 	case !j.redriven && j.hasExpired(m):
-		return because(Expired, "The message expired %d s after it was stored (expireAfterSeconds). Pops pass it.", j.expireAfter), true
+		return because(Expired, "The message expired %d s after it was stored (expireAfterSeconds). Pops skip it.", j.expireAfter), true
 	default:
 		return v, false
 	}
 }
 
-// closed finds what stops every pop.
+// closed finds a reason why no pop of the group receives messages of the partition.
 func (j *judge) closed() (v verdict, found bool) {
 	switch {
 	case j.in.PopMaintenance:
@@ -161,7 +161,7 @@ func (j *judge) closed() (v verdict, found bool) {
 	case !j.groupExists:
 		return because(NoGroup, "The consumer group has not popped from the queue yet. Its first pop decides where it starts."), true
 	case !j.cursorExists:
-		return because(NoCursor, "The consumer group has no place in this partition yet. Its next pop makes one."), true
+		return because(NoCursor, "The consumer group has no cursor in this partition yet. Its next pop creates the cursor."), true
 	default:
 		return v, false
 	}
@@ -187,7 +187,7 @@ func (j *judge) partition() verdict {
 	}
 	if v.code == Deliverable && (j.readyAt.IsZero() || j.readyAt.After(j.now)) {
 		next := v.next
-		v = because(NotReady, "Messages are there, and the cursor is not marked ready. A change of options is being applied, or a server crashed and another one will heal this.")
+		v = because(NotReady, "Messages are there, but the cursor is not marked ready. Either a change of options is being applied, or a server crashed and another server will mark the cursor ready.")
 		v.until, v.next = j.readyAt, next
 	}
 	return v
@@ -217,7 +217,7 @@ func (j *judge) log() verdict {
 	}
 	switch {
 	case head.seq == 0 && expired:
-		return because(Expired, "All messages that are left expired %d s after they were stored (expireAfterSeconds).", j.expireAfter)
+		return because(Expired, "All remaining messages expired %d s after they were stored (expireAfterSeconds).", j.expireAfter)
 	case head.seq == 0:
 		return because(Empty, "Nothing is left for the group in the partition.")
 	case j.visibleAt(head).After(j.now):
@@ -228,8 +228,8 @@ func (j *judge) log() verdict {
 	return v
 }
 
-// held finds what holds back the log: the latest of the retry delay, the window and the delay of the first
-// message.
+// held finds why no message of the log may be delivered yet: the retry delay, the window or the delay of the first
+// message, whichever ends last.
 func (j *judge) held(front *message) (v verdict, held bool) {
 	until := latest(j.retryAt, j.windowEnd, j.visibleAt(front))
 	switch {
@@ -254,7 +254,7 @@ func (j *judge) delayed(m *message) verdict {
 	return v
 }
 
-// behind judges the message of the question while next is deliverable.
+// behind judges the message of the question when the next pop receives another message, next.
 func (j *judge) behind(next message) verdict {
 	if at := j.visibleAt(&j.message); at.After(j.now) && !j.redriven {
 		v := j.delayed(&j.message)
@@ -263,7 +263,7 @@ func (j *judge) behind(next message) verdict {
 	return because(Behind, "The next pop receives the message %q, which comes first.", next.transactionID)
 }
 
-// leaseLives reports whether somebody has a lease of the cursor.
+// leaseLives reports whether the cursor has a lease that has not expired.
 func (j *judge) leaseLives() bool { return j.leaseTill.After(j.now) }
 
 // holds reports whether the lease of the cursor covers the message of the question.
@@ -274,7 +274,7 @@ func (j *judge) holds() bool {
 	return j.message.seq <= j.leaseEnd
 }
 
-// sweeps returns the rules that delete or pass messages of the queue.
+// sweeps returns the rules that delete messages of the queue or let pops skip them.
 func (j *judge) sweeps() []string {
 	on := []string{}
 	for _, rule := range []struct {

@@ -6,17 +6,17 @@ import (
 )
 
 const (
-	// minRetention is longer than what dashboards show.
+	// minRetention is longer than the longest range that the dashboard shows.
 	minRetention = 48 * time.Hour
-	// maxRetention keeps the instant that long ago within the range of timestamptz.
+	// maxRetention is 100 years. timestamptz can represent an instant that long ago.
 	maxRetention = 36500 * 24 * time.Hour
 )
 
 // Config is the section "history" of the configuration.
 type Config struct {
-	// Enabled: the counts are written.
+	// Enabled is true if the instance writes its counts to Postgres.
 	Enabled bool `mapstructure:"enabled"`
-	// Retention is how long a row is kept. 0 keeps all rows.
+	// Retention is how long Belfry keeps a row. 0 keeps all rows.
 	Retention time.Duration `mapstructure:"retention"`
 }
 

@@ -1,40 +1,42 @@
-// Package history counts what this instance does for each queue and group, and writes the counts to
-// Postgres once a minute. The routes of analytics read them, for all instances.
+// Package history counts the work of this instance for each queue and group: pushes, pops, acks and others. It
+// writes the counts to Postgres once a minute. The analytics routes read the counts of all instances.
 //
 // # Counting
 //
-// A Recorder counts in memory. It holds a lock of one shard for some nanoseconds in each request. At most
-// maxKeys pairs of queue and group have counts of their own. The others are counted as the queue Other.
+// A Recorder counts in memory. Each count locks one shard for some nanoseconds. At most maxKeys pairs of queue
+// and group are counted separately. All other pairs are counted together as the queue Other.
 //
 // # Writing
 //
-//  1. At the end of a minute in which something happened, one statement writes a row for each pair that
-//     counted something, and one row with the figures of the process. At most maxRows pairs have a row,
-//     those with the most messages. The others are summed as Other.
-//  2. Nothing is written for a minute in which nothing happened. A waiting request that ends without a
-//     message does not make a row. It is counted in the next row.
-//  3. The number of waiting requests is written when it changes by more than a tenth, and once in
-//     parkedInterval while requests wait. A reader takes the last one that was written.
-//  4. If the statement fails, the same rows are written again with the next ones. The key of a row makes
-//     this safe also when only the answer was lost.
-//  5. The last minute is written when the server stops.
+//  1. At the end of a busy minute, one statement writes a row for each pair with a count, and one row with the
+//     figures of the process. At most maxRows pairs have a row: the pairs with the most messages. The Writer
+//     sums the others as Other.
+//  2. The Writer writes nothing for an idle minute. A waiting request that ends without a message does not make
+//     a minute busy. The next row counts the request.
+//  3. The Writer writes the number of waiting requests when it changes by more than a tenth, and once in
+//     parkedInterval while requests wait. A reader uses the last written number.
+//  4. If the statement fails, the next statement writes the same rows again. A row has a unique key, so it is
+//     not stored twice if only the answer was lost.
+//  5. When the server stops, the Writer writes the counts of the current minute.
 //
-// A crash loses the counts since the last minute. The history is for dashboards: it decides nothing.
+// A crash loses the counts since the last minute. The history is only for dashboards. No other package uses it for a
+// decision.
 //
 // # Reading
 //
-// A Reader reads the rows, and what is counted and not written:
+// A Reader reads the rows of the table and the unwritten rows, which are not in the table yet:
 //
-//  1. The Writer of the same instance makes the rows of the minute as if it ended now. It adds the rows of statements
-//     that have failed or have not ended.
-//  2. The other instances send theirs (Writer.Unwritten, through pkg/insight/live). The rows of an instance fit into one
-//     notification. If they do not, its least busy queues are summed as Other.
-//  3. The statements get these rows as a parameter. They leave out the rows of an instance and a minute that the table
-//     has. The check and the sum have one snapshot, so nothing counts twice and nothing is missed.
+//  1. The Writer of the same instance makes rows for the current minute, as if the minute ended now. It adds the rows
+//     of statements that failed or have not ended.
+//  2. The other instances send their unwritten rows (Writer.Unwritten, through pkg/insight/live). The rows of an
+//     instance must fit into one notification. If necessary, the instance sums its least busy queues as Other.
+//  3. The reading statements get the unwritten rows as a parameter. They ignore an unwritten row if the table has rows of
+//     its instance and minute. The check and the sum use one snapshot, so each row counts exactly once.
 //
-// Only instances can send these rows (pkg/postgres/listen). The Reader checks them all the same: rows of another version
-// can make figures wrong, but no read fails. Rows older than two minutes are ignored.
+// Only instances can send these rows (pkg/postgres/listen). The Reader still checks every received row. Rows of another
+// version of Belfry can make figures wrong, but they cannot make a read fail. The Reader ignores received rows that are
+// older than maxAge (one hour).
 //
-// The job history of pkg/engine/sweep adds up old rows, so that one stands for more minutes, and deletes older ones. A row names
-// its queue, so the history of a queue stays after its deletion.
+// The job history of pkg/engine/sweep merges old rows into rows for more minutes, and deletes rows past the retention. A
+// row contains the name of its queue, so the history of a queue remains after the queue is deleted.
 package history

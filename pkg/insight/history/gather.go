@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// maxWatched is how many queues are counted between two calls of TakeWatched. The others are left out.
+// maxWatched is how many queues are counted between two calls of TakeWatched. Further queues are not counted.
 const maxWatched = 10_000
 
-// gather moves the counts of the shards to pending and totals. The caller holds gathering.
+// gather moves the counts of the shards to pending, and adds them to totals. The caller holds gathering.
 func (r *Recorder) gather() {
 	fresh := map[string]*Counts{}
 	for i := range r.shards {
@@ -35,8 +35,8 @@ func (r *Recorder) gather() {
 	limit(r.pending, maxKeys, nil)
 }
 
-// addTotals gives a queue totals of its own while there is room, the busiest first. A queue that has them
-// keeps them, so that no total ever falls.
+// addTotals adds fresh counts to the totals of their queues. While fewer than maxTotals queues have totals, further
+// queues get totals, the busiest first. A queue never loses its totals, so no total decreases.
 func (r *Recorder) addTotals(fresh map[string]*Counts) {
 	messages := func(c *Counts) int64 { return c.PushMessages + c.PopMessages + c.AckSuccess }
 	names := slices.SortedFunc(maps.Keys(fresh), func(a, b string) int {
@@ -54,7 +54,7 @@ func (r *Recorder) addTotals(fresh map[string]*Counts) {
 	}
 }
 
-// Totals returns the counts of this instance since its start by queue. Queues above the bound are summed as
+// Totals returns the counts of this instance since its start, by queue. It sums the queues beyond maxTotals as
 // Other.
 func (r *Recorder) Totals() map[string]Counts {
 	r.gathering.Lock()
@@ -67,7 +67,7 @@ func (r *Recorder) Totals() map[string]Counts {
 	return found
 }
 
-// DatabaseErrors returns how many requests failed because of the database since the start.
+// DatabaseErrors returns how many requests have failed because of the database since the start of the instance.
 func (r *Recorder) DatabaseErrors() int64 { return r.dbErrors.Load() }
 
 func compareKeys(a, b Key) int {
@@ -82,7 +82,7 @@ func addTo(into map[Key]*tally, key Key, t *tally) {
 	into[key] = t
 }
 
-// limit sums the least busy keys as Other if there are more than most. The keys of keep stay.
+// limit sums the least busy keys as Other if all has more than most keys. It never sums a key of keep.
 func limit(all map[Key]*tally, most int, keep map[Key]int64) {
 	if len(all) <= most {
 		return
@@ -100,9 +100,9 @@ func limit(all map[Key]*tally, most int, keep map[Key]int64) {
 	}
 }
 
-// watched has the counts of each queue since the last TakeWatched.
+// watched holds the counts of each queue since the last TakeWatched.
 type watched struct {
-	// onCount is nil while nobody watches.
+	// onCount is nil except between Watch and Unwatch.
 	onCount atomic.Pointer[func()]
 
 	mu     sync.Mutex
@@ -126,17 +126,18 @@ func (w *watched) change(name string, change func(t *tally)) {
 	change(t)
 }
 
-// Watch begins to count each queue for TakeWatched. onCount is called after each count. It must not block.
+// Watch starts counting each queue for TakeWatched. The Recorder calls onCount after each count. onCount must not
+// block.
 func (r *Recorder) Watch(onCount func()) {
 	r.TakeWatched()
 	r.watched.onCount.Store(&onCount)
 }
 
-// Unwatch ends what Watch began.
+// Unwatch stops the counting that Watch started.
 func (r *Recorder) Unwatch() { r.watched.onCount.Store(nil) }
 
-// TakeWatched returns the counts of each queue since the last call, or since Watch. Counts whose queue is not known are
-// left out.
+// TakeWatched returns the counts of each queue since the last call, or since Watch. It omits counts of an unknown
+// queue.
 func (r *Recorder) TakeWatched() map[string]Counts {
 	r.watched.mu.Lock()
 	defer r.watched.mu.Unlock()

@@ -20,8 +20,8 @@ type Parked struct {
 	Count    int64
 }
 
-// parkedRow is what a row says. It holds until the next row of its instance, queue and group. Because an
-// instance that has crashed writes none, it holds at most for parkedInterval after its own time.
+// parkedRow is a row with a number of waiting requests. The next row of the same instance, queue and group replaces the
+// number. If an instance has crashed and writes no row, its number ends at until.
 type parkedRow struct {
 	At            time.Time
 	Minutes       int64
@@ -37,7 +37,7 @@ func (r *parkedRow) until() time.Time {
 	return r.At.Add(time.Duration(r.Minutes)*time.Minute + parkedInterval + 5*time.Minute)
 }
 
-// Parked returns the waiting requests in the buckets of a Range, the newest bucket first. Errors:
+// Parked returns the numbers of waiting requests in the buckets of span, the newest bucket first. Errors:
 // CodeUnavailable.
 func (r *Reader) Parked(ctx context.Context, span Range, f Filter) ([]Parked, error) {
 	unwritten, err := marshal(r.unwritten(ctx, span).processes())
@@ -52,20 +52,20 @@ func (r *Reader) Parked(ctx context.Context, span Range, f Filter) ([]Parked, er
 	return fillParked(span, rows), nil
 }
 
-// fillParked carries what the rows say forward to the ends of the buckets. The newest row comes first. A row that
-// comes twice counts once.
+// fillParked computes the number of waiting requests at the end of each bucket, from the newest row before that end.
+// The rows are in order, the newest first. A row that is there twice counts once.
 func fillParked(span Range, rows []parkedRow) []Parked {
 	type series struct {
 		instance     [16]byte
 		queue, group string
 	}
-	type place struct {
+	type bucketKey struct {
 		at       int64
 		queue    string
 		hostname string
 		pid      int64
 	}
-	now, sums := map[series]*parkedRow{}, map[place]int64{}
+	now, sums := map[series]*parkedRow{}, map[bucketKey]int64{}
 	for at := span.From; at.Before(span.To); at = at.Add(span.Bucket) {
 		end := at.Add(span.Bucket)
 		if end.After(span.To) {
@@ -81,7 +81,7 @@ func fillParked(span Range, rows []parkedRow) []Parked {
 				delete(now, key)
 				continue
 			}
-			sums[place{at.Unix(), row.Queue, row.Hostname, row.PID}] += row.Parked
+			sums[bucketKey{at.Unix(), row.Queue, row.Hostname, row.PID}] += row.Parked
 		}
 	}
 	found := make([]Parked, 0, len(sums))

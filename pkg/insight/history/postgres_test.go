@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/test/stopwatch"
 )
 
-// A percentile is at most one bucket above the true one, also of a sum of histograms.
+// A percentile of a sum of histograms is at most one bucket above the true percentile.
 func TestPercentilesAreExactToOneBucket(t *testing.T) {
 	t.Parallel()
 	var parts [3]Latency
@@ -45,7 +45,7 @@ func TestPercentilesAreExactToOneBucket(t *testing.T) {
 	require.Zero(t, Percentile(nil, .5))
 }
 
-// Each duration is in the bucket that ends after it, and the ends rise.
+// bucketOf returns the first bucket whose upper end is above the duration.
 func TestEachDurationHasABucket(t *testing.T) {
 	t.Parallel()
 	for d := time.Microsecond; d < 4*time.Hour; d += d/7 + time.Microsecond {
@@ -59,7 +59,7 @@ func TestEachDurationHasABucket(t *testing.T) {
 	require.Equal(t, buckets-1, bucketOf(1000*time.Hour))
 }
 
-// No count is lost while the counts are taken.
+// No count is lost when take runs while other goroutines count.
 func TestNoCountIsLost(t *testing.T) {
 	t.Parallel()
 	r := NewRecorder(10)
@@ -95,7 +95,7 @@ func openPool(t *testing.T) *postgres.Pool {
 	return enginetest.Pool(t, enginetest.Database(t))
 }
 
-// newWriter returns a Writer on pool, as an instance has.
+// newWriter returns a Writer that uses pool, and its Recorder.
 func newWriter(pool *postgres.Pool) (*Writer, *Recorder) {
 	counts := NewRecorder(10)
 	return NewWriter(pool, counts, Sources{
@@ -105,8 +105,7 @@ func newWriter(pool *postgres.Pool) (*Writer, *Recorder) {
 	}, zap.NewNop()), counts
 }
 
-// A statement with the most rows ends within 50 ms on a machine without other load. Rows that are written
-// again change nothing.
+// A statement with maxRows rows ends within a second. A second write of the same rows changes nothing.
 func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 	pool := openPool(t)
 	w, counts := newWriter(pool)
@@ -143,8 +142,8 @@ func TestTheStatementIsFastAndMayBeRepeated(t *testing.T) {
 	require.True(t, fast, "each statement of %d rows took more than a second", maxRows)
 }
 
-// A minute in which nothing was counted but errors of the database has a row of the instance, and none of a queue. It is
-// written, and read before that.
+// If a minute has only database errors and no other count, its row of the instance is written. The Reader returns the
+// row before the Writer has written it.
 func TestAMinuteWithNothingButErrorsIsWritten(t *testing.T) {
 	pool := openPool(t)
 	w, counts := newWriter(pool)

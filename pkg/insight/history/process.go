@@ -11,7 +11,7 @@ import (
 
 // Figures describe this process.
 type Figures struct {
-	// CPUUser and CPUSystem are percent of one core, since the last sample.
+	// CPUUser and CPUSystem are in percent of one core, measured since the last sample.
 	CPUUser    float64 `json:"cpu_user"`
 	CPUSystem  float64 `json:"cpu_system"`
 	RSSBytes   int64   `json:"rss_bytes"`
@@ -49,8 +49,8 @@ func CPUTimes() (user, system time.Duration) {
 	return time.Duration(used.Utime.Nano()), time.Duration(used.Stime.Nano())
 }
 
-// Memory returns the resident memory of this process and the bytes of its heap. Without /proc, resident is
-// what the Go runtime has from the system.
+// Memory returns the resident memory and the heap of this process, in bytes. Without /proc, resident is the memory
+// that the Go runtime obtained from the operating system.
 func Memory() (resident, heap int64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

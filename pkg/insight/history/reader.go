@@ -20,15 +20,16 @@ var (
 )
 
 const (
-	// maxQueues is how many queues a list by queue has.
+	// maxQueues bounds the queues that Reader.Queues returns.
 	maxQueues = 100
-	// recently is how long ago a span ended for which the other instances are asked what they have not written.
+	// recently bounds the age of a span: if its end is older, the Reader does not ask the other instances for
+	// unwritten rows.
 	recently = 5 * time.Minute
 	// maxParkedRows bounds the rows of waiting requests that one answer reads.
 	maxParkedRows = 200_000
 )
 
-// Range is a part of the history. From and To are between two buckets, or To is now.
+// Range is a part of the history. From and To are boundaries of buckets, or To is now.
 type Range struct {
 	From, To time.Time
 	Bucket   time.Duration
@@ -36,37 +37,38 @@ type Range struct {
 
 // Filter selects rows. A nil field selects all.
 type Filter struct {
-	// Allowed are patterns of names of queues, as in belfry.matches.
+	// Allowed are patterns of queue names, as in belfry.matches.
 	Allowed                       []string
 	Queue, Group, Namespace, Task *string
 }
 
-// Bucket are the counts of a part of a Range, of one queue or of all.
+// Bucket has the counts of one bucket of a Range, for one queue or for all queues.
 type Bucket struct {
 	At    time.Time
 	Queue string
 	Counts
-	// Removals is in how many rows a sweep deleted messages.
+	// Removals is the number of history rows that count messages deleted by a sweep.
 	Removals int64
 }
 
-// OthersFunc returns what Writer.Unwritten returns at the other instances. It blocks briefly.
+// OthersFunc returns the results of Writer.Unwritten of the other instances. It blocks briefly.
 type OthersFunc func(ctx context.Context) [][]byte
 
-// Reader reads the history, and the counts that are not in it yet. It is safe for concurrent use.
+// Reader reads the history, including the counts that are not written yet. It is safe for concurrent use.
 type Reader struct {
 	pool   *postgres.Pool
 	own    *Writer
 	others OthersFunc
 }
 
-// NewReader returns a Reader on pool. own is the Writer of this instance; nil: it has none. others may be nil.
+// NewReader returns a Reader that uses pool. own is the Writer of this instance, or nil if the instance does not write
+// its counts. others may be nil.
 func NewReader(pool *postgres.Pool, own *Writer, others OthersFunc) *Reader {
 	return &Reader{pool: pool, own: own, others: others}
 }
 
-// unwritten returns the rows of all instances that a span may need and that the database may not have. The statements
-// leave out the rows that it has.
+// unwritten returns rows of all instances that may be missing in the database. Some of them may already be in the
+// database, and the statements ignore these.
 func (r *Reader) unwritten(ctx context.Context, span Range) *unwritten {
 	all, now := &unwritten{Rows: []row{}}, time.Now()
 	add := func(more *unwritten) {
@@ -86,23 +88,23 @@ func (r *Reader) unwritten(ctx context.Context, span Range) *unwritten {
 	return all
 }
 
-// marshal returns rows in JSON: without rows an empty array, because a statement refuses null.
+// marshal returns rows in JSON. For no rows it returns an empty array, because the statements refuse null.
 func marshal[T any](rows []T) (string, error) {
 	text, err := json.Marshal(append([]T{}, rows...))
 	if err != nil {
-		return "", fmt.Errorf("encoding the counts that are not written: %w", err)
+		return "", fmt.Errorf("encoding the unwritten counts: %w", err)
 	}
 	return string(text), nil
 }
 
-// Sums returns the sums of all queues, the newest bucket first. A bucket without rows is missing. Errors:
+// Sums returns the sums over all queues, the newest bucket first. It omits buckets without rows. Errors:
 // CodeUnavailable.
 func (r *Reader) Sums(ctx context.Context, span Range, f Filter) ([]Bucket, error) {
 	return r.series(ctx, span, f, false)
 }
 
-// Queues returns the sums of each queue, the newest bucket first, of the busiest queues. Errors:
-// CodeUnavailable.
+// Queues returns the sums of each queue, the newest bucket first. It returns at most the maxQueues busiest queues.
+// Errors: CodeUnavailable.
 func (r *Reader) Queues(ctx context.Context, span Range, f Filter) ([]Bucket, error) {
 	return r.series(ctx, span, f, true)
 }
@@ -120,14 +122,14 @@ func (r *Reader) series(ctx context.Context, span Range, f Filter, byQueue bool)
 // Percentiles are durations from commit to delivery.
 type Percentiles struct{ P50, P95, P99 time.Duration }
 
-// At names a queue and the begin of a bucket.
+// At names a queue and the start of a bucket.
 type At struct {
 	Unix  int64
 	Queue string
 }
 
-// Percentiles returns the percentiles of each queue. each: of each bucket. Otherwise the buckets of a Range
-// are one, with the instant 0. Errors: CodeUnavailable.
+// Percentiles returns the percentiles of each queue. If each is true, it returns them for each bucket. Otherwise it
+// returns them for the whole span, with At.Unix 0. Errors: CodeUnavailable.
 func (r *Reader) Percentiles(ctx context.Context, span Range, f Filter, each bool) (map[At]Percentiles, error) {
 	var seconds int64
 	if each {
@@ -162,16 +164,16 @@ func (r *Reader) Percentiles(ctx context.Context, span Range, f Filter, each boo
 	return found, nil
 }
 
-// Figure is a figure of a process in a bucket: least, mean, greatest and last.
+// Figure has the values of one figure of a process in a bucket: minimum, mean, maximum and last.
 type Figure [4]float64
 
-// figure returns the Figure that an array of a row holds.
+// figure converts an array of a row.
 func figure(values []float64) (f Figure) {
 	copy(f[:], values)
 	return f
 }
 
-// InstanceBucket are the figures of a process in a bucket.
+// InstanceBucket has the figures of a process in a bucket.
 type InstanceBucket struct {
 	At                                                         time.Time
 	Hostname                                                   string
@@ -181,8 +183,8 @@ type InstanceBucket struct {
 	CPUUser, CPUSystem, RSSBytes, PoolSize, PoolIdle, PoolUsed Figure
 }
 
-// Instances returns the figures of processes, the oldest bucket first. hostname and pid select some; nil: all.
-// Errors: CodeUnavailable.
+// Instances returns the figures of processes, the oldest bucket first. hostname and pid select processes; nil selects
+// all. Errors: CodeUnavailable.
 func (r *Reader) Instances(ctx context.Context, span Range, hostname, pid *string) ([]InstanceBucket, error) {
 	instances, err := marshal(r.unwritten(ctx, span).instances())
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 
 const (
 	shards = 16
-	// maxKeys is how many keys have counts of their own at a time. 1 key needs about 700 bytes.
+	// maxKeys is how many keys are counted separately at a time. One key needs about 700 bytes.
 	maxKeys = 4096
 )
 
-// Recorder counts what this instance does. It is safe for concurrent use, and its methods do not block.
+// Recorder counts the work of this instance. It is safe for concurrent use, and its methods do not block.
 type Recorder struct {
 	events.Nop
 	seed   maphash.Seed
@@ -29,30 +29,30 @@ type Recorder struct {
 	dbErrors atomic.Int64
 
 	gathering sync.Mutex
-	// pending are the counts that were taken from the shards and are not in a row yet, by key. totals are
-	// the counts since the start, by queue. Both are guarded by gathering.
+	// pending are the counts by key that left the shards and are not in a row yet. totals are the counts by queue
+	// since the start of the instance. gathering guards pending and totals.
 	pending map[Key]*tally
 	totals  map[string]*Counts
 	watched watched
-	// maxTotals is how many queues have totals of their own.
+	// maxTotals is how many queues have totals. Further queues share the totals of Other.
 	maxTotals int
-	// OnCount is called after each count that is worth a row. It is set before the first count, must not
-	// block, and may be nil.
+	// The Recorder calls OnCount after each count that makes a minute busy. OnCount may be nil and must not block.
+	// Set it before the first count.
 	OnCount func()
 }
 
 type shard struct {
 	mu   sync.Mutex
 	keys map[Key]*tally
-	_    [40]byte // one cache line for each lock
+	_    [40]byte // puts each lock into another cache line
 }
 
-// NewRecorder returns a Recorder that keeps totals for as many queues.
+// NewRecorder returns a Recorder that keeps totals for at most maxTotals queues.
 func NewRecorder(maxTotals int) *Recorder {
 	return &Recorder{seed: maphash.MakeSeed(), pending: map[Key]*tally{}, totals: map[string]*Counts{}, maxTotals: maxTotals}
 }
 
-// count changes the counts of a key. The key is worth a row.
+// count changes the counts of a key, and marks the key busy, so that the Writer writes its row.
 func (r *Recorder) count(key Key, change func(t *tally)) {
 	r.change(key, func(t *tally) {
 		t.busy = true
@@ -88,7 +88,7 @@ func (r *Recorder) change(key Key, change func(t *tally)) {
 	s.mu.Unlock()
 }
 
-// Pushed counts an answered push. A request counts once for each of its queues.
+// Pushed counts an answered push. It counts one request for each queue of the push.
 func (r *Recorder) Pushed(items []queue.PushItem, results []queue.PushResult) {
 	for from, to := 0, 0; from < len(items); from = to {
 		name, stored := items[from].Queue, int64(0)
@@ -107,7 +107,8 @@ func (r *Recorder) Pushed(items []queue.PushItem, results []queue.PushResult) {
 	}
 }
 
-// Transacted counts an applied transaction and its operations. It counts once for each of its queues.
+// Transacted counts an applied transaction and its operations. It counts one transaction for each queue of the
+// operations.
 func (r *Recorder) Transacted(tx *queue.Transaction, result *queue.TransactionResult) {
 	seen := map[string]bool{}
 	for i := range result.Operations {
@@ -133,7 +134,7 @@ func (r *Recorder) Transacted(tx *queue.Transaction, result *queue.TransactionRe
 	}
 }
 
-// Acknowledged counts an answered call of acknowledgments. It counts as one request of the first group.
+// Acknowledged counts an answered ack request. The request counts only for the queue and group of its first item.
 func (r *Recorder) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	for from, to := 0, 0; from < len(results); from = to {
 		key := keyOf(&items[from], &results[from])
@@ -158,7 +159,7 @@ func keyOf(item *queue.AckItem, result *queue.AckResult) Key {
 }
 
 // Delivered counts a delivery whose answer was just written. See httpapi.Metrics for how an age is measured.
-// It counts as one request of its first queue.
+// The request counts only for the queue of the first message.
 func (r *Recorder) Delivered(d *queue.Delivery) {
 	sinceClaim := time.Since(d.ReceivedAt)
 	for from, to := 0, 0; from < len(d.Messages); from = to {
@@ -182,7 +183,7 @@ func (r *Recorder) Delivered(d *queue.Delivery) {
 	}
 }
 
-// Empty counts a pop that was answered without a message. A pop that waited is not worth a row.
+// Empty counts a pop that was answered without a message. A pop that waited does not make a minute busy.
 func (r *Recorder) Empty(req *queue.PopRequest) {
 	key := Key{req.Queue, req.Group}
 	if req.Tags != nil {
@@ -220,36 +221,36 @@ func (r *Recorder) PartitionRemoved(queueName string) {
 	r.count(Key{Queue: queueName}, func(t *tally) { t.PartitionsDeleted++ })
 }
 
-// Other is the queue of the counts above a bound, and of events whose queue is not known.
+// Other is the queue name for the counts beyond a bound, and for events of an unknown queue.
 const Other = "(other)"
 
-// Key names what is counted: a queue and a group. Pushes and partitions have no group.
+// Key is the queue and group of a count. The Group is empty for pushes and partitions.
 type Key struct{ Queue, Group string }
 
-// Counts are numbers of events. The tags are the columns of belfry.history.
+// Counts are numbers of events. The tags name the columns of belfry.history.
 type Counts struct {
-	// PushRequests counts requests, and PushMessages the messages that were stored. Duplicates do not count.
+	// PushRequests counts requests. PushMessages counts stored messages, without duplicates.
 	PushRequests int64 `json:"push_requests" db:"push_requests"`
 	PushMessages int64 `json:"push_messages" db:"push_messages"`
-	// PopRequests counts the pops that were answered, PopEmpty those without a message.
+	// PopRequests counts the answered pops. PopEmpty counts the pops that were answered without a message.
 	PopRequests int64 `json:"pop_requests" db:"pop_requests"`
 	PopMessages int64 `json:"pop_messages" db:"pop_messages"`
 	PopEmpty    int64 `json:"pop_empty" db:"pop_empty"`
-	// AckSuccess counts the acknowledgments that were applied, DeadLetters those among them that made a dead letter.
+	// AckSuccess counts the applied acknowledgments. DeadLetters counts the acknowledgments that made a dead letter.
 	AckRequests int64 `json:"ack_requests" db:"ack_requests"`
 	AckSuccess  int64 `json:"ack_success" db:"ack_success"`
 	AckFailed   int64 `json:"ack_failed" db:"ack_failed"`
 	DeadLetters int64 `json:"dead_letters" db:"dead_letters"`
-	// Transactions counts the applied ones with an operation of the queue.
+	// Transactions counts the applied transactions that have an operation of the queue.
 	Transactions int64 `json:"transactions" db:"transactions"`
 	// PartitionsCreated counts partitions that this instance created.
 	PartitionsCreated int64 `json:"partitions_created" db:"partitions_created"`
 	PartitionsDeleted int64 `json:"partitions_deleted" db:"partitions_deleted"`
-	// The messages that the sweeps of this instance deleted, by rule.
+	// RemovedRetention, RemovedCompleted and RemovedEvicted count the messages that this instance swept, by rule.
 	RemovedRetention int64 `json:"removed_retention" db:"removed_retention"`
 	RemovedCompleted int64 `json:"removed_completed" db:"removed_completed"`
 	RemovedEvicted   int64 `json:"removed_evicted" db:"removed_evicted"`
-	// LagSum, LagMax and LagCount are microseconds from commit to delivery, of first deliveries.
+	// LagSum and LagMax are the microseconds from commit to first delivery. LagCount counts first deliveries.
 	LagSum   int64 `json:"lag_sum" db:"lag_sum"`
 	LagMax   int64 `json:"lag_max" db:"lag_max"`
 	LagCount int64 `json:"lag_count" db:"lag_count"`
@@ -281,7 +282,7 @@ func (c *Counts) Add(o *Counts) {
 type tally struct {
 	Counts
 	latency Latency
-	// busy: something happened that is worth a row.
+	// busy is true if the Writer must write a row for these counts.
 	busy bool
 }
 
@@ -311,19 +312,18 @@ func (t *tally) delivered(age time.Duration) {
 	t.LagCount++
 }
 
-// messages is by what the busiest keys are chosen.
+// messages returns the number that orders keys: the busiest key has the most messages.
 func (t *tally) messages() int64 { return t.PushMessages + t.PopMessages + t.AckSuccess }
 
 const (
-	// Each doubling of a duration has stepsPerDoubling buckets, so a bucket is 19 % wide.
+	// Each doubling of a duration has stepsPerDoubling buckets of equal width, so a bucket is 14 % to 25 % wide.
 	stepBits         = 2
 	stepsPerDoubling = 1 << stepBits
-	// firstDoubling is the exponent of the end of the first bucket: 64 µs. lastDoubling is that of the
-	// begin of the last one: 4.8 hours.
+	// The first bucket ends at 2^firstDoubling µs: 64 µs. The last bucket starts at 2^lastDoubling µs: 4.8 hours.
 	firstDoubling = 6
 	lastDoubling  = 34
 	buckets       = (lastDoubling-firstDoubling)*stepsPerDoubling + 2
-	// countBits is how many bits of an element of the column latency are the count.
+	// An element of the column latency has the count in its lowest countBits bits, and the bucket above them.
 	countBits = 40
 )
 
@@ -331,7 +331,7 @@ const (
 // and minutes can be added.
 type Latency [buckets]uint32
 
-// Observe counts a duration. A negative one, which clocks that differ can make, counts as 0.
+// Observe counts a duration. A negative duration counts as 0. Clocks that differ can cause a negative duration.
 func (l *Latency) Observe(d time.Duration) { l[bucketOf(d)]++ }
 
 func (l *Latency) add(o *Latency) {
@@ -340,7 +340,7 @@ func (l *Latency) add(o *Latency) {
 	}
 }
 
-// elements returns the buckets with a count, as the column latency has them.
+// elements returns the buckets with a count, in the format of the column latency.
 func (l *Latency) elements() []int64 {
 	found := []int64{}
 	for i, n := range l {
@@ -380,8 +380,8 @@ type Bucketed struct {
 	Count  int64
 }
 
-// Percentile returns the least end of a bucket that at least the share p of the counts do not exceed. The
-// buckets are in order. Without a count it returns 0.
+// Percentile adds up the counts, and returns the upper end of the bucket in which the sum reaches the share p of all
+// counts. The buckets must be in ascending order. Without a count it returns 0.
 func Percentile(histogram []Bucketed, p float64) time.Duration {
 	var all, below int64
 	for _, b := range histogram {

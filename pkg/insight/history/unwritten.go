@@ -17,16 +17,17 @@ import (
 )
 
 const (
-	// maxDecoded bounds the JSON of the rows of another instance.
+	// maxDecoded is the maximum size in bytes of the JSON of another instance's rows.
 	maxDecoded = 1 << 20
-	// maxCount is the largest sum of a counter over the rows of another instance, so that the sums of 64
-	// instances are in the range of bigint.
+	// maxCount is the largest accepted sum of a counter over the rows of another instance. The sums of 64
+	// instances fit into bigint.
 	maxCount = 1 << 56
-	// maxPercent is the most CPU time of a process, in percent of one core: 100,000 cores.
+	// maxPercent is the largest accepted CPU time of a process, in percent of one core: 100,000 cores.
 	maxPercent = 1e7
-	// maxSent is how many rows an instance sends, and maxSentInstances how many rows with its figures.
+	// An instance sends at most maxSent rows of queues and maxSentInstances rows with the figures of the process.
 	maxSent, maxSentInstances = 2 * maxRows, 15
-	// maxAge is how old the rows of another instance are at most. Their clock may be ahead by clockAhead.
+	// maxAge is the largest accepted age of a row of another instance. The clock of that instance may be ahead by at
+	// most clockAhead.
 	maxAge, clockAhead = time.Hour, 10 * time.Minute
 )
 
@@ -42,13 +43,14 @@ type minuteOf struct {
 	instance string
 }
 
-// instanceRead is a row of an instance, with the messages that it delivered in the minute.
+// instanceRead is a row of an instance, with the number of messages that the instance delivered in the minute.
 type instanceRead struct {
 	instanceRow
 	Popped int64 `json:"popped"`
 }
 
-// instances returns what history/instances reads. Of two rows of a minute, which are forged, one has the messages.
+// instances returns the rows for the statement history/instances. If forged input has two rows for the same minute, only
+// the first row gets the number of messages.
 func (u *unwritten) instances() []instanceRead {
 	popped := map[minuteOf]int64{}
 	for i := range u.Rows {
@@ -63,14 +65,14 @@ func (u *unwritten) instances() []instanceRead {
 	return found
 }
 
-// processRead is a row of a queue, with the process.
+// processRead is a row of a queue, with the host and the process id of its instance.
 type processRead struct {
 	row
 	Hostname string `json:"hostname"`
 	PID      int    `json:"pid"`
 }
 
-// processes returns what history/parked reads: the rows with waiting requests.
+// processes returns the rows for the statement history/parked: the rows with a number of waiting requests.
 func (u *unwritten) processes() []processRead {
 	known := map[minuteOf]Instance{}
 	for i := range u.Instances {
@@ -85,8 +87,8 @@ func (u *unwritten) processes() []processRead {
 	return found
 }
 
-// unwrittenRows returns the rows of the minute that has begun as if it ended now, and the rows whose statement failed or
-// has not ended. The minute has at most so many rows.
+// unwrittenRows returns the rows of the current minute, as if the minute ended now. It adds the rows whose statement
+// failed or has not ended. It returns at most the given number of rows for the current minute.
 func (w *Writer) unwrittenRows(most int) unwritten {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,9 +100,9 @@ func (w *Writer) unwrittenRows(most int) unwritten {
 	return all
 }
 
-// Unwritten returns what is counted and not in the database yet, for the Reader of another instance: at most so many
-// bytes. If that is not enough, the least busy queues are summed as Other, and then the oldest rows are left out. It
-// returns nil if nothing was counted, or if w is nil.
+// Unwritten returns the unwritten rows for the Reader of another instance, in at most size bytes. If the rows do not fit,
+// Unwritten sums the least busy queues as Other and leaves out the oldest rows. It returns nil if nothing was counted,
+// or if w is nil.
 func (w *Writer) Unwritten(size int) []byte {
 	if w == nil {
 		return nil
@@ -119,7 +121,7 @@ func (w *Writer) Unwritten(size int) []byte {
 	return nil
 }
 
-// newest returns the last rows, at most the given number. It leaves out the rows that decode skips. The rows are in order of time.
+// newest returns up to most rows from the end of rows. It leaves out the rows that decode skips. rows is in order of time.
 func newest[T any](rows []T, most int, now time.Time, at func(*T) time.Time) []T {
 	rows = rows[max(0, len(rows)-most):]
 	for len(rows) > 0 && stale(at(&rows[0]), now) {
@@ -137,16 +139,17 @@ func encode(all *unwritten) []byte {
 	if err == nil {
 		err = json.NewEncoder(packed).Encode(all)
 	}
-	if err != nil || packed.Close() != nil { // neither can fail: the buffer and the types do not
+	if err != nil || packed.Close() != nil { // cannot happen: a buffer accepts every write, and every row has a JSON form
 		return nil
 	}
 	return b.Bytes()
 }
 
-// decode returns the rows that encode wrote at another instance, without those that are too old. The
-// instance may have another version. After an error no row of that instance is used.
+// decode returns the rows that encode wrote at another instance. It leaves out rows that are too old. The other
+// instance may run another version. After an error, the Reader uses no row of that instance.
 func decode(text []byte, now time.Time) (all unwritten, err error) {
-	// An array bounds the memory: the package json leaves out what has no room. The last elements stay empty.
+	// An array bounds the memory, because encoding/json skips elements beyond its length. If the last element is set,
+	// there are too many rows.
 	var heard struct {
 		Rows      [maxSent + 1]row                  `json:"rows"`
 		Instances [maxSentInstances + 1]instanceRow `json:"instances"`
@@ -160,7 +163,7 @@ func decode(text []byte, now time.Time) (all unwritten, err error) {
 	var sum Counts
 	for i := range heard.Rows {
 		r := &heard.Rows[i]
-		if stale(r.At, now) { // also an empty element
+		if stale(r.At, now) { // also skips an empty element, whose time is zero
 			continue
 		}
 		ok := usable(r.At, r.Minutes, r.Instance, now, r.Queue, r.Group) && r.within(maxCount) && r.hasHistogram() && (r.Parked == nil || *r.Parked >= 0 && *r.Parked <= math.MaxInt32)
@@ -182,10 +185,10 @@ func decode(text []byte, now time.Time) (all unwritten, err error) {
 	return all, nil
 }
 
-// possible reports whether a process can have the figures of a row. Then Postgres can add up some of them.
+// possible reports whether a process can have the figures of a row. Sums of larger figures could overflow in Postgres.
 func (r *instanceRow) possible() bool {
 	for _, percent := range []float64{r.CPUUser, r.CPUSystem} {
-		if !(percent >= 0 && percent <= maxPercent) { // true for NaN too
+		if !(percent >= 0 && percent <= maxPercent) { // also refuses NaN
 			return false
 		}
 	}
@@ -202,7 +205,7 @@ func (r *instanceRow) possible() bool {
 	return true
 }
 
-// usable reports whether Postgres can read a row, and whether the row does not begin later than now.
+// usable reports whether Postgres can read a row, and whether the row starts at most clockAhead after now.
 func usable(at time.Time, minutes int, instance string, now time.Time, texts ...string) bool {
 	_, err := queue.ParseID(instance)
 	return err == nil && minutes == 1 && !at.After(now.Add(clockAhead)) &&
@@ -220,7 +223,7 @@ func (c *Counts) within(most int64) bool {
 	return true
 }
 
-// hasHistogram reports whether the latency is one that Latency.elements returns.
+// hasHistogram reports whether Latency.elements can return the latency of the row.
 func (r *row) hasHistogram() bool {
 	return r.Latency != nil && len(r.Latency) <= buckets && !slices.ContainsFunc(r.Latency, func(e int64) bool { return e < 0 || e >= buckets<<countBits })
 }

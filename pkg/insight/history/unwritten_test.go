@@ -19,13 +19,13 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// counted is what all routes say of the queue q.
+// counted is the sum of the Reader's answers about the queue q.
 type counted struct {
 	pushed, delivered, byQueue, waiting, popped, processes int64
 	p50                                                    time.Duration
 }
 
-// count reads all parts of the history of the last minutes and of the next ones, which a test may begin.
+// count reads all parts of the history of the last ten minutes and of the next five minutes, which a test may start.
 func (r *Reader) count(t *testing.T) (c counted) {
 	t.Helper()
 	now, f := time.Now().UTC(), Filter{Allowed: []string{"q"}}
@@ -59,9 +59,9 @@ func (r *Reader) count(t *testing.T) (c counted) {
 	return c
 }
 
-// What two instances have counted and not written is in every answer of both, once: before the end of the minute, while
-// the rows are written, after a statement that failed, after one whose answer was lost, and in the next minute.
-func TestTheMinuteThatHasBegunIsRead(t *testing.T) {
+// Every answer of both instances counts the unwritten rows of both instances exactly once. The test checks this before
+// the end of the minute, while a statement writes, after a failed statement, after a lost answer and in the next minute.
+func TestUnwrittenRowsAreInEveryAnswer(t *testing.T) {
 	pool := openPool(t)
 	a, countsA := newWriter(pool)
 	b, countsB := newWriter(pool)
@@ -89,7 +89,7 @@ func TestTheMinuteThatHasBegunIsRead(t *testing.T) {
 		}
 	}
 	is(counted{pushed: 3, byQueue: 3, processes: 1})
-	deliver(countsA, 4*time.Second, 4*time.Second) // the middle one is not of these, unless they count twice
+	deliver(countsA, 4*time.Second, 4*time.Second) // the median is 4 s only if these two count twice
 	push(countsB, 4)
 	countsB.Pushed([]queue.PushItem{{Queue: "another"}}, make([]queue.PushResult, 1))
 	deliver(countsB, time.Second, time.Second, time.Second)
@@ -98,19 +98,19 @@ func TestTheMinuteThatHasBegunIsRead(t *testing.T) {
 	is(want)
 
 	write := a.write
-	for _, lost := range []error{errors.New("the database is away"), nil} {
+	for _, lost := range []error{errors.New("the database is unavailable"), nil} {
 		a.write = func(ctx context.Context, queues, instances string) error {
-			is(want) // the rows are being written
+			is(want) // the statement is still writing the rows
 			push(countsA, 1)
 			deliver(countsA, time.Second)
 			want.pushed, want.byQueue, want.delivered, want.popped = want.pushed+1, want.byQueue+1, want.delivered+1, want.popped+1
 			want.processes++
-			is(want) // what is counted meanwhile is in the next minute
+			is(want) // the new counts belong to the next minute
 			if lost != nil {
 				return lost
 			}
 			require.NoError(t, write(ctx, queues, instances))
-			is(want) // they are there, and the instance does not know it
+			is(want) // the rows are in the database, but the instance has no answer yet
 			return errors.New("the answer is lost")
 		}
 		a.flush(t.Context(), nil)
@@ -136,7 +136,8 @@ func pushes(n int) []queue.PushItem {
 	return items
 }
 
-// What one notification can carry names the busiest queues. The sum is exact.
+// If the rows do not fit into one notification, the instance sends the busiest queues and the sum of all others. The
+// total is exact.
 func TestTheRowsForOtherInstancesAreBounded(t *testing.T) {
 	w, counts := newWriter(nil)
 	for i := range 3000 {
@@ -160,7 +161,7 @@ func TestTheRowsForOtherInstancesAreBounded(t *testing.T) {
 	}
 }
 
-// A forged answer is not used if Postgres would refuse it, or if it would break the answers for everybody.
+// decode refuses a forged answer that Postgres would refuse, or that would break the answers of the Reader.
 func TestForgedRowsAreRefused(t *testing.T) {
 	pool := openPool(t)
 	w, counts := newWriter(pool)
@@ -193,7 +194,8 @@ func TestForgedRowsAreRefused(t *testing.T) {
 	}
 }
 
-// An instance that cannot write for hours sends its newest rows. A row that gets too old on the way is skipped, alone.
+// An instance that cannot write for hours sends its newest rows. The receiver skips each row that is older than maxAge, and
+// uses the others.
 func TestTheRowsOfALongOutageAreNotLost(t *testing.T) {
 	w, counts := newWriter(nil)
 	for age := 3 * time.Hour; age > 0; age -= time.Minute {
@@ -217,10 +219,10 @@ func TestTheRowsOfALongOutageAreNotLost(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, all.Rows)
 	require.Empty(t, all.Instances)
-	require.Len(t, w.unwritten, 180, "they are still to be written")
+	require.Len(t, w.unwritten, 180, "the Writer still has to write all rows")
 }
 
-// A few bytes can be very many rows.
+// A short compressed text can contain very many rows. decode refuses more rows than an instance sends.
 func TestMoreRowsThanAnInstanceSendsAreRefused(t *testing.T) {
 	w, counts := newWriter(nil)
 	counts.Pushed(pushes(1), make([]queue.PushResult, 1))
@@ -242,7 +244,7 @@ func TestMoreRowsThanAnInstanceSendsAreRefused(t *testing.T) {
 	require.Empty(t, all.Rows)
 }
 
-// Each statement reads the rows that are not written once, and not again for each of them.
+// Each statement parses the JSON of the unwritten rows once, not once per row.
 func TestUnwrittenRowsAreReadOnce(t *testing.T) {
 	pool := openPool(t)
 	w, _ := newWriter(pool)
@@ -283,7 +285,7 @@ func TestUnwrittenRowsAreReadOnce(t *testing.T) {
 	}
 }
 
-// A forged answer with a figure that no process can have is not used: the mean of two such rows may overflow.
+// decode refuses a figure that no process can have, because the mean of two such figures may overflow in Postgres.
 func TestForgedFiguresAreRefused(t *testing.T) {
 	w, counts := newWriter(nil)
 	counts.Pushed(pushes(1), make([]queue.PushResult, 1))

@@ -17,19 +17,19 @@ import (
 var sqlWrite = sql.Query("insight/history/write")
 
 const (
-	// maxRows is how many keys have a row in one minute.
+	// maxRows is how many keys have a row in one minute at most.
 	maxRows = 250
-	// maxUnwritten is how many rows are kept for the next statement. Then the counts stay in memory, and
-	// become one row for several minutes.
+	// When there are maxUnwritten unwritten rows, the Writer makes no more rows. The counts then stay in the Recorder,
+	// and one later row has the counts of several minutes.
 	maxUnwritten = 10 * maxRows
-	// parkedInterval is how often the number of waiting requests is written, although it did not change.
+	// parkedInterval is the time after which the Writer writes an unchanged number of waiting requests again.
 	parkedInterval = time.Hour
-	// maxParked is how many keys with waiting requests have a row. The others are summed as Other.
+	// maxParked is how many keys with waiting requests have a row. The Writer sums the others as Other.
 	maxParked = maxRows / 2
-	// sampleInterval is how long before the end of a minute the waiting requests are counted for the first
-	// of two times. A client sends its next request at once, so the greater number is the true one.
+	// The Writer counts the waiting requests twice: sampleInterval before the end of a minute, and at its end. It uses
+	// the greater number, because a client that waits in a loop is missing for a moment between two requests.
 	sampleInterval = time.Second
-	// clockSlack is how long before its begin a minute may be taken for begun: a timer can end a little early.
+	// clockSlack is added to the clock before the Writer computes the minute, because a timer can fire a little early.
 	clockSlack = 100 * time.Millisecond
 	// lastTimeout bounds the write when the server stops.
 	lastTimeout = 5 * time.Second
@@ -43,14 +43,14 @@ type Instance struct {
 	PID      int    `json:"pid"`
 }
 
-// Sources are what a Writer asks at the end of a minute. They do not ask the database.
+// Sources are functions that a Writer calls at the end of a minute. They do not query the database.
 type Sources struct {
 	Instance Instance
-	// Parked returns how many requests wait, by queue and group.
+	// Parked returns the number of waiting requests by queue and group.
 	Parked func() map[Key]int64
-	// Pool returns the connections of the pool.
+	// Pool returns the numbers of connections of the pool.
 	Pool func() (size, idle, active int64)
-	// Written is called after rows were written. It must not block, and may be nil.
+	// The Writer calls Written after it has written rows. Written must not block, and may be nil.
 	Written func()
 }
 
@@ -84,20 +84,20 @@ type Writer struct {
 	// write runs the statement.
 	write func(ctx context.Context, queues, instances string) error
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	process sampler
-	// minute has begun: the pending counts belong to it. last is the minute of the latest rows.
+	// minute is the current minute. The pending counts belong to it. last is the minute of the latest rows.
 	minute, last time.Time
-	// parked is what the rows say of waiting requests, and parkedAt when all of it was last written.
+	// parked has the latest numbers of waiting requests in rows. parkedAt is the last minute with all these numbers.
 	parked   map[Key]int64
 	parkedAt time.Time
 	dbErrors int64
-	// unwritten are rows whose statement failed.
+	// unwritten are rows whose statement failed or has not ended.
 	unwritten          []row
 	unwrittenInstances []instanceRow
 }
 
-// NewWriter returns a Writer on pool. Run it.
+// NewWriter returns a Writer that uses pool. The caller must call Run.
 func NewWriter(pool *postgres.Pool, counts *Recorder, sources Sources, log *zap.Logger) *Writer {
 	return &Writer{
 		counts: counts, sources: sources, log: log, parked: map[Key]int64{}, minute: time.Now().UTC().Truncate(time.Minute),
@@ -129,7 +129,8 @@ func (w *Writer) Run(ctx context.Context) error {
 	}
 }
 
-// begin makes counts belong to the minute of an instant, and returns that minute. first: it is the first one.
+// begin sets the current minute to the minute of now, and returns it. If first is true, begin also takes the first sample
+// of the process.
 func (w *Writer) begin(now time.Time, first bool) (minute time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,8 +161,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// flush writes what was counted in the minute that has begun. before is an earlier count of the waiting requests. A
-// failure is logged.
+// flush writes the counts of the current minute. before is an earlier count of the waiting requests. flush logs a
+// failure.
 func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
 	queues, instances, err := w.collect(before)
 	if err == nil && instances != "" {
@@ -175,14 +176,14 @@ func (w *Writer) flush(ctx context.Context, before map[Key]int64) {
 	w.mu.Unlock()
 	switch {
 	case err != nil:
-		w.log.Warn("the history could not be written; it will be written in a minute", zap.Int("rows", rows), zap.Error(err))
+		w.log.Warn("the history could not be written; the server tries again in a minute", zap.Int("rows", rows), zap.Error(err))
 	case instances != "" && w.sources.Written != nil:
 		w.sources.Written()
 	}
 }
 
-// collect appends the rows of the minute to the unwritten ones, if something happened in it. It returns all unwritten
-// rows in JSON. Without rows it returns empty texts. What is counted from then on belongs to the next minute.
+// collect appends the rows of the current minute to the unwritten rows, if the minute was busy. It returns all unwritten
+// rows in JSON, or empty texts if there are none. Later counts belong to the next minute.
 func (w *Writer) collect(before map[Key]int64) (queues, instances string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -216,13 +217,13 @@ func (w *Writer) collect(before map[Key]int64) (queues, instances string, err er
 type minuteRows struct {
 	rows     []row
 	instance instanceRow
-	// changed are the numbers of waiting requests that the rows say. allParked: these are all.
+	// changed are the numbers of waiting requests in the rows. allParked is true if no number was left out as unchanged.
 	changed   map[Key]int64
 	allParked bool
 }
 
-// rowsLocked returns the rows of the minute that has begun, made of counts that it may change. most bounds their
-// number. It returns nil if nothing happened that is worth rows.
+// rowsLocked returns up to most rows for the current minute. It makes them of counts, and may change counts. It returns
+// nil if the minute was not busy.
 func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[Key]int64, now time.Time, most int) *minuteRows {
 	m := &minuteRows{}
 	errors := w.counts.DatabaseErrors() - w.dbErrors
@@ -241,13 +242,13 @@ func (w *Writer) rowsLocked(counts map[Key]*tally, worthwhile bool, before map[K
 		}
 		m.rows = append(m.rows, counted)
 	}
-	process := w.process // a copy: the sample is of the time since the begin of the minute
+	process := w.process // a copy, because peeking must not start a new sample
 	m.instance = instanceRow{At: w.minute, Minutes: 1, Instance: w.sources.Instance, Figures: process.sample(now, w.sources.Pool), DBErrors: errors}
 	return m
 }
 
-// changedParkedLocked returns the numbers of waiting requests that the rows of the minute must say. all: it is time to
-// say all of them.
+// changedParkedLocked returns the numbers of waiting requests for the rows of the minute. all is true if the rows must
+// have all numbers, because parkedInterval has passed.
 func (w *Writer) changedParkedLocked(taken map[Key]*tally, before map[Key]int64) (changed map[Key]int64, all bool) {
 	now := parkedNow(w.sources.Parked(), before)
 	changed, all = map[Key]int64{}, w.minute.Sub(w.parkedAt) >= parkedInterval
@@ -265,7 +266,8 @@ func (w *Writer) changedParkedLocked(taken map[Key]*tally, before map[Key]int64)
 	return changed, all
 }
 
-// parkedNow returns the greater of two counts for each key, of the keys with the most waiting requests.
+// parkedNow returns the greater of two counts for each key. It sums the keys with the fewest waiting requests as Other,
+// if there are more than maxParked keys.
 func parkedNow(counts, before map[Key]int64) map[Key]int64 {
 	for key, n := range before {
 		counts[key] = max(counts[key], n)
@@ -282,7 +284,7 @@ func parkedNow(counts, before map[Key]int64) map[Key]int64 {
 	return counts
 }
 
-// take returns the pending counts, and whether they are worth rows.
+// take returns and removes the pending counts. worthwhile is true if a key is busy.
 func (r *Recorder) take() (taken map[Key]*tally, worthwhile bool) {
 	r.gathering.Lock()
 	defer r.gathering.Unlock()
@@ -291,7 +293,7 @@ func (r *Recorder) take() (taken map[Key]*tally, worthwhile bool) {
 	return taken, worthRows(taken)
 }
 
-// peek returns a copy of the pending counts, and whether they are worth rows.
+// peek returns a copy of the pending counts. worthwhile is true if a key is busy.
 func (r *Recorder) peek() (pending map[Key]*tally, worthwhile bool) {
 	r.gathering.Lock()
 	defer r.gathering.Unlock()

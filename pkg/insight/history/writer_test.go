@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// desk is a Writer whose statements are recorded. Its clock is the one of the bubble.
-type desk struct {
+// testWriter is a Writer whose statements are recorded. It runs in a synctest bubble.
+type testWriter struct {
 	*Writer
 	*Recorder
 	// stop ends Run and waits for it.
@@ -36,7 +36,7 @@ type desk struct {
 }
 
 // wait sets how many requests wait for the queue q.
-func (d *desk) wait(n int64) {
+func (d *testWriter) wait(n int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waiting = func() map[Key]int64 {
@@ -47,16 +47,16 @@ func (d *desk) wait(n int64) {
 	}
 }
 
-// failWith sets what a statement returns.
-func (d *desk) failWith(err error) {
+// failWith sets the error that each statement returns.
+func (d *testWriter) failWith(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail = err
 }
 
 // run runs a Writer until the test ends.
-func run(t *testing.T) *desk {
-	d := &desk{Recorder: NewRecorder(10)}
+func run(t *testing.T) *testWriter {
+	d := &testWriter{Recorder: NewRecorder(10)}
 	d.wait(0)
 	d.Writer = NewWriter(nil, d.Recorder, Sources{
 		Instance: Instance{ID: queue.NewID().String()},
@@ -89,13 +89,13 @@ func run(t *testing.T) *desk {
 	return d
 }
 
-// minutes lets time pass, to the middle of a minute.
-func (d *desk) minutes(n int) {
+// minutes waits n minutes of the fake clock.
+func (d *testWriter) minutes(n int) {
 	<-time.After(time.Duration(n) * time.Minute)
 	synctest.Wait()
 }
 
-func (d *desk) push(queueName string, n int) {
+func (d *testWriter) push(queueName string, n int) {
 	items := make([]queue.PushItem, n)
 	for i := range items {
 		items[i].Queue = queueName
@@ -103,28 +103,28 @@ func (d *desk) push(queueName string, n int) {
 	d.Pushed(items, make([]queue.PushResult, n))
 }
 
-// deliver delivers a message of a queue, this long after its commit.
-func (d *desk) deliver(queueName string, age time.Duration) {
+// deliver records the delivery of a message that was committed age ago.
+func (d *testWriter) deliver(queueName string, age time.Duration) {
 	now := time.Now()
 	d.Delivered(&queue.Delivery{Group: "g", DatabaseNow: now, ReceivedAt: now, Messages: []queue.Message{
 		{Partition: &queue.Partition{Queue: queueName}, CreatedAt: now.Add(-age), Attempt: 1},
 	}})
 }
 
-func inBubble(t *testing.T, test func(t *testing.T, d *desk)) {
+func inBubble(t *testing.T, test func(t *testing.T, d *testWriter)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		test(t, run(t))
 	})
 }
 
-// Busy: one statement in each minute, for all queues and groups. Idle: none, also while requests wait, end
-// without a message and come again.
+// In a busy minute, the Writer runs one statement for all queues and groups. In an idle minute it runs none. A minute is
+// idle too if requests only wait, end without a message and wait again.
 func TestOneStatementInABusyMinuteAndNoneInAnIdleOne(t *testing.T) {
-	inBubble(t, func(t *testing.T, d *desk) {
+	inBubble(t, func(t *testing.T, d *testWriter) {
 		d.wait(1000)
 		d.minutes(1)
-		require.Len(t, d.statements, 1, "requests have begun to wait")
+		require.Len(t, d.statements, 1, "the number of waiting requests has changed from 0")
 		require.EqualValues(t, 1000, *d.statements[0][0].Parked)
 		for i := range 20 {
 			d.wait(int64(990 + i))
@@ -151,21 +151,21 @@ func TestOneStatementInABusyMinuteAndNoneInAnIdleOne(t *testing.T) {
 		require.EqualValues(t, 20, byQueue["q"].PopEmpty, "the empty answers of the idle minutes")
 		require.EqualValues(t, 1009, *byQueue["q"].Parked)
 		require.Zero(t, byQueue["q"].At.Second())
-		require.Equal(t, 3*time.Minute+30*time.Second, time.Since(byQueue["q"].At), "the row is for the minute in which it happened")
+		require.Equal(t, 3*time.Minute+30*time.Second, time.Since(byQueue["q"].At), "the row has the minute of the delivery")
 
 		d.wait(0)
 		d.minutes(1)
 		require.Len(t, d.statements, 5)
-		require.EqualValues(t, 0, *d.statements[4][0].Parked, "nobody waits any more")
+		require.EqualValues(t, 0, *d.statements[4][0].Parked, "no request waits any more")
 		d.minutes(600)
 		require.Len(t, d.statements, 5)
 		require.EqualValues(t, 5, d.written.Load())
 	})
 }
 
-// While requests wait, their number is written once in an hour.
+// While requests wait, the Writer writes an unchanged number once in an hour.
 func TestWaitingRequestsAreWrittenOnceInAnHour(t *testing.T) {
-	inBubble(t, func(t *testing.T, d *desk) {
+	inBubble(t, func(t *testing.T, d *testWriter) {
 		d.wait(7)
 		d.minutes(180)
 		require.Len(t, d.statements, 3)
@@ -174,10 +174,10 @@ func TestWaitingRequestsAreWrittenOnceInAnHour(t *testing.T) {
 	})
 }
 
-// Of 1,000 queues on each of which one request waits, always another one is between two requests. After the first
-// minute nothing is written. The sum is right.
-func TestRequestsThatComeAgainAreNoChange(t *testing.T) {
-	inBubble(t, func(t *testing.T, d *desk) {
+// One client waits in a loop on each of 1,000 queues. At each count, another one of the clients is between two requests.
+// The Writer writes only in the first minute, and its sum is right.
+func TestAClientBetweenTwoRequestsIsNoChange(t *testing.T) {
+	inBubble(t, func(t *testing.T, d *testWriter) {
 		absent := 0
 		d.mu.Lock()
 		d.waiting = func() map[Key]int64 {
@@ -204,10 +204,10 @@ func TestRequestsThatComeAgainAreNoChange(t *testing.T) {
 	})
 }
 
-// Rows whose statement failed are written again as they were, with the rows of the next minute.
+// The Writer writes the rows of a failed statement again, unchanged, together with the rows of the next minute.
 func TestRowsOfAFailedStatementAreWrittenAgain(t *testing.T) {
-	inBubble(t, func(t *testing.T, d *desk) {
-		d.failWith(errors.New("the database is away"))
+	inBubble(t, func(t *testing.T, d *testWriter) {
+		d.failWith(errors.New("the database is unavailable"))
 		d.push("q", 5)
 		d.minutes(1)
 		d.push("q", 7)
@@ -224,11 +224,11 @@ func TestRowsOfAFailedStatementAreWrittenAgain(t *testing.T) {
 	})
 }
 
-// While the database is away, memory is bounded, and no count is lost.
+// While the database is unavailable, the number of unwritten rows is bounded, and no count is lost.
 func TestAnOutageKeepsTheCountsInBoundedMemory(t *testing.T) {
-	inBubble(t, func(t *testing.T, d *desk) {
+	inBubble(t, func(t *testing.T, d *testWriter) {
 		const queues, minutes = 400, 15
-		d.failWith(errors.New("the database is away"))
+		d.failWith(errors.New("the database is unavailable"))
 		for range minutes {
 			for i := range queues {
 				d.push(fmt.Sprint(i), 1)
@@ -249,7 +249,7 @@ func TestAnOutageKeepsTheCountsInBoundedMemory(t *testing.T) {
 	})
 }
 
-// The last minute is written when the server stops.
+// When the server stops, the Writer writes the counts of the current minute.
 func TestTheLastMinuteIsWrittenAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(10 * time.Second)
@@ -263,9 +263,10 @@ func TestTheLastMinuteIsWrittenAtTheEnd(t *testing.T) {
 	})
 }
 
-// At most maxRows keys have a row of their own: those with the most messages. The sum is exact.
+// At most maxRows keys have a row: the keys with the most messages. The Writer sums the others as Other. The total is
+// exact.
 func TestTheLeastBusyQueuesAreOneRow(t *testing.T) {
-	inBubble(t, func(t *testing.T, d *desk) {
+	inBubble(t, func(t *testing.T, d *testWriter) {
 		const queues = maxKeys + 1000
 		for i := range queues {
 			d.push(fmt.Sprint(i), 1)

@@ -7,7 +7,7 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 )
 
-// maxThreshold keeps the sum of an instant and a threshold in the range of timestamptz.
+// maxThreshold is 100 years. An instant plus maxThreshold is within the range of timestamptz.
 const maxThreshold = 36500 * 24 * time.Hour
 
 // Config is the section "live". config/belfry.yaml describes its keys.
@@ -23,7 +23,7 @@ func DefaultConfig() Config {
 	return Config{MaxWatchers: 100, LagThreshold: time.Minute, DeadLettersThreshold: 1, ReadInterval: 5 * time.Second}
 }
 
-// Validate returns one error for each value that cannot work, joined.
+// Validate returns the joined errors of all invalid values.
 func (c Config) Validate() error {
 	return errors.Join(
 		setting.AtLeast("live.max_watchers", c.MaxWatchers, 0),

@@ -15,13 +15,13 @@ import (
 
 var sqlGroups = sql.Query("insight/live/groups")
 
-// Database is the Reader of a database.
+// Database implements Reader with Postgres.
 type Database struct {
 	pool  *postgres.Pool
 	audit *audit.Log
 }
 
-// NewDatabase returns a Database on pool.
+// NewDatabase returns a Database that uses pool.
 func NewDatabase(pool *postgres.Pool, audit *audit.Log) *Database { return &Database{pool, audit} }
 
 // Groups implements Reader.

@@ -6,26 +6,26 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// Type says what happened.
+// Type is the kind of an Event.
 type Type string
 
-// The types. Each says the type of Event.Data in brackets; without brackets it is nil.
+// The types of events. The brackets contain the type of Event.Data. Without brackets, Data is nil.
 const (
-	// TypeSnapshot [api.Snapshot] is the first event of a watcher, and the first one after a gap.
+	// TypeSnapshot [api.Snapshot] is the first event of a watcher, and the first event after a gap.
 	TypeSnapshot Type = "snapshot"
-	// TypeRates [api.Rates] are the figures of one instance over the last second.
+	// TypeRates [api.Rates] has the rates of one instance over the last second.
 	TypeRates Type = "rates"
 
 	TypeQueueCreated Type = "queue.created"
 	TypeQueueChanged Type = "queue.changed"
-	TypeQueuePaused  Type = "queue.paused" // with Partition: only that partition
+	TypeQueuePaused  Type = "queue.paused" // if Partition is set, only that partition is paused
 	TypeQueueResumed Type = "queue.resumed"
 	TypeQueueDeleted Type = "queue.deleted"
-	TypeGroupCreated Type = "group.created" // with Partition: for that partition
+	TypeGroupCreated Type = "group.created" // if Partition is set, the group has only that partition
 	TypeGroupChanged Type = "group.changed"
 	TypeGroupPaused  Type = "group.paused"
 	TypeGroupResumed Type = "group.resumed"
-	TypeGroupDeleted Type = "group.deleted" // without Queue: in all queues
+	TypeGroupDeleted Type = "group.deleted" // if Queue is empty, the group is deleted in all queues
 	TypeGroupSeeked  Type = "group.seeked"
 
 	TypeLag         Type = "lag"          // [api.LateGroup]
@@ -37,19 +37,19 @@ const (
 	TypeMaintenance Type = "maintenance"  // [api.Switches]
 	TypeAudit       Type = "audit"        // [api.AuditEvent]
 
-	// TypeDropped [api.Dropped] says that events are missing here.
+	// TypeDropped [api.Dropped] replaces events that the watcher has lost.
 	TypeDropped Type = "dropped"
 	// TypeClosing [api.Closing] is the last event.
 	TypeClosing Type = "closing"
 )
 
-// Event is one thing that happened. It must not be changed, because watchers share it.
+// Event reports one change. Watchers share an Event, so they must not modify it.
 type Event struct {
 	// ID orders the events of one process. It is empty for an event that only one watcher gets.
 	ID   string
 	Type Type
 	At   time.Time
-	// Instance is where it happened. It is zero for what is not of one instance.
+	// Instance is the instance that caused the event. It is zero if the event does not belong to one instance.
 	Instance queue.ID
 	// Queue, Partition and Group are empty if they do not apply.
 	Queue, Partition, Group string

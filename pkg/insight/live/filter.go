@@ -7,15 +7,16 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 )
 
-// Filter says what a watcher may see.
+// Filter selects the events that a watcher may see.
 type Filter struct {
-	// Grants limit the watcher to queues. Nil: it sees all queues, and what is not of one queue.
+	// Grants limit the watcher to events of queues that it may read. If Grants is nil, the watcher sees the
+	// events of all queues and instances.
 	Grants *identity.Grants
-	// Audit: it also sees the audit, of the queues that its grants allow to administer.
+	// Audit is true if the watcher also sees the audit of the queues that it may administer.
 	Audit bool
 }
 
-// apply returns what the watcher sees of an event. ok is false if that is nothing.
+// apply returns the part of an event that the watcher may see. ok is false if the watcher may not see the event.
 func (f *Filter) apply(e Event) (seen Event, ok bool) {
 	if e.Type == TypeAudit {
 		return e, f.Audit && (f.Grants == nil || e.Queue != "" && f.Grants.MayAdminister(e.Queue))
@@ -36,7 +37,8 @@ func (f *Filter) apply(e Event) (seen Event, ok bool) {
 	return e, e.Type == TypeClosing || e.Queue != "" && f.Grants.MayRead(e.Queue)
 }
 
-// rates hides the figures of the instance, and counts no omitted queues: they may be other ones.
+// rates hides the figures of the instance. It does not return Omitted, because the watcher may not see the omitted
+// queues.
 func (f *Filter) rates(r api.Rates) api.Rates {
 	return api.Rates{Seconds: r.Seconds, Queues: only(r.Queues, func(q api.QueueRates) bool { return f.Grants.MayRead(q.Queue) })}
 }
@@ -49,7 +51,7 @@ func (f *Filter) snapshot(s api.Snapshot) api.Snapshot {
 	}
 }
 
-// only returns the elements that keep accepts, in a list of its own.
+// only returns a new list with the elements that keep accepts.
 func only[T any](list []T, keep func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(element T) bool { return !keep(element) })
 }

@@ -64,14 +64,14 @@ func (d *database) reads() (groups, audit int) {
 	return d.groupReads, d.auditReads
 }
 
-// network carries the notifications of hubs at once, as Postgres does: each hub hears all of them.
+// network delivers each notification to all hubs at once, as Postgres does.
 type network struct {
 	mu   sync.Mutex
 	hubs []*live.Hub
-	sent map[string]int // by host
+	sent map[string]int // number of sent notifications, by host
 	cut  map[string]bool
 	wire []string
-	// alive are further instances. They send heartbeats and nothing else.
+	// alive are further instances that only send heartbeats.
 	alive []queue.ID
 }
 
@@ -113,7 +113,7 @@ type instance struct {
 
 	mu      sync.Mutex
 	waiting map[string]int
-	// unwritten is what it has counted and not written.
+	// unwritten stands for the instance's unwritten counts.
 	unwritten string
 }
 
@@ -123,7 +123,7 @@ func (i *instance) setWaiting(waiting map[string]int) {
 	i.waiting = waiting
 }
 
-// start runs a hub on a network until the test ends. Call it in a bubble of synctest.
+// start runs a hub on a network until the test ends. The caller must be in a bubble of synctest.
 func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *instance {
 	t.Helper()
 	cfg := live.DefaultConfig()
@@ -178,7 +178,7 @@ func start(t *testing.T, n *network, host string, edits ...func(*live.Config)) *
 	return i
 }
 
-// watch subscribes a watcher that may see everything, and takes its snapshot.
+// watch subscribes a watcher and takes its snapshot. Without edits, the watcher may see everything.
 func (i *instance) watch(t *testing.T, edits ...func(f *live.Filter)) *live.Watcher {
 	t.Helper()
 	f := live.Filter{Audit: true}
@@ -196,7 +196,7 @@ func (i *instance) watch(t *testing.T, edits ...func(f *live.Filter)) *live.Watc
 	return w
 }
 
-// after lets time pass and returns what a watcher got meanwhile.
+// after waits for d and returns the events that a watcher got.
 func after(t *testing.T, w *live.Watcher, d time.Duration) []live.Event {
 	t.Helper()
 	<-time.After(d)
@@ -232,8 +232,8 @@ func (i *instance) push(name string, n int) {
 
 var errDown = errors.New("the database is down")
 
-// One statement finds the groups that are behind, also while a consumer holds the messages, the groups with dead
-// letters, and the instant at which the next group gets behind.
+// One statement finds the groups that are behind, the groups with dead letters, and the instant at which the next group
+// gets behind. A group is also behind while a consumer has a lease of its late messages.
 func TestTheDatabaseFindsGroupsBeyondAThreshold(t *testing.T) {
 	t.Parallel()
 	pool := enginetest.Pool(t, pgtest.Database(t))

@@ -20,75 +20,76 @@ import (
 )
 
 const (
-	// tickInterval is the time that Rates cover, and the least time between two notifications.
+	// tickInterval is the time that Rates cover, and the minimum time between two notifications.
 	tickInterval = time.Second
-	// gather is how long what happens first after a quiet second waits for more.
+	// gather is how long the first event after a quiet second waits for further events, before the hub sends them.
 	gather = 50 * time.Millisecond
 )
 
-// Deps are what a Hub works with. The functions are called often and must not block.
+// Deps are the dependencies of a Hub. The Hub calls the functions often, so they must not block.
 type Deps struct {
-	// Instance identifies this process to the others, Host to people.
+	// Instance identifies this process to other instances. Host is the name for people.
 	Instance queue.ID
 	Host     string
 	// Reader reads the database.
 	Reader Reader
-	// Counts counts what this instance does.
+	// Counts counts the work of this instance.
 	Counts *history.Recorder
-	// Send notifies the other instances. They call Heard.
+	// Send notifies the other instances. Their Hubs get the payload through Heard.
 	Send func(payload string)
 	// Listener returns the state of the listener.
 	Listener func() string
-	// Waiting counts the waiting requests. WaitingByQueue leaves out those for no single queue.
+	// Waiting counts the waiting requests. WaitingByQueue leaves out requests that name no queue.
 	Waiting        func() int
 	WaitingByQueue func() map[string]int
 	// Peers returns the other instances.
 	Peers func() []queue.ID
-	// OwnUnwritten returns what this instance has counted and not written to the history, in at most so many bytes. Only
-	// the readers of the other instances understand it. It returns nil if there is nothing.
+	// OwnUnwritten returns the unwritten counts of this instance (history.Writer.Unwritten), in at most size bytes. It
+	// returns nil if there are none.
 	OwnUnwritten func(size int) []byte
 	Log          *zap.Logger
 }
 
-// Hub knows what happens and who watches. It is safe for concurrent use. Subscribe it to the bus.
+// Hub collects events and sends them to the watchers. It is safe for concurrent use. The caller subscribes it to the
+// event bus.
 type Hub struct {
 	events.Nop
 	Deps
 	cfg     Config
 	epoch   string
 	started time.Time
-	// active: somebody watches, here or at another instance. Without it nothing is counted.
+	// active is true if this instance or another instance has a watcher. Otherwise the hub counts nothing.
 	active   atomic.Bool
 	activity activity
 	exchange *exchange
 	// wakeTick and wakeRead wake the two loops of Run.
 	wakeTick, wakeRead events.Signal
 
-	mu       sync.Mutex // guards the rest
+	mu       sync.Mutex // guards the fields below
 	stopped  bool
 	watchers map[*Watcher]struct{}
-	// lingerUntil is until when events are collected without a watcher.
+	// lingerUntil is the instant until which the hub collects events after its last watcher has left.
 	lingerUntil time.Time
 	number      uint64 // of the last event
 	recent      []Event
 	lastTick    time.Time
-	// lastSaid is the last tick that had something to say, or when the hub began to collect.
+	// lastSaid is the last tick with rates or events, or the instant at which the hub started collecting.
 	lastSaid time.Time
 	out      outbox
 	rates    ratesState
 	peers    map[queue.ID]*peer
-	// interests are the instances where somebody watches; see peers.go.
+	// interests are the other instances with watchers. flushLocked describes the instants.
 	interests     map[queue.ID]time.Time
 	lastAnnounced time.Time
 	heardPace     int // messages of other instances since the last tick
 	leading       bool
 	maintenance   *api.Switches
 	reads         readState
-	// known: the first read was made, or has failed, since somebody watches.
+	// known is true after the first read for the current watchers, also if that read failed.
 	known bool
 }
 
-// New returns a Hub. Run does its work.
+// New returns a Hub. The caller must call Run.
 func New(deps Deps, cfg Config) *Hub {
 	id := queue.NewID()
 	h := &Hub{
@@ -128,19 +129,19 @@ func (h *Hub) Stop() {
 	h.wakeLocked()
 }
 
-// Watching returns how many watchers there are.
+// Watching returns the number of watchers of this instance.
 func (h *Hub) Watching() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.watchers)
 }
 
-// watchedLocked reports whether events of all instances are collected here.
+// watchedLocked reports whether this instance has a watcher, or had one in the last lingerTime.
 func (h *Hub) watchedLocked(now time.Time) bool {
 	return !h.stopped && (len(h.watchers) > 0 || now.Before(h.lingerUntil))
 }
 
-// activateLocked begins to collect, for a watcher or for another instance.
+// activateLocked starts collecting events, for a watcher of this instance or for another instance.
 func (h *Hub) activateLocked(now time.Time) {
 	if h.watchedLocked(now) && h.lastAnnounced.IsZero() {
 		h.lastAnnounced = now
@@ -157,12 +158,12 @@ func (h *Hub) activateLocked(now time.Time) {
 	h.wakeLocked()
 }
 
-// settleLocked stops collecting when nobody watches.
+// settleLocked stops collecting events when no instance has a watcher.
 func (h *Hub) settleLocked(now time.Time) {
 	if !h.watchedLocked(now) && !h.lastAnnounced.IsZero() {
 		h.lastAnnounced, h.lingerUntil, h.known = time.Time{}, time.Time{}, false
 		h.recent, h.reads = nil, readState{}
-		h.number++ // so that a watcher which comes back learns that it missed something
+		h.number++ // so that Watch sees a gap when a watcher subscribes again
 		clear(h.peers)
 		if !h.stopped {
 			h.send(message{Unwatch: true})
@@ -175,10 +176,10 @@ func (h *Hub) settleLocked(now time.Time) {
 	}
 }
 
-// publishLocked gives an event to the watchers.
+// publishLocked delivers an event to the watchers of this instance.
 func (h *Hub) publishLocked(e Event) {
 	if h.lastAnnounced.IsZero() {
-		return // nobody watches here
+		return // this instance has no watcher
 	}
 	h.number++
 	e.ID = h.idLocked()
@@ -186,7 +187,7 @@ func (h *Hub) publishLocked(e Event) {
 		e.At = time.Now()
 	}
 	if len(h.recent) >= recentSize {
-		h.recent = h.recent[1:] // append moves the rest once in a while
+		h.recent = h.recent[1:] // append reallocates now and then, which frees the dropped events
 	}
 	h.recent = append(h.recent, e)
 	for w := range h.watchers {
@@ -208,7 +209,7 @@ func (h *Hub) happened(e Event) {
 	h.addLocked(e)
 }
 
-// addLocked adds an event to the next notification, if another instance watches.
+// addLocked adds an event to the next notification, if another instance has watchers.
 func (h *Hub) addLocked(e Event) {
 	if len(h.interests) > 0 {
 		h.out.add(e)
@@ -248,7 +249,7 @@ func (h *Hub) snapshotLocked() api.Snapshot {
 	return s
 }
 
-// wakeLocked makes both loops look at what is due.
+// wakeLocked makes both loops of Run check whether a tick or a read is due.
 func (h *Hub) wakeLocked() {
 	h.wakeTick.Set()
 	h.wakeRead.Set()

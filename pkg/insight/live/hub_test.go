@@ -16,11 +16,12 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// One busy second is one event with its rates. The first idle second says so, and then nothing comes.
+// A busy second causes one event with its rates. The first idle second causes one event without queues. Further idle
+// seconds cause no event.
 func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
-		i.push("q", 5) // nobody watches
+		i.push("q", 5) // before the watcher, so it is in no rate
 		w := i.watch(t)
 		i.setWaiting(map[string]int{"q": 2})
 		i.push("q", 10)
@@ -45,7 +46,7 @@ func TestRatesOfBusyQueuesComeOnceASecond(t *testing.T) {
 	})
 }
 
-// A slow watcher loses its oldest events, is told how many, and delays nobody.
+// A slow watcher loses its oldest events and gets the number of lost events. It does not delay other watchers.
 func TestASlowWatcherLosesTheOldestEvents(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
@@ -64,8 +65,9 @@ func TestASlowWatcherLosesTheOldestEvents(t *testing.T) {
 	})
 }
 
-// A watcher that comes back gets what it missed. If that is not known, it is told, and gets a snapshot.
-func TestAWatcherComesBack(t *testing.T) {
+// A watcher that subscribes again gets the events that it missed. If the hub no longer has them, the watcher gets a
+// TypeDropped and a snapshot.
+func TestAWatcherSubscribesAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
 		w := i.watch(t)
@@ -73,7 +75,7 @@ func TestAWatcherComesBack(t *testing.T) {
 		got, _ := w.Take()
 		last := got[0].ID
 		w.Close()
-		i.OnCreated("two", "", events.Here) // while nobody watches
+		i.OnCreated("two", "", events.Here) // while there is no watcher
 		again, err := i.Watch(live.Filter{}, last)
 		require.NoError(t, err)
 		got, _ = again.Take()
@@ -95,7 +97,7 @@ func TestAWatcherComesBack(t *testing.T) {
 	})
 }
 
-// The number of watchers is bounded, and a stop ends all of them with a last event.
+// The number of watchers is bounded. When the hub stops, each watcher gets a last event.
 func TestWatchersAreBoundedAndEndWithTheServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a", func(cfg *live.Config) { cfg.MaxWatchers = 1 })
@@ -113,7 +115,8 @@ func TestWatchersAreBoundedAndEndWithTheServer(t *testing.T) {
 	})
 }
 
-// A watcher with grants sees only its queues, nothing of the processes, and the audit of what it may administer.
+// A watcher with grants sees only events of queues that it may read, and the audit of queues that it may administer. It
+// sees no events of instances.
 func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
@@ -173,7 +176,7 @@ func TestAWatcherSeesWhatItsGrantsAllow(t *testing.T) {
 	})
 }
 
-// The audit is read after a change, and each row is one event, also if two reads return it.
+// The hub reads the audit after a change. Each row causes one event, even if two reads return the row.
 func TestChangesAreReadFromTheAudit(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
@@ -201,13 +204,13 @@ func TestChangesAreReadFromTheAudit(t *testing.T) {
 
 		i.db.set(func(d *database) { d.rows[0].Counts = []byte(`{"cursors":2}`) })
 		i.Audited()
-		require.Equal(t, []live.Type{live.TypeAudit}, types(after(t, w, 10*time.Second)), "a request in pages has new counts")
+		require.Equal(t, []live.Type{live.TypeAudit}, types(after(t, w, 10*time.Second)), "a row whose counts have changed is an event again")
 	})
 }
 
-// A threshold is crossed at an instant that the last read knows. Without such an instant and without a
-// change nothing is read.
-func TestThresholdsAreReadOnlyWhenSomethingMoved(t *testing.T) {
+// The hub reads the groups after a change, and when the last read predicts that a group crosses a threshold. Otherwise it
+// does not read.
+func TestThresholdsAreReadOnlyAfterAChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
 		reads := func() int {
@@ -216,13 +219,13 @@ func TestThresholdsAreReadOnlyWhenSomethingMoved(t *testing.T) {
 		}
 		i.push("q", 1)
 		<-time.After(time.Hour)
-		require.Zero(t, reads(), "nobody watches")
+		require.Zero(t, reads(), "there is no watcher")
 		i.db.set(func(d *database) { d.err = errDown })
 		w := i.watch(t)
 		require.Equal(t, 1, reads())
 		i.db.set(func(d *database) { d.err, d.groups = nil, live.Groups{NextIn: 50 * time.Second, HasNext: true} })
 		require.Empty(t, after(t, w, 10*time.Second))
-		require.Equal(t, 2, reads(), "a read that failed is repeated")
+		require.Equal(t, 2, reads(), "the hub repeats a failed read")
 
 		behind := live.GroupState{Queue: "q", Group: "g", Age: time.Minute, Behind: true, DeadLetters: true}
 		i.db.set(func(d *database) { d.groups = live.Groups{List: []live.GroupState{behind}} })
@@ -249,8 +252,8 @@ func TestThresholdsAreReadOnlyWhenSomethingMoved(t *testing.T) {
 	})
 }
 
-// Ten watchers read what one reads.
-func TestTenWatchersReadWhatOneReads(t *testing.T) {
+// Ten watchers cause as many reads and notifications as one watcher.
+func TestTenWatchersCostAsMuchAsOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		i := start(t, n, "a")
 		for range 10 {
@@ -264,6 +267,6 @@ func TestTenWatchersReadWhatOneReads(t *testing.T) {
 		groups, audits := i.db.reads()
 		require.InDelta(t, 11, groups, 1)
 		require.Equal(t, 10, audits)
-		require.Equal(t, 2, n.count("a"), "hello and one announcement")
+		require.Equal(t, 2, n.count("a"), "one Hello and one Watch")
 	})
 }

@@ -13,30 +13,30 @@ import (
 )
 
 const (
-	// maxPayload is the most bytes of a message to other instances, before it is encrypted.
+	// maxPayload is the maximum size in bytes of a message to other instances, before its encryption.
 	maxPayload = listen.MaxLive
-	// maxOutEvents is how many events one notification has. The others are counted as lost.
+	// maxOutEvents is how many events one notification has at most. Further events are counted as lost.
 	maxOutEvents = 40
-	// patience is how long an instance sends figures to another one that does not renew its interest.
-	// A renewal comes at most once in renewInterval.
+	// patience is how long an instance sends figures to another instance that does not renew its interest.
+	// An instance renews its interest at most once in renewInterval.
 	patience, renewInterval = 15 * time.Second, 5 * time.Second
-	// maxPeers bounds the other instances that are known. maxHeard is how many of their messages are
-	// handled in one second.
+	// maxPeers is how many other instances a hub remembers. maxHeard is how many of their messages it handles
+	// in one second.
 	maxPeers, maxHeard = 64, 200
-	// payloadVersion is the first member of a payload. Others are ignored.
+	// payloadVersion is the first member of a payload. A hub ignores payloads of other versions.
 	payloadVersion = 1
 )
 
-// peer is another instance, as it was heard last.
+// peer has the last received description of another instance.
 type peer struct{ api.Instance }
 
-// outbox is what the next notification says.
+// outbox is the content of the next notification.
 type outbox struct {
 	rates  *api.Rates
 	events []Event
 	lost   int
 	audit  bool
-	// renew: an instance sent figures since the last announcement.
+	// renew is true if an instance has sent figures since the last renewal.
 	renew bool
 }
 
@@ -53,19 +53,19 @@ func (o *outbox) add(e Event) {
 type message struct {
 	Version int    `json:"v"`
 	From    string `json:"i"`
-	// Hello: the sender does not know who watches. Watch: somebody watches at the sender. Unwatch: nobody
-	// does any more.
+	// Hello means that the sender does not know which instances have watchers. Watch means that the sender has a
+	// watcher. Unwatch means that it has none any more.
 	Hello   bool `json:"hello,omitempty"`
 	Watch   bool `json:"watch,omitempty"`
 	Unwatch bool `json:"unwatch,omitempty"`
-	// Ask: the sender wants to know what the others have not written to the history. Answer: Unwritten says what the
-	// sender has not.
+	// Ask means that the sender wants the unwritten counts of the other instances. Answer means that Unwritten has the
+	// unwritten counts of the sender.
 	Ask       bool   `json:"ask,omitempty"`
 	Answer    bool   `json:"answer,omitempty"`
 	Unwritten []byte `json:"u,omitempty"`
 	// Info describes the sender.
 	Info *sentInfo `json:"info,omitempty"`
-	// Audit: the sender wrote rows of the audit.
+	// Audit means that the sender has written rows of the audit.
 	Audit  bool        `json:"audit,omitempty"`
 	Lost   int         `json:"lost,omitempty"`
 	Events []sentEvent `json:"e,omitempty"`
@@ -88,7 +88,7 @@ type sentRates struct {
 	Omitted int         `json:"o,omitempty"`
 }
 
-// sentQueue is QueueRates as an array, which is half as long.
+// sentQueue encodes QueueRates as an array, because an object needs twice as many bytes.
 type sentQueue struct{ api.QueueRates }
 
 // MarshalJSON writes the array.
@@ -127,7 +127,7 @@ func sent(e Event) sentEvent {
 	return s
 }
 
-// event returns the event of an instance. ok is false for a type that is not sent.
+// event returns the event of an instance. ok is false for a type that instances do not send, or if its data is missing.
 func (s *sentEvent) event(from queue.ID) (e Event, ok bool) {
 	e = Event{Type: s.Type, At: s.At, Instance: from, Queue: s.Queue, Partition: s.Partition, Group: s.Group}
 	switch s.Type {
@@ -145,13 +145,13 @@ func (s *sentEvent) event(from queue.ID) (e Event, ok bool) {
 		if s.Sequencer != nil {
 			e.Data = *s.Sequencer
 		}
-	default: // it is not sent
+	default: // instances do not send other types
 	}
 	return e, e.Data != nil
 }
 
-// encode returns a message as a payload. It leaves out the least busy queues if there are too many bytes, and then
-// the latest events.
+// encode returns a message as a payload of at most maxPayload bytes. If necessary, it leaves out first the least busy
+// queues, and then the latest events.
 func (m *message) encode() (string, error) {
 	for {
 		text, err := json.Marshal(m)
@@ -171,7 +171,7 @@ func (m *message) encode() (string, error) {
 			m.Events = m.Events[:len(m.Events)-drop]
 			m.Lost += drop
 		default:
-			return "", fmt.Errorf("encoding a notification of events: it has %d bytes", len(text))
+			return "", fmt.Errorf("encoding a notification of events: it has %d bytes, and the limit is %d", len(text), maxPayload)
 		}
 	}
 }
@@ -192,12 +192,12 @@ func (h *Hub) send(m message) {
 	h.Send(payload)
 }
 
-// flushLocked sends what the other instances must know: figures if somebody watches there, and a renewal if they sent
-// figures. An idle instance sends nothing.
+// flushLocked sends a notification if necessary. It sends figures if another instance has watchers. It sends a renewal
+// if another instance has sent figures. An idle instance sends nothing.
 //
-// An interest lasts until Unwatch. But once figures were sent, it ends unless it is renewed within
-// patience. So an interest costs nothing while nothing happens, and an instance that died gets no figures
-// for longer than that.
+// An interest has the instant of the first figures since its last renewal, or zero. It ends with Unwatch, or when
+// patience has passed since that instant. So an interest of an idle system needs no renewal, and an instance that
+// died gets figures for at most patience.
 func (h *Hub) flushLocked(now time.Time) {
 	for id, since := range h.interests {
 		if !since.IsZero() && now.Sub(since) > patience {
@@ -233,7 +233,8 @@ func (h *Hub) flushLocked(now time.Time) {
 	}
 }
 
-// OnListening announces this instance: it may have missed who watches, and others its own announcement.
+// OnListening sends Hello. While the listener was disconnected, this instance and the others may have missed each
+// other's announcements.
 func (h *Hub) OnListening() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -247,7 +248,7 @@ func (h *Hub) OnListening() {
 	}
 }
 
-// Heard handles a notification of another instance, perhaps one of another version. It does not block.
+// Heard handles a notification of another instance. That instance may run another version. Heard does not block.
 func (h *Hub) Heard(payload string) {
 	var m message
 	if len(payload) > maxPayload || json.Unmarshal([]byte(payload), &m) != nil || m.Version != payloadVersion {
@@ -273,7 +274,7 @@ func (h *Hub) Heard(payload string) {
 	}
 }
 
-// heardInterestLocked notes whether somebody watches at another instance. The answer to a new interest describes
+// heardInterestLocked records whether another instance has watchers. It answers a new interest with a description of
 // this instance.
 func (h *Hub) heardInterestLocked(from queue.ID, m *message, now time.Time) {
 	if m.Unwatch {
@@ -293,7 +294,7 @@ func (h *Hub) heardInterestLocked(from queue.ID, m *message, now time.Time) {
 	}
 }
 
-// heardFiguresLocked publishes what another instance says.
+// heardFiguresLocked publishes the events and rates of another instance.
 func (h *Hub) heardFiguresLocked(from queue.ID, m *message) {
 	if m.Info != nil {
 		h.heardInfoLocked(from, m.Info)
@@ -338,7 +339,7 @@ func (h *Hub) heardInfoLocked(from queue.ID, info *sentInfo) {
 	}}
 }
 
-// PeerLeft notes that another instance stopped or fell silent.
+// PeerLeft handles that another instance has stopped or sends no heartbeats any more.
 func (h *Hub) PeerLeft(id queue.ID) {
 	h.exchange.left(id)
 	h.mu.Lock()

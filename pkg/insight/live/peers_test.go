@@ -15,9 +15,9 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// What happens first after a quiet time reaches the watchers of all instances at once. The notifications of a busy
-// instance stay at least a second apart. The rates cover a whole second.
-func TestWhatHappensAfterAQuietTimeArrivesAtOnce(t *testing.T) {
+// The first event after a quiet time reaches the watchers of all instances within 100 ms. A busy instance sends at most
+// one notification a second. The rates cover a whole second.
+func TestTheFirstEventAfterAQuietTimeArrivesAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		w := a.watch(t)
@@ -44,13 +44,13 @@ func TestWhatHappensAfterAQuietTimeArrivesAtOnce(t *testing.T) {
 	})
 }
 
-// What happens at another instance reaches a watcher, in at most one notification a second.
+// Events of another instance reach a watcher, in at most one notification a second.
 func TestEventsOfOtherInstancesArrive(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
 		b.push("q", 1)
 		<-time.After(time.Minute)
-		require.Equal(t, 1, n.count("b"), "nobody watches, so b only said hello")
+		require.Equal(t, 1, n.count("b"), "without a watcher, b has sent only Hello")
 
 		w := a.watch(t)
 		after(t, w, time.Second)
@@ -85,15 +85,15 @@ func TestEventsOfOtherInstancesArrive(t *testing.T) {
 				require.Equal(t, "old", e.Queue)
 			}
 		}
-		require.Equal(t, before+2, n.count("b"), "one with the figures, one that says that all is idle")
+		require.Equal(t, before+2, n.count("b"), "one with the figures, and one for the first idle second")
 		_, audits := a.db.reads()
 		require.Equal(t, 1, audits)
 		groups, _ := b.db.reads()
-		require.Zero(t, groups, "nobody watches at b")
+		require.Zero(t, groups, "b has no watcher")
 	})
 }
 
-// A watcher of an idle system costs no notification, however long it watches, and sees the next event.
+// In an idle system, a watcher causes no notification, however long it watches. It sees the next event.
 func TestAnIdleWatcherCostsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
@@ -107,7 +107,8 @@ func TestAnIdleWatcherCostsNothing(t *testing.T) {
 	})
 }
 
-// While figures come, the interest is renewed. After the watching instance died, they stop.
+// While figures arrive, the watching instance renews its interest. After it has died, the other instance stops sending
+// figures.
 func TestAnInstanceThatDiedGetsNoFigures(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
@@ -134,7 +135,8 @@ func TestAnInstanceThatDiedGetsNoFigures(t *testing.T) {
 	})
 }
 
-// A watcher that leaves ends the figures of the others, after a while in which it may come back.
+// When the last watcher has left, the other instances stop sending figures after lingerTime. In this time the watcher may
+// subscribe again.
 func TestTheLastWatcherEndsTheFigures(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
@@ -147,7 +149,8 @@ func TestTheLastWatcherEndsTheFigures(t *testing.T) {
 	})
 }
 
-// A new instance, and one whose LISTEN was away, learns who watches. One that leaves is shown.
+// A new instance, or an instance whose LISTEN was interrupted, learns which instances have watchers. Watchers see an
+// instance that leaves.
 func TestANewInstanceLearnsWhoWatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a := start(t, n, "a")
@@ -157,7 +160,7 @@ func TestANewInstanceLearnsWhoWatches(t *testing.T) {
 		b.push("q", 1)
 		require.Contains(t, types(after(t, w, 2*time.Second)), live.TypeRates)
 
-		b.PeerLeft(a.Instance) // b heard nothing of a
+		b.PeerLeft(a.Instance) // b has heard no heartbeat of a
 		b.push("q", 1)
 		require.Empty(t, after(t, w, 5*time.Second))
 		b.OnListening()
@@ -171,7 +174,7 @@ func TestANewInstanceLearnsWhoWatches(t *testing.T) {
 	})
 }
 
-// A notification is never too long for Postgres. It names the busiest queues and says how many it leaves out.
+// A notification is never too long for Postgres. It has the busiest queues and the number of omitted queues.
 func TestANotificationIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
@@ -205,7 +208,7 @@ func TestANotificationIsBounded(t *testing.T) {
 	})
 }
 
-// Every role of the database can send notifications.
+// Forged notifications cause no event, at most 64 known instances and a bounded number of answers.
 func TestForgedNotificationsDoNoHarm(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a := start(t, n, "a")
@@ -225,7 +228,7 @@ func TestForgedNotificationsDoNoHarm(t *testing.T) {
 		for _, unwanted := range []live.Type{live.TypeClosing, live.TypeAudit, live.TypeQueueCreated, live.TypeListener} {
 			require.NotContains(t, seen, unwanted)
 		}
-		require.LessOrEqual(t, len(seen), 70, "64 instances are known")
+		require.LessOrEqual(t, len(seen), 70, "the hub remembers at most 64 instances")
 		require.LessOrEqual(t, n.count("a"), 70)
 	})
 }

@@ -12,17 +12,18 @@ import (
 )
 
 const (
-	// readTimeout bounds one read. It is repeated after Config.ReadInterval.
+	// readTimeout bounds one read. The hub repeats a failed read after Config.ReadInterval.
 	readTimeout = 5 * time.Second
-	// auditInterval is the least time between two reads of the audit, and maxAudit the most rows of one.
+	// auditInterval is the minimum time between two reads of the audit. maxAudit is the maximum number of rows of a read.
 	auditInterval, maxAudit = time.Second, 200
-	// auditOverlap is how far a read goes back: a row has the instant of the start of its transaction.
+	// auditOverlap is how far a read starts before the latest known row. A row has the start time of its transaction,
+	// so it can become visible after a later row.
 	auditOverlap = time.Minute
 )
 
-// Reader reads the database. Each method is one bounded statement. Errors: CodeUnavailable.
+// Reader reads the database. Each method runs one bounded statement. Errors: CodeUnavailable.
 type Reader interface {
-	// Groups returns the groups beyond a threshold.
+	// Groups returns the groups whose lag or number of dead letters has reached its threshold.
 	Groups(ctx context.Context, lag time.Duration, deadLetters int) (Groups, error)
 	// Audit returns up to limit rows of the audit since an instant, the latest first.
 	Audit(ctx context.Context, since time.Time, limit int64) ([]audit.Row, error)
@@ -31,16 +32,16 @@ type Reader interface {
 // GroupState is a consumer group that is beyond a threshold.
 type GroupState struct {
 	Queue, Group string
-	// Age is the age of the oldest message that it has not finished.
+	// Age is the age of the oldest message that the group has not finished.
 	Age time.Duration
-	// Behind and DeadLetters say which threshold.
+	// Behind is true if the lag has reached its threshold. DeadLetters is true if the number of dead letters has.
 	Behind, DeadLetters bool
 }
 
 // Groups are the groups beyond a threshold.
 type Groups struct {
 	List []GroupState
-	// NextIn is how long until the next group gets behind if it finishes nothing. HasNext is false if none can.
+	// NextIn is how long until the next group gets behind if it finishes no message. HasNext is false if no group can.
 	NextIn  time.Duration
 	HasNext bool
 	// Now is the clock of the database.
@@ -49,7 +50,7 @@ type Groups struct {
 
 type groupName struct{ queue, group string }
 
-// beyond is what watchers know of a group that is beyond a threshold.
+// beyond is the published state of a group that is beyond a threshold.
 type beyond struct {
 	GroupState
 	lag, dead bool
@@ -59,25 +60,25 @@ func (b *beyond) lagEvent(is bool, threshold time.Duration) api.LateGroup {
 	return api.LateGroup{Queue: b.Queue, Group: b.Group, Beyond: is, Seconds: b.Age.Round(time.Millisecond).Seconds(), ThresholdSeconds: threshold.Seconds()}
 }
 
-// readState is what the reads found, and which ones are due.
+// readState has the results of the reads, and says which reads are due.
 type readState struct {
-	// thresholds and audit: a read is due as soon as the pace allows it.
+	// thresholds and audit are true if a read is due as soon as the minimum interval has passed.
 	thresholds, audit bool
-	// failed: the last read failed.
+	// failed is true if the last read failed.
 	failed bool
-	// crossing is when a group gets behind; zero: none will.
+	// crossing is when the next group gets behind, or zero if no group will.
 	crossing time.Time
-	// lastThresholds and lastAudit are when the last reads began.
+	// lastThresholds and lastAudit are when the last reads started.
 	lastThresholds, lastAudit time.Time
 	beyond                    map[groupName]beyond
-	// since is the instant before which rows of the audit are not events, by the clock of the database.
+	// since is the first read of the groups, by the clock of the database. Older rows of the audit are not events.
 	since time.Time
-	// latest is the instant of the latest row that was read. seen are the rows of the last reads.
+	// latest is the instant of the latest row of the audit. seen has the result and counts of the rows of the last read.
 	latest time.Time
 	seen   map[queue.ID]string
 }
 
-// movedLocked notes that a group may have moved over a threshold.
+// movedLocked makes a read of the groups due, because a group may have crossed a threshold.
 func (h *Hub) movedLocked() {
 	if !h.reads.thresholds {
 		h.reads.thresholds = true
@@ -85,7 +86,7 @@ func (h *Hub) movedLocked() {
 	}
 }
 
-// dueLocked returns when the reads are due; zero: not before something happens.
+// dueLocked returns when the reads are due. A zero instant means that no read is due before the next change.
 func (r *readState) dueLocked(known bool, interval time.Duration) (thresholds, audit time.Time) {
 	soonest := r.lastThresholds.Add(interval)
 	switch {
@@ -137,7 +138,7 @@ func (h *Hub) runReads(ctx context.Context) error {
 	}
 }
 
-// readGroups reads which groups are beyond a threshold, and publishes the changes.
+// readGroups reads the groups beyond a threshold, and publishes the changes since the last read.
 func (h *Hub) readGroups(ctx context.Context, now time.Time) {
 	h.mu.Lock()
 	h.reads.thresholds, h.reads.lastThresholds, h.reads.crossing = false, now, time.Time{}
@@ -165,7 +166,7 @@ func (h *Hub) readGroups(ctx context.Context, now time.Time) {
 // logLocked logs the first of several failures to read.
 func (h *Hub) logLocked(what string, err error) {
 	if err != nil && !h.reads.failed {
-		h.Log.Warn("the watchers of events do not get "+what+", because a read failed; it will be repeated", zap.Error(err))
+		h.Log.Warn("the watchers of events do not get "+what+", because a read failed; the server will repeat the read", zap.Error(err))
 	}
 	h.reads.failed = err != nil
 }
@@ -195,7 +196,7 @@ func (h *Hub) foundLocked(found *Groups) {
 	}
 }
 
-// changedLocked publishes over which thresholds a group moved.
+// changedLocked publishes an event for each threshold that a group has crossed.
 func (h *Hub) changedLocked(was, is, shown beyond) {
 	e := Event{Queue: shown.Queue, Group: shown.Group}
 	if was.lag != is.lag {
@@ -208,7 +209,7 @@ func (h *Hub) changedLocked(was, is, shown beyond) {
 	}
 }
 
-// changes are the events of the actions of the audit that change one thing.
+// changes maps actions of the audit to the events that they cause.
 var changes = map[string]Type{
 	audit.ConfigureQueue: TypeQueueChanged, audit.DeleteQueue: TypeQueueDeleted, audit.DeleteGroup: TypeGroupDeleted,
 	audit.SetSubscriptionStart: TypeGroupChanged, audit.SeekGroup: TypeGroupSeeked,
@@ -268,7 +269,7 @@ func (h *Hub) changeLocked(r *audit.Row) {
 			kind = TypeGroupPaused
 		case TypeQueueResumed:
 			kind = TypeGroupResumed
-		default: // the others have a type of their own
+		default: // the type of the other actions does not depend on the group
 		}
 	}
 	h.publishLocked(Event{Type: kind, At: r.At, Queue: r.Queue, Partition: r.Partition, Group: r.Group})

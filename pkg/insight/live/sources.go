@@ -9,8 +9,8 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// OnCreated publishes that a queue was created. The creations of other instances arrive with their names
-// in Heard.
+// OnCreated publishes that this instance has created a queue. Heard publishes the creations of other instances,
+// because their notifications contain the names.
 func (h *Hub) OnCreated(queueName, partition string, from events.Origin) {
 	if partition == "" && from == events.Here {
 		h.happened(Event{Type: TypeQueueCreated, Queue: queueName})
@@ -22,7 +22,8 @@ func (h *Hub) OnGroupCreated(queueName, partition, group string) {
 	h.happened(Event{Type: TypeGroupCreated, Queue: queueName, Partition: partition, Group: group})
 }
 
-// OnReady notes that a SQL session changed something. What this instance and the others change is counted.
+// OnReady makes a read of the groups due after a change of a SQL session. Changes of instances cause a read
+// through their counts.
 func (h *Hub) OnReady(_ []queue.Ready, from events.Origin) {
 	if from == events.SQL && h.active.Load() {
 		h.mu.Lock()
@@ -31,7 +32,7 @@ func (h *Hub) OnReady(_ []queue.Ready, from events.Origin) {
 	}
 }
 
-// OnResync notes that a SQL session or another instance changed something.
+// OnResync makes both reads due, because a SQL session or another instance has changed something.
 func (h *Hub) OnResync(_ string, from events.Origin) {
 	if from != events.Here && h.active.Load() {
 		h.mu.Lock()
@@ -42,7 +43,7 @@ func (h *Hub) OnResync(_ string, from events.Origin) {
 	}
 }
 
-// Audited notes that a row of the audit was written, here.
+// Audited makes both reads due, because this instance has written a row of the audit.
 func (h *Hub) Audited() {
 	if !h.active.Load() {
 		return
@@ -70,8 +71,8 @@ func (h *Hub) SequencerChanged(leading bool) {
 	h.happened(Event{Type: TypeSequencer, Data: api.SequencerChange{Leading: leading}})
 }
 
-// MaintenanceChanged publishes the switches. Each instance calls its own hub, so it is not sent to the
-// others.
+// MaintenanceChanged publishes the maintenance modes. It does not notify other instances, because each instance calls
+// MaintenanceChanged of its hub.
 func (h *Hub) MaintenanceChanged(push, pop bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,16 +80,16 @@ func (h *Hub) MaintenanceChanged(push, pop bool) {
 	h.publishLocked(Event{Type: TypeMaintenance, Data: *h.maintenance})
 }
 
-// activity knows when something happened first since the last take, so that it is published soon.
+// activity records the instant of the first event since the last take, so that the hub publishes the event soon.
 type activity struct {
 	mu    sync.Mutex
 	since time.Time
-	// first is zero if nothing happened. onFirst is called when something happens first. It must not block.
+	// first is the instant of the first event, or zero. note calls onFirst for the first event. onFirst must not block.
 	first   time.Time
 	onFirst func()
 }
 
-// note notes that something happens.
+// note records an event.
 func (a *activity) note() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,14 +99,14 @@ func (a *activity) note() {
 	}
 }
 
-// begun returns when something happened first since the last take; zero: nothing did.
+// begun returns the instant of the first event since the last take, or zero.
 func (a *activity) begun() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.first
 }
 
-// take returns the time since the last take, and begins again.
+// take returns the time since the last take, and resets the activity.
 func (a *activity) take(now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

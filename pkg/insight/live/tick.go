@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	// maxShown is how many queues one Rates has.
+	// maxShown is how many queues one Rates event has at most.
 	maxShown = 1000
-	// waitingTolerance is the part by which the waiting requests of a queue change without an event.
+	// waitingTolerance is 10: a change of the waiting requests of a queue by at most 1/10 causes no event.
 	waitingTolerance = 10
 )
 
-// ratesState is what the last Rates said.
+// ratesState has the values of the last Rates event.
 type ratesState struct {
 	busy bool
-	// said counts the waiting requests of each queue as the watchers know them, and sampled as the last tick
-	// found them.
+	// said has the last published number of waiting requests of each queue. sampled has the numbers at the last tick.
 	said, sampled map[string]int
 }
 
-// runTicks calls tick once in tickInterval while somebody watches, and earlier for what happens first after a
-// quiet time.
+// runTicks calls tick once in tickInterval while an instance has watchers. It calls tick earlier for the first event
+// after a quiet time.
 func (h *Hub) runTicks(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -46,7 +45,7 @@ func (h *Hub) runTicks(ctx context.Context) error {
 	}
 }
 
-// nextTick returns when the next tick is due. Two ticks that say something are at least tickInterval apart.
+// nextTick returns when the next tick is due. Two ticks with rates or events are at least tickInterval apart.
 func (h *Hub) nextTick() time.Time {
 	first := h.activity.begun()
 	h.mu.Lock()
@@ -65,15 +64,14 @@ func (h *Hub) nextTick() time.Time {
 	return next
 }
 
-// tick publishes what was counted since the last one, and sends one notification if another instance
-// must know something.
+// tick publishes the counts since the last tick. If other instances need them, it sends one notification.
 func (h *Hub) tick(now time.Time) {
 	over, counted := h.activity.take(now), h.Counts.TakeWatched()
 	waiting := h.WaitingByQueue()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastTick, h.heardPace = now, 0
-	// Since the last tick that said something, nothing else was counted. So an early tick covers a whole second.
+	// The ticks since lastSaid had no counts. So the rates of an early tick cover the time since lastSaid, up to a second.
 	over = max(over, min(tickInterval, now.Sub(h.lastSaid)))
 	rates, ok := h.ratesLocked(counted, over, waiting)
 	if ok {
@@ -103,8 +101,8 @@ func (h *Hub) tick(now time.Time) {
 	h.settleLocked(now)
 }
 
-// ratesLocked returns the rates of the queues that were busy, or whose waiting requests changed. ok is
-// false if there is nothing to say. After a busy second, the first idle one is said too.
+// ratesLocked returns the rates of the queues that were busy, or whose waiting requests changed. ok is false if there is
+// no such queue, except in the first idle second after a busy second.
 func (h *Hub) ratesLocked(counted map[string]history.Counts, over time.Duration, waiting map[string]int) (r api.Rates, ok bool) {
 	seconds := max(over.Seconds(), 0.001)
 	perSecond := func(n int64) float64 { return math.Round(100*float64(n)/seconds) / 100 }
@@ -152,7 +150,7 @@ func differs(said, now int) bool {
 	return (said == 0) != (now == 0) || max(said-now, now-said)*waitingTolerance > said
 }
 
-// limit returns the first elements of a list, and how many it left out.
+// limit returns the first elements of a list, and the number of omitted elements.
 func limit[T any](list []T, most int) (first []T, omitted int) {
 	if len(list) <= most {
 		return list, 0

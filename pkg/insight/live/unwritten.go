@@ -12,46 +12,47 @@ import (
 )
 
 const (
-	// answerInterval is the least time between two answers of an instance.
+	// answerInterval is the minimum time between two answers of an instance.
 	answerInterval = 250 * time.Millisecond
-	// answerPatience is how long a reader waits for the answers of the others, and answerReuse how long further
-	// readers use them.
+	// answerPatience is how long a reader waits for the answers of the other instances. answerReuse is how long
+	// later readers use the same answers.
 	answerPatience, answerReuse = 500 * time.Millisecond, 500 * time.Millisecond
-	// answerAge is how long the last answer of an instance is used that no longer answers.
+	// answerAge is how long a hub uses the last answer of an instance that no longer answers.
 	answerAge = 2 * time.Minute
-	// maxUnwritten is the most bytes of an answer. In base64, and with the rest of its message, it has less than
-	// maxPayload.
+	// maxUnwritten is the maximum size of an answer in bytes. The whole message, which has the answer in base64, is
+	// smaller than maxPayload.
 	maxUnwritten = 4100
 )
 
-// exchange asks the other instances what they have counted and not written, and answers them.
+// exchange asks the other instances for their unwritten counts, and answers their questions.
 type exchange struct {
 	send  func(m message)
 	peers func() []queue.ID
 	own   func(size int) []byte
-	// wake has an element if an instance has asked since the last answer.
+	// wake has an element if another instance has asked since the last answer.
 	wake events.Signal
 
-	mu      sync.Mutex // guards the rest
+	mu      sync.Mutex // guards the fields below
 	answers map[queue.ID]answer
-	// latest is the latest question. No other one is open.
+	// latest is the latest question. No earlier question is open.
 	latest *question
 }
 
-// answer is what another instance has counted and not written.
+// answer has the unwritten counts of another instance.
 type answer struct {
 	heard time.Time
 	text  []byte
 }
 
-// question is one question to all other instances. It is open until done is closed: when expectedAnswers of them have
-// answered, or in answerPatience. Further readers share it until then, and until reusableUntil.
+// question is one question to all other instances. It is open until expectedAnswers instances have answered, or until
+// answerPatience has passed. Then done is closed. Other readers share an open question, and use its answers until
+// reusableUntil.
 type question struct {
 	expectedAnswers int
 	answered        map[queue.ID]bool
 	done            chan struct{}
 	reusableUntil   time.Time // zero while it is open
-	// outdated: since the question, another instance sent figures, so its answer may be older than these.
+	// outdated is true if another instance has sent figures since the question. Its answer may be older than the figures.
 	outdated bool
 }
 
@@ -59,9 +60,9 @@ func newExchange(h *Hub) *exchange {
 	return &exchange{send: h.send, peers: h.Peers, own: h.OwnUnwritten, wake: events.NewSignal(), answers: map[queue.ID]answer{}}
 }
 
-// Unwritten returns what the other instances have counted and not written; see Deps.OwnUnwritten. It asks them, and blocks
-// until they have answered: at most half a second. Of an instance that does not answer in time it returns the answer
-// before. If there is no other instance it asks nobody.
+// Unwritten returns the unwritten counts of the other instances (Deps.OwnUnwritten). It asks them, and blocks until they
+// have answered, for at most answerPatience. If an instance does not answer in time, Unwritten returns its previous
+// answer. If there is no other instance, Unwritten sends nothing.
 func (h *Hub) Unwritten(ctx context.Context) [][]byte {
 	x := h.exchange
 	peers := min(len(x.peers()), maxPeers)
@@ -75,7 +76,7 @@ func (h *Hub) Unwritten(ctx context.Context) [][]byte {
 	return x.known()
 }
 
-// ask returns the latest question if it is open, or if its answers are new enough. Otherwise it asks a new one.
+// ask returns the latest question if it is open, or if its answers are new enough. Otherwise it sends a new question.
 func (x *exchange) ask(expectedAnswers int) *question {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -101,7 +102,7 @@ func (q *question) end() {
 	}
 }
 
-// known returns the answers of all instances.
+// known returns the last answers of all instances, without answers older than answerAge.
 func (x *exchange) known() (found [][]byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -115,7 +116,7 @@ func (x *exchange) known() (found [][]byte) {
 	return found
 }
 
-// heard handles what another instance says. It does not block.
+// heard handles a message of another instance. It does not block.
 func (x *exchange) heard(from queue.ID, m *message) {
 	if m.Ask {
 		x.wake.Set()

@@ -13,14 +13,14 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// count sets what an instance has counted and not written.
+// count sets the unwritten counts of an instance.
 func (i *instance) count(text string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.unwritten = text
 }
 
-// asks returns what the other instances have not written, and how long that took.
+// asks returns the unwritten counts of the other instances, and the duration of Unwritten.
 func (i *instance) asks(t *testing.T) (found []string, took time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -31,18 +31,18 @@ func (i *instance) asks(t *testing.T) (found []string, took time.Duration) {
 	return found, time.Since(began)
 }
 
-func TestAnInstanceKnowsWhatTheOthersHaveNotWritten(t *testing.T) {
+func TestAReaderGetsTheUnwrittenCountsOfOtherInstances(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a := start(t, n, "a")
 		found, took := a.asks(t)
 		require.Empty(t, found)
 		require.Zero(t, took)
-		require.Equal(t, 1, n.count("a"), "it is alone, so it only said hello")
+		require.Equal(t, 1, n.count("a"), "there is no other instance, so a has sent only Hello")
 
 		b, c := start(t, n, "b"), start(t, n, "c")
 		before := n.count("b")
 		<-time.After(time.Hour)
-		require.Equal(t, before, n.count("b"), "nobody asks")
+		require.Equal(t, before, n.count("b"), "no reader asks")
 		b.count("of b")
 		c.count("of c")
 		found, took = a.asks(t)
@@ -67,7 +67,7 @@ func TestAnInstanceKnowsWhatTheOthersHaveNotWritten(t *testing.T) {
 	})
 }
 
-// After an event of another instance, its older answer is not used any more.
+// After another instance has sent an event, readers do not use its older answer.
 func TestAnAnswerIsNotOlderThanTheLastEvent(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
@@ -84,8 +84,8 @@ func TestAnAnswerIsNotOlderThanTheLastEvent(t *testing.T) {
 	})
 }
 
-// An instance that does not answer delays a reader by half a second. Its last answer is used for two minutes, unless it
-// left.
+// An instance that does not answer delays a reader by half a second. Readers use its last answer for two minutes, unless
+// the instance has left.
 func TestASilentInstanceDelaysNobodyForLong(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b, c := start(t, n, "a"), start(t, n, "b"), start(t, n, "c")
@@ -121,7 +121,7 @@ func TestASilentInstanceDelaysNobodyForLong(t *testing.T) {
 	})
 }
 
-// A forged notification cannot make an instance answer more often, or keep more than so many answers.
+// Forged notifications cannot make an instance answer more than four times a second, or keep more than maxPeers answers.
 func TestForgedQuestionsAndAnswersAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
@@ -137,7 +137,7 @@ func TestForgedQuestionsAndAnswersAreBounded(t *testing.T) {
 			a.Heard(answers(queue.NewID()))
 		}
 		found, _ := a.asks(t)
-		require.Equal(t, []string{"of b"}, found, "the others send no heartbeats")
+		require.Equal(t, []string{"of b"}, found, "the hub ignores answers of instances without heartbeats")
 		for range 1000 {
 			id := queue.NewID()
 			n.mu.Lock()
@@ -150,7 +150,7 @@ func TestForgedQuestionsAndAnswersAreBounded(t *testing.T) {
 	})
 }
 
-// Forged figures cannot make each reader send a question of its own.
+// Forged figures cannot make each reader send a separate question.
 func TestReadersShareAQuestionWhileForgedFiguresCome(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *network) {
 		a, b := start(t, n, "a"), start(t, n, "b")
@@ -174,6 +174,6 @@ func TestReadersShareAQuestionWhileForgedFiguresCome(t *testing.T) {
 		before = n.count("a")
 		forged(queue.NewID())
 		a.asks(t)
-		require.Equal(t, before, n.count("a"), "no instance has sent these figures")
+		require.Equal(t, before, n.count("a"), "the hub ignores figures of an unknown instance")
 	})
 }

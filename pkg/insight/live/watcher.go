@@ -14,18 +14,20 @@ import (
 )
 
 const (
-	// recentSize is how many events are kept for watchers that come back. bufferSize is how many wait for a
-	// watcher, so it holds all of these. A slow watcher loses the oldest.
+	// recentSize is how many events a hub keeps for watchers that subscribe again. bufferSize is how many events wait
+	// for one watcher. A slow watcher loses its oldest events.
 	recentSize, bufferSize = 1024, 1024
-	// lingerTime is how long events are collected after the last watcher has left, so that it can come back.
+	// lingerTime is how long a hub collects events after its last watcher has left. A watcher that subscribes again in
+	// that time misses no event.
 	lingerTime = 30 * time.Second
 )
 
-// Watcher receives events. Its methods may be called by one goroutine at a time.
+// Watcher receives events. Only one goroutine at a time may call its methods.
 type Watcher struct {
 	hub    *Hub
 	filter Filter
-	// The hub guards the following. fresh: the snapshot has not been delivered, and no event before it.
+	// The mutex of the hub guards the fields below. fresh is true if the watcher still waits for its snapshot. It gets
+	// no event before the snapshot.
 	fresh   bool
 	closed  bool
 	buffer  []Event
@@ -35,11 +37,14 @@ type Watcher struct {
 }
 
 // Watch subscribes to the events that the filter lets through. after is the id of the last event that a
-// watcher has seen before, or empty. If that is among the last 1,024 events of this process, the events
-// after it come first. Otherwise a TypeDropped comes first if after is not empty, and then a TypeSnapshot. The caller
-// calls Close. It does not block.
+// previous watcher has seen, or empty:
 //
-// Errors: CodeOverloaded if live.max_watchers watch, and after Stop.
+//   - If after is among the last 1,024 events of this process, the watcher first gets the events after it.
+//   - If after is another id, the watcher first gets a TypeDropped and a TypeSnapshot.
+//   - If after is empty, the watcher first gets a TypeSnapshot.
+//
+// The caller must call Close. Watch does not block. Errors: CodeOverloaded if there are live.max_watchers watchers, and
+// after Stop.
 func (h *Hub) Watch(f Filter, after string) (*Watcher, error) {
 	w := &Watcher{hub: h, filter: f, fresh: true, ready: events.NewSignal()}
 	h.mu.Lock()
@@ -64,7 +69,7 @@ func (h *Hub) Watch(f Filter, after string) (*Watcher, error) {
 	return w, nil
 }
 
-// replayLocked delivers the events after an id, or TypeDropped if they are not known.
+// replayLocked delivers the events after an id, or TypeDropped if the hub no longer has them.
 func (h *Hub) replayLocked(w *Watcher, after string) {
 	epoch, text, _ := strings.Cut(after, "-")
 	number, err := strconv.ParseUint(text, 10, 64)
@@ -89,7 +94,7 @@ func (h *Hub) greetLocked(w *Watcher) {
 	}
 }
 
-// deliver puts an event into the buffer. The hub is locked.
+// deliver puts an event into the buffer. The caller holds the mutex of the hub.
 func (w *Watcher) deliver(e Event) {
 	if w.fresh || w.closed {
 		return
@@ -123,8 +128,8 @@ func (w *Watcher) Take() (events []Event, open bool) {
 	return events, !w.closed
 }
 
-// Events returns the events until ctx ends, the server stops or the loop is left. Each step blocks until
-// there is an event.
+// Events returns an iterator over the events. It ends when ctx ends or the server stops. Each step blocks until there is
+// an event.
 func (w *Watcher) Events(ctx context.Context) iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {
@@ -146,7 +151,7 @@ func (w *Watcher) Events(ctx context.Context) iter.Seq[Event] {
 	}
 }
 
-// Close ends the watch. It may be called several times.
+// Close unsubscribes the watcher. A second call does nothing.
 func (w *Watcher) Close() {
 	h := w.hub
 	h.mu.Lock()

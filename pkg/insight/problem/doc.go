@@ -1,15 +1,15 @@
-// Package problem finds what an operator should look at: groups that are late, partitions whose first message fails again and
-// again, dead letters, pauses, and transactions that hold a snapshot. It only reads.
+// Package problem finds problems for an operator: late groups, partitions whose first message fails repeatedly, dead letters,
+// pauses, and transactions that hold a snapshot. It only reads.
 //
 // # The cost
 //
-// A request examines at most 500 groups and 500 paused queues, and of each group at most eight partitions and one dead
-// letter. The indexes lead to the groups that have something to do, so groups without work cost nothing. Counts are bounded
-// too, and say whether there is more. So the cost does not depend on the size of the database. If there are more groups than
-// that, the answer says where to go on.
+// A request examines at most 500 groups and 500 paused queues. It examines at most eight partitions and one dead letter of
+// each group. It finds groups with ready or leased partitions, dead letters or a pause through indexes, so other groups cost
+// nothing. Counts are bounded too, and say whether there are more. So the cost does not depend on the size of the database. If a request
+// reaches a bound, its answer contains the position at which the next request continues.
 //
-// A partition is due if a pop could return a message of it, or if a lease holds it. The age of a group is that of the oldest
-// first message in the five partitions that are due longest. The instant at which a partition became due is not the age of its
-// first message, so an older message can be in another partition while all of them are consumed. A group that nobody consumes has
-// its oldest message among them.
+// A partition is due if a pop could return one of its messages, or if a lease holds it. The age of a group is the age of the
+// oldest first message in the five partitions that have been due longest. A partition can be due for a short time although its
+// first message is old. So, while consumers work, another partition can have an older message. If a group has no consumers,
+// the oldest message is in one of the five partitions.
 package problem

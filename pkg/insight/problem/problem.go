@@ -20,16 +20,16 @@ var (
 	sqlSnapshots = sql.Query("insight/doctor/snapshots")
 )
 
-// Kind says what is wrong.
+// Kind is the kind of a Problem.
 type Kind string
 
 // The kinds, the most urgent first.
 const (
-	// HeldSnapshot is a transaction that is open for 5 minutes, and keeps Postgres from removing old row versions.
+	// HeldSnapshot is a transaction that has been open for 5 minutes. It prevents Postgres from removing old row versions.
 	HeldSnapshot Kind = "held_snapshot"
 	// StuckHead is a partition whose first message was delivered 3 times, or waits at least a minute for a retry.
 	StuckHead Kind = "stuck_head"
-	// Lag is a group with a message that has been deliverable, or in delivery, and is at least a minute old.
+	// Lag is a group with a message that is at least a minute old, and is deliverable or in delivery.
 	Lag             Kind = "lag"
 	DeadLetters     Kind = "dead_letters"
 	PausedQueue     Kind = "paused_queue"
@@ -40,17 +40,17 @@ const (
 var order = []Kind{HeldSnapshot, StuckHead, Lag, DeadLetters, PausedQueue, PausedGroup, PausedPartition}
 
 const (
-	// lateAfter is the age from which on a message is late, and the wait for a retry from which on a message is stuck.
+	// A message is late if it is older than lateAfter. A message is stuck if it waits longer than lateAfter for a retry.
 	lateAfter = time.Minute
-	// urgentAfter is the age from which on a late group or a stuck head is urgent.
+	// A late group or a stuck head is urgent at the age of urgentAfter.
 	urgentAfter = time.Hour
-	// stuckAfter is the number of deliveries from which on a message is stuck.
+	// A message is stuck after stuckAfter deliveries.
 	stuckAfter = 3
-	// snapshotAfter is how long a transaction may be open.
+	// snapshotAfter is how long a transaction may be open before it is a HeldSnapshot.
 	snapshotAfter = 5 * time.Minute
 	// examined is how many groups, and how many paused queues, one request examines at most.
 	examined = 500
-	// MaxListed is how many problems one request lists at most. It goes on after the group with the last of them.
+	// MaxListed is how many problems one request lists at most. The next request continues after the last listed group.
 	MaxListed = 1000
 )
 
@@ -58,11 +58,11 @@ const (
 type Problem struct {
 	Kind   Kind
 	Urgent bool
-	// Queue, Group and Partition name where. Group and Partition are empty if the kind has none.
+	// Queue, Group and Partition name the affected object. Group and Partition are empty if they do not apply to the kind.
 	Queue, Group, Partition string
 	// Age is the age of the oldest unfinished message that was examined, or of the transaction. It is zero if it is not known.
 	Age time.Duration
-	// Deliveries and Failures count for a stuck head. RetryIn is how long it waits for a retry. Zero: it does not.
+	// Deliveries and Failures count for a stuck head. RetryIn is the time until its next delivery after a failure, or zero.
 	Deliveries, Failures int64
 	RetryIn              time.Duration
 	// Messages counts what waits in Partition. Other kinds have no Messages: pkg/insight/totals counts groups and queues.
@@ -73,9 +73,9 @@ type Problem struct {
 	group, partition int64
 }
 
-// Position is where a request begins. The zero value is the begin.
+// Position is where a request starts. The zero value is the beginning.
 type Position struct {
-	// Groups says that all paused queues were examined. After is the id of the last examined queue or group.
+	// Groups is true if earlier requests examined all paused queues. After is the id of the last examined queue or group.
 	Groups bool
 	After  int64
 }
@@ -83,11 +83,12 @@ type Position struct {
 // Found are the problems of one request, the most urgent first.
 type Found struct {
 	Problems []Problem
-	// Total counts the problems that were found. It is more than Problems has if the limit is reached.
+	// Total counts the found problems. It is greater than the length of Problems if the request has reached its limit.
 	Total int
-	// Examined counts the groups with something to do and the paused queues that were examined.
+	// Examined counts the examined groups and paused queues. Groups without ready or leased partitions, dead letters or
+	// a pause are not examined.
 	Examined int
-	// Next is where to go on. Nil: everything was examined.
+	// Next is where the next request continues. It is nil if nothing is left to examine.
 	Next *Position
 }
 
@@ -98,11 +99,12 @@ type Finder struct {
 	snapshotAge time.Duration
 }
 
-// New returns a Finder on pool.
+// New returns a Finder that uses pool.
 func New(pool *postgres.Pool) *Finder { return &Finder{pool, snapshotAfter} }
 
-// Find returns the limit most urgent problems of a bounded part of the database. allowed are patterns of the queues to
-// examine, as in belfry.matches; nil: all, and held snapshots too. Errors: CodeUnavailable.
+// Find examines a bounded part of the database and returns its most urgent problems, at most limit. allowed are patterns of
+// the queues to examine, as in belfry.matches. If allowed is nil, Find examines all queues, and also looks for held
+// snapshots. Errors: CodeUnavailable.
 func (f *Finder) Find(ctx context.Context, from Position, limit int, allowed []string) (*Found, error) {
 	s := &search{Finder: f, allowed: postgres.LikePatterns(allowed), found: &Found{}}
 	err := s.run(ctx, from, allowed == nil && from == Position{})
@@ -156,7 +158,7 @@ func (s *search) run(ctx context.Context, from Position, snapshots bool) error {
 	return s.groups(ctx, from.After)
 }
 
-// snapshots adds the transactions that are open for too long.
+// snapshots adds the transactions that have been open for snapshotAge.
 func (s *search) snapshots(ctx context.Context) error {
 	type transaction struct {
 		PID                               int64

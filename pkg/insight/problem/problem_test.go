@@ -20,10 +20,10 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// unsettled leaves a delivery under its lease.
+// unsettled is not a status: pop does not acknowledge the messages, so their lease stays.
 const unsettled = queue.AckStatus(99)
 
-// fixture is a Finder on its own database, with the store that fills it.
+// fixture is a Finder on a new database, and the store that fills the database.
 type fixture struct {
 	*problem.Finder
 	t     *testing.T
@@ -51,7 +51,7 @@ func (f *fixture) push(queueName, partition string, n int) {
 	}
 }
 
-// pop delivers n messages to a group, and acknowledges them with a status unless that is unsettled.
+// pop delivers n messages to a group. It acknowledges them with the status, unless the status is unsettled.
 func (f *fixture) pop(queueName, group string, n int, status queue.AckStatus) {
 	f.t.Helper()
 	d, err := f.store.Pop(f.t.Context(), &queue.PopRequest{Queue: queueName, Group: group, Batch: n, Partitions: 1, Subscription: queue.Subscription{Mode: queue.SubscribeAll}})
@@ -86,7 +86,7 @@ func line(p *problem.Problem) string {
 	return text
 }
 
-// find returns a line for each problem. It requires that one request examines everything.
+// find returns a text for each problem. It requires that one request examines everything.
 func (f *fixture) find(allowed []string) (lines []string, all []problem.Problem) {
 	f.t.Helper()
 	found, err := f.Find(f.t.Context(), problem.Position{}, 100, allowed)
@@ -99,7 +99,7 @@ func (f *fixture) find(allowed []string) (lines []string, all []problem.Problem)
 	return lines, found.Problems
 }
 
-// Each case makes one problem, and nothing else is found.
+// Each case makes the wanted problems, and the Finder finds only these.
 func TestEachProblemIsFound(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -133,7 +133,7 @@ func TestEachProblemIsFound(t *testing.T) {
 			f.pop("q", "g", 1, unsettled)
 			f.exec(`UPDATE belfry.cursor SET attempts = 3 WHERE lease_id IS NOT NULL`)
 		}, want: []string{"stuck_head q/g/p: 2"}},
-		"a long wait for a retry, behind others": {happens: func(f *fixture) {
+		"a long wait for a retry, behind earlier partitions": {happens: func(f *fixture) {
 			f.exec(`UPDATE belfry.queue SET retry_delay = 600000`)
 			f.push("q", "p", 1)
 			f.pop("q", "g", 1, queue.AckFailed)
@@ -197,10 +197,10 @@ func TestAHeldSnapshotIsFound(t *testing.T) {
 	require.Contains(t, lines, "held_snapshot //: 0")
 	require.Contains(t, all[0].Session, `application "belfry-test"`)
 	lines, _ = f.find([]string{"*"})
-	require.Empty(t, lines, "it belongs to no queue")
+	require.Empty(t, lines, "a snapshot belongs to no queue, so a caller with patterns does not see it")
 }
 
-// With any number of groups, a request costs the same, and all requests together find each problem once.
+// The cost of a request does not grow with the number of groups. All requests together find each problem once.
 func TestTheSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -240,7 +240,7 @@ func TestTheSearchIsBounded(t *testing.T) {
 	}
 }
 
-// blocks runs a statement and returns the number of blocks it touched. It requires that no table is read as a whole.
+// blocks runs a statement and returns the number of blocks that it read. It requires that the plan has no Seq Scan.
 func (f *fixture) blocks(query string, args ...any) int {
 	f.t.Helper()
 	var raw []byte

@@ -18,7 +18,7 @@ func describe(pid int64, username, application, gid string) string {
 	return fmt.Sprintf("session %d of user %q, application %q", pid, username, application)
 }
 
-// pauses adds the paused queues after an id, and those with paused partitions.
+// pauses adds the paused queues and the queues with paused partitions, after an id.
 func (s *search) pauses(ctx context.Context, after int64) error {
 	type row struct {
 		ID        int64
@@ -46,7 +46,7 @@ func (s *search) pauses(ctx context.Context, after int64) error {
 	return err
 }
 
-// group is a group with something to do.
+// group is a group with ready or leased partitions, dead letters or a pause.
 type group struct {
 	ID           int64
 	Queue        *string
@@ -122,7 +122,7 @@ type head struct {
 
 func (h *head) age() time.Duration { return max(0, time.Duration(h.Age)) }
 
-// heads are the oldest late head of a group, and the stuck one with the most deliveries.
+// heads are the oldest late head of a group, and the stuck head with the most deliveries.
 type heads struct{ late, stuck *head }
 
 // heads returns the worst heads of each group that has any.

@@ -20,19 +20,19 @@ const maxReaders, maxPartitionDead = 20, 20
 
 // Start is where a list by name starts.
 type Start struct {
-	// Name is the first name; empty: from the first one.
+	// Name is the first name of the list. If it is empty, the list starts at the beginning.
 	Name string
-	// After leaves out Name itself.
+	// After is true if the list starts after Name.
 	After bool
 }
 
-// HeatFilter chooses partitions of a queue for their heat.
+// HeatFilter chooses partitions of a queue.
 type HeatFilter struct {
-	// Worst: those with the oldest unfinished messages, as far as a bounded look finds them. Otherwise by
-	// name, from From on.
+	// Worst chooses the partitions with the oldest unfinished messages. The search is bounded and may miss some.
+	// If Worst is false, the partitions are listed by name, starting at From.
 	Worst bool
 	From  Start
-	// Group limits the figures to one group. Empty: at most 20 groups count, the first by name.
+	// Group limits the figures to one group. If it is empty, the figures cover the first 20 groups by name.
 	Group string
 	// Limit bounds the partitions.
 	Limit int
@@ -43,24 +43,25 @@ type Heat struct {
 	ID     queue.ID
 	Name   string
 	Paused bool
-	// PushedAt is the last push; zero: none.
+	// PushedAt is the last push, or zero if there was none.
 	PushedAt time.Time
 	Stored   int64
-	// Lag, Age and Failures are the largest of the groups: the unfinished messages, the age of the oldest
-	// one, and how often it failed. Group is the group with the oldest one; empty: no group has a cursor.
+	// Lag is the number of unfinished messages. Age is the age of the oldest unfinished message. Failures counts the
+	// failures of the first unfinished message. Each is the largest value of a group. Group is the group with the
+	// largest Age. It is empty if no group has a cursor.
 	Lag      int64
 	Age      time.Duration
 	Failures int64
 	Group    string
-	// Leased: a group has a live lease. Resting: the messages of a group wait for an instant.
+	// Leased is true if a group has a live lease. Resting is true if the messages of a group wait for an instant.
 	Leased, Resting bool
-	// Dead counts dead letters, DeadAtLeast: there are more.
+	// Dead counts dead letters. If DeadAtLeast is true, there are more.
 	Dead        int64
 	DeadAtLeast bool
 }
 
-// Heat returns partitions of a queue with their unfinished messages. Next is the last name of a list by name, if there may
-// be more; nil: the end. The cost does not grow with the partitions or the messages of the queue. Errors:
+// Heat returns partitions of a queue with their unfinished messages. next is the last name of a list by name, or nil if
+// there are no more partitions. The cost does not grow with the number of partitions or messages of the queue. Errors:
 // CodeNotFound, CodeUnavailable.
 func (g *Groups) Heat(ctx context.Context, queueName string, f HeatFilter) (found []Heat, next *string, err error) {
 	q, err := New(g.pool).queue(ctx, queueName)

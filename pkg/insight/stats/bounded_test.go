@@ -29,8 +29,8 @@ func partitionsOf(places []stats.Place) (names []string) {
 	return names
 }
 
-// Each partition of the queue is in another state.
-func TestShowSaysWhereEachPartitionOfAGroupIs(t *testing.T) {
+// Each partition of the queue is in a different state.
+func TestShowListsEachPartitionByItsState(t *testing.T) {
 	r := newFixture(t)
 	_, err := r.groups().Show(t.Context(), "q", "g", 10)
 	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err))
@@ -39,7 +39,7 @@ func TestShowSaysWhereEachPartitionOfAGroupIs(t *testing.T) {
 		r.push("q", name, name+"1", name+"2", name+"3")
 	}
 	_, err = r.groups().Show(t.Context(), "q", "g", 10)
-	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), "nobody has popped yet")
+	require.Equal(t, queue.CodeNotFound, queue.CodeOf(err), "no group has popped yet")
 	before := time.Now()
 	for _, name := range []string{"due", "old", "paused"} {
 		r.pop("q", name, "g", 1)
@@ -54,7 +54,7 @@ func TestShowSaysWhereEachPartitionOfAGroupIs(t *testing.T) {
 	r.ack(r.pop("q", "done", "g", 3), queue.AckCompleted)
 
 	got := r.show("q", "g")
-	require.Equal(t, []string{"old", "due"}, partitionsOf(got.Due.List), "the one that has been due the longest comes first")
+	require.Equal(t, []string{"old", "due"}, partitionsOf(got.Due.List), "the partition that has been due the longest is the first")
 	require.Equal(t, []string{"leased"}, partitionsOf(got.Leased.List))
 	require.Equal(t, []string{"failed"}, partitionsOf(got.Resting.List))
 	lease := got.Leased.List[0]
@@ -67,14 +67,14 @@ func TestShowSaysWhereEachPartitionOfAGroupIs(t *testing.T) {
 	require.EqualValues(t, 1, got.Resting.List[0].Failures)
 	require.InDelta(t, 2*time.Hour.Seconds(), got.Due.List[0].Age.Seconds(), 60)
 	require.Equal(t, [4]int64{2, 1, 1, 1}, [4]int64{got.GroupFigures.Due, got.GroupFigures.Leased, got.GroupFigures.Resting, got.Failing})
-	require.Equal(t, [3]int64{5, 15, 2}, [3]int64{got.Lagging, got.Lag, got.Held}, "a paused partition counts")
+	require.Equal(t, [3]int64{5, 15, 2}, [3]int64{got.Lagging, got.Lag, got.Held}, "the sums include a paused partition")
 	require.InDelta(t, 2*time.Hour.Seconds(), got.Oldest.Seconds(), 60)
 	require.False(t, got.AtLeast)
 	for _, list := range []stats.Places{got.Due, got.Leased, got.Resting} {
 		require.Nil(t, list.Next)
 	}
 
-	// A lease of a SQL consumer has an id without an instant.
+	// The id of a SQL consumer's lease does not contain an instant.
 	r.exec("UPDATE belfry.cursor SET lease_id = gen_random_uuid() WHERE lease_id IS NOT NULL")
 	require.True(t, r.show("q", "g").Leased.List[0].LeasedAt.IsZero())
 	named, err := r.groups().Places(t.Context(), "q", "g", stats.PlaceQuery{List: stats.PlacesNamed, Limit: 100})
@@ -119,7 +119,7 @@ func (r *fixture) allPlaces(list stats.PlaceList, limit int) (names []string, re
 		require.LessOrEqual(r.t, len(found.List), limit)
 		names, requests = append(names, partitionsOf(found.List)...), requests+1
 		require.False(r.t, found.Incomplete)
-		require.Less(r.t, requests, 1000, "it goes on for ever")
+		require.Less(r.t, requests, 1000, "the list does not end")
 		if found.Next == nil {
 			return names, requests
 		}
@@ -127,7 +127,7 @@ func (r *fixture) allPlaces(list stats.PlaceList, limit int) (names []string, re
 	}
 }
 
-// Many partitions are ready at the same instant. Each list has each of its partitions once.
+// Many partitions are ready at the same instant. Each list contains each of its partitions exactly once.
 func TestListsOfPlacesAreComplete(t *testing.T) {
 	r := newFixture(t)
 	r.manyPartitions(3000)
@@ -180,7 +180,7 @@ func TestOfQueueListsTheGroupsOfOneQueue(t *testing.T) {
 		}
 		from = stats.Start{Name: *page.Next, After: true}
 	}
-	require.Equal(t, []string{"g0", "g1", "g2", "g3", "g4"}, names, "without the kept subscription of a deleted group")
+	require.Equal(t, []string{"g0", "g1", "g2", "g3", "g4"}, names, "the list leaves out the kept subscription of a deleted group")
 }
 
 func TestHeatFindsTheWorstPartitions(t *testing.T) {
@@ -217,7 +217,7 @@ func TestHeatFindsTheWorstPartitions(t *testing.T) {
 		FROM belfry.partition p WHERE p.id = m.partition_id AND p.name IN ('p3', 'p7') AND m.seq > 1`)
 	r.exec(`INSERT INTO belfry.dead_letter (partition_id, seq, group_id, attempts) SELECT p.id, s, 1, 1 FROM belfry.partition p, generate_series(1, 30) s WHERE p.name = 'p7'`)
 	names, found, _ = heat(stats.HeatFilter{Worst: true, Group: "g"})
-	require.Equal(t, []string{"p3", "p7"}, names[:2], "also one that rests after a failure")
+	require.Equal(t, []string{"p3", "p7"}, names[:2], "the worst partitions include a partition that waits after a failure")
 	require.Equal(t, [2]int64{1, 2}, [2]int64{found[0].Failures, found[0].Lag})
 	require.True(t, found[0].Resting)
 	require.Equal(t, "g", found[0].Group)
@@ -225,11 +225,11 @@ func TestHeatFindsTheWorstPartitions(t *testing.T) {
 	require.EqualValues(t, 20, found[1].Dead)
 	require.True(t, found[1].DeadAtLeast)
 	_, found, _ = heat(stats.HeatFilter{Worst: true})
-	require.EqualValues(t, 3, found[0].Lag, "group h has more left")
+	require.EqualValues(t, 3, found[0].Lag, "group h has more unfinished messages")
 	require.True(t, found[0].Leased)
 }
 
-// The preview of a seek is what the seek does.
+// The preview of a seek has the same numbers as the seek.
 func TestPreviewSeekCountsWhatTheSeekDoes(t *testing.T) {
 	r := newFixture(t)
 	for i := range 4 {
@@ -239,7 +239,7 @@ func TestPreviewSeekCountsWhatTheSeekDoes(t *testing.T) {
 	r.ack(r.pop("q", "p0", "g", 6), queue.AckCompleted)
 	r.ack(r.pop("q", "p1", "g", 3), queue.AckCompleted)
 	parked := r.pop("q", "p2", "g", 4)
-	r.ack(parked, queue.AckDead, 2) // one ahead of the cursor
+	r.ack(parked, queue.AckDead, 2) // a message after the cursor
 	r.pop("q", "p3", "g", 1)
 	// A message was deleted in the middle of p0 and of p1.
 	r.exec(`WITH gone AS (DELETE FROM belfry.message m USING belfry.partition p WHERE p.id = m.partition_id AND p.name IN ('p0', 'p1') AND m.seq IN (2, 5) RETURNING m.partition_id)
@@ -275,7 +275,7 @@ func TestPreviewSeekCountsWhatTheSeekDoes(t *testing.T) {
 
 func TestPreviewSeekOfManyPartitionsIsALowerBound(t *testing.T) {
 	r := newFixture(t)
-	r.manyPartitions(1200) // more than are examined
+	r.manyPartitions(1200) // more than a preview examines
 	huge, err := r.groups().PreviewSeek(t.Context(), "crowd", "g", stats.SeekTarget{})
 	require.NoError(t, err)
 	require.True(t, huge.AtLeast)

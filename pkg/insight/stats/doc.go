@@ -1,6 +1,6 @@
-// Package stats counts and lists what queues hold: messages by state, single
-// messages, and the progress of consumer groups. It only reads, and it stores no
-// statistics: every number is computed when it is asked for.
+// Package stats counts and lists the content of queues: messages by state, single
+// messages, and the progress of consumer groups. It only reads. It stores no
+// statistics, and computes every number for each request.
 //
 // # The counts
 //
@@ -10,10 +10,11 @@
 //
 //	total       stored: last_seq - trimmed - holes
 //	deadLetter  dead-lettered for at least one group
-//	pending     of the other messages: some group still waits for the message
-//	processing  of the other messages: under a live lease of every group that is not
-//	            done with the message
-//	completed   the remaining messages: every group is done with them
+//	pending     not a dead letter, and some group is not done with the message and has
+//	            no live lease of it
+//	processing  not a dead letter, some group is not done with the message, and each
+//	            such group has a live lease of it
+//	completed   not a dead letter, and every group is done with the message
 //
 // Therefore total = pending + processing + completed + deadLetter. The reader without
 // a group counts as a group. The group that has progressed least decides. Without any
@@ -22,15 +23,15 @@
 // The lag of a partition is pending + processing; its age is the age of the oldest
 // of these messages.
 //
-// The counts are inexact in one case: messages before a cursor were deleted one by one
-// before its group joined or sought back, or by retention beyond a live lease of the
-// cursor. The cursor does not know about these gaps. total and deadLetter stay exact.
-// Until the cursor or a sweep has passed the gap, done messages may count as pending or
-// processing: at most as many as are deleted.
+// The counts can be inexact if a gap of deleted messages is not in the skip list of a
+// cursor. There are two such gaps: single messages were deleted before the group joined
+// or sought back, or retention deleted messages beyond a live lease of the cursor. Until
+// the cursor or a sweep has passed the gap, done messages may count as pending or
+// processing, at most as many as the gap has. total and deadLetter are always exact.
 //
-// One statement, with one snapshot, reads a page of 1,000 partitions of a queue. While
-// messages move, the pages show slightly different instants. Partitions and queues
-// under deletion are left out.
+// One statement, with one snapshot, reads a page of 1,000 partitions of a queue. So
+// different pages show slightly different instants. The counts leave out partitions and
+// queues under deletion.
 //
 // # The status of one message
 //
@@ -38,14 +39,14 @@
 //
 //	dead_letter  dead-lettered for a group
 //	processing   under a live lease of the reader without a group
-//	completed    done for the reader without a group; without that reader: done for
-//	             every named group, and there is one
+//	completed    done for the reader without a group. If there is no such reader: done
+//	             for every named group, and there is at least one
 //	pending      every other message
 //
 // A redriven message is not done for its group until it is settled.
 //
-// Status and counts can differ: a message that is done for the reader without a group
-// and not for a named group has the status completed and counts as pending.
+// Status and counts can differ. If the reader without a group is done with a message and a
+// named group is not, the message has the status completed but counts as pending.
 //
 // # The cost of a list of messages
 //
@@ -65,17 +66,17 @@
 //
 // # Consumer groups
 //
-// The lag of a consumer group in a partition counts the stored messages from the
-// first unconsumed one on, without dead letters, plus the redriven messages that are
-// not settled. A message in a live delivery is unconsumed. The time lag is the age of
-// the oldest of these messages.
+// The lag of a consumer group in a partition counts the stored messages after the
+// cursor, without dead letters, plus the redriven messages that are not settled. A
+// message under a live lease is after the cursor. The time lag is the age of the
+// oldest of these messages.
 //
 // # Bounded reads
 //
-// Groups.OfQueue, Show, Places, PreviewSeek and Heat cost the same for any number of partitions and messages.
-// They follow the index of the instants at which cursors are due: the partitions that have been due the
+// The cost of Groups.OfQueue, Show, Places, PreviewSeek and Heat does not grow with the number of partitions
+// and messages. They read cursors in the order of ready_at: first the partitions that have been due the
 // longest, then the leases and delays that end first. They examine a fixed number of cursors, and read the
-// first message of each. A sum says if there may be more. A cursor of a paused partition has no instant.
-// Such cursors are found by the index of paused partitions. A group whose subscription starts later has no
-// lag until then.
+// first message of each. If there may be more, the answer says that its sums are lower bounds. A cursor of
+// a paused partition may have no ready_at, so the statements also read the index of paused partitions. A
+// group whose subscription starts later has no lag until then.
 package stats

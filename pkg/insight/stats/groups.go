@@ -24,7 +24,7 @@ const groupPage = 5000
 // Groups reads consumer groups. It is safe for concurrent use.
 type Groups struct{ pool *postgres.Pool }
 
-// NewGroups returns a Groups on pool.
+// NewGroups returns Groups that use pool.
 func NewGroups(pool *postgres.Pool) *Groups { return &Groups{pool: pool} }
 
 // Group is a consumer group of one queue.
@@ -36,19 +36,19 @@ type Group struct {
 	StartAt, CreatedAt time.Time
 	Paused             bool
 	// Partitions counts the partitions in which the group has a cursor. Lagging counts
-	// the partitions among them with messages left, and Lag counts these messages.
+	// the partitions with unfinished messages. Lag counts the unfinished messages.
 	Partitions, Lagging, Lag int64
 	// Oldest is the largest time lag of a partition.
 	Oldest time.Duration
-	// ConsumedAt is the last time the group consumed a message; zero: never.
+	// ConsumedAt is when the group last consumed a message, or zero if it never did.
 	ConsumedAt time.Time
 
 	key, queueKey int64
 	whole         bool
 }
 
-// List returns the consumer groups of the queues whose names match a pattern of allowed (nil:
-// every group), by name and queue. Errors: CodeUnavailable.
+// List returns the consumer groups of the queues whose names match a pattern of allowed, by
+// name and queue. A nil allowed matches every queue. Errors: CodeUnavailable.
 func (g *Groups) List(ctx context.Context, allowed []string) ([]Group, error) {
 	groups, err := g.named(ctx, nil, allowed)
 	if err != nil || len(groups) == 0 {
@@ -87,8 +87,8 @@ func (g *Group) add(page *Group) {
 	}
 }
 
-// named returns the groups with a name, without their figures. A nil name means every
-// group. allowed is as in List.
+// named returns the groups with a name, without their figures. A nil name matches every
+// group. allowed has the same meaning as in List.
 func (g *Groups) named(ctx context.Context, name *string, allowed []string) ([]Group, error) {
 	groups, err := postgres.Collect(ctx, g.pool, sqlGroups, func(row pgx.CollectableRow) (group Group, err error) {
 		err = row.Scan(&group.key, &group.Name, &group.Queue, &group.queueKey, &group.Mode, (*zeronull.Timestamptz)(&group.StartAt),

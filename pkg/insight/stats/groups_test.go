@@ -12,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// groupsFixture is a stats.Groups on its own database, with a connection that fills the tables.
+// groupsFixture is a stats.Groups on a new database, and a connection that fills its tables.
 type groupsFixture struct {
 	*stats.Groups
 	t    *testing.T
@@ -48,7 +48,7 @@ func (d *groupsFixture) createQueue(name string, partitions, messages int, group
 		  JOIN belfry.consumer_group g ON g.queue_id = q.id WHERE q.name = $1`, name)
 }
 
-// updateCursor changes the cursors of groups with that name in partitions with that name.
+// updateCursor changes the cursors of the groups with a name in the partitions with a name.
 func (d *groupsFixture) updateCursor(group, partition, columns string) {
 	d.t.Helper()
 	d.exec(`UPDATE belfry.cursor c SET `+columns+` FROM belfry.consumer_group g, belfry.partition p
@@ -67,14 +67,15 @@ func TestListSumsTheLagOfEachGroup(t *testing.T) {
 	at := time.Date(2026, 5, 16, 12, 0, 0, 0, time.UTC)
 	d.exec("UPDATE belfry.consumer_group SET mode = 'new', start_at = $1, created_at = $1 WHERE name = 'h'", at)
 	d.updateCursor("g", "p1", "committed = 5, consumed_at = '2026-05-16 12:00:00Z'")
-	d.updateCursor("g", "p2", "committed = 1, skip = '{[2,2],[4,4]}', consumed_at = '2026-05-16 11:00:00Z'") // 3 and 5 are left, 3 is two hours old
+	d.updateCursor("g", "p2", "committed = 1, skip = '{[2,2],[4,4]}', consumed_at = '2026-05-16 11:00:00Z'") // messages 3 and 5 are left; message 3 is two hours old
 	d.updateCursor("h", "p1", "committed = 4, skip = '{[5,5]}'")
 	d.updateCursor("h", "p2", "committed = 5")
 	d.exec("DELETE FROM belfry.message m USING belfry.partition p WHERE p.id = m.partition_id AND p.name = 'p3' AND m.seq <= 2") // 3 of 5 messages are left, so the lag in p3 is 3
 	d.createQueue("a", 1, 0, "g")
 	// A cursor of a deleted group does not count.
 	d.exec("INSERT INTO belfry.cursor (partition_id, group_id) SELECT p.id, 999 FROM belfry.partition p")
-	// A deleted group may leave a kept subscription: the start of the next group of that name. It is no group.
+	// A deleted group may leave a kept subscription, which is the start of the next group with that name. List does not
+	// return it.
 	d.exec("INSERT INTO belfry.consumer_group (queue_id, name, mode, start_at, kept) SELECT q.id, 'kept', 'new', now(), true FROM belfry.queue q")
 
 	groups, err := d.List(t.Context(), nil)
@@ -166,7 +167,7 @@ func TestLaggingReturnsTheOldestUnconsumedMessageFirst(t *testing.T) {
 	require.Empty(t, names(5*time.Hour, 100))
 }
 
-// A statement reads one page of partitions. Here there are several pages, and each has cursors.
+// A statement reads one page of partitions. In this test there are several pages, and each page has cursors.
 func TestGroupsReadEveryPage(t *testing.T) {
 	d := newGroupsFixture(t)
 	d.createQueue("a", 12_000, 2, "g")
@@ -224,7 +225,7 @@ func TestRedrivenMessagesCountAsLag(t *testing.T) {
 	r.exec(`SELECT belfry.redrive_dead_letters(ARRAY (SELECT id FROM belfry.dead_letter))`)
 	requireLag(stats.Counts{Total: 4, Pending: 2, Completed: 2}, 2, 4, "two messages were redriven")
 	r.push("q", "p", "5")
-	requireLag(stats.Counts{Total: 5, Pending: 3, Completed: 2}, 3, 4, "and one message is new")
+	requireLag(stats.Counts{Total: 5, Pending: 3, Completed: 2}, 3, 4, "two messages were redriven and one is new")
 	d = r.pop("q", "p", "g", 4)
 	require.Len(t, d.Messages, 2)
 	requireLag(stats.Counts{Total: 5, Pending: 3, Completed: 2}, 3, 4, "a message in delivery is not done")

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// fixture is a Reader on its own database, with the verbs that fill it and a connection
-// for direct SQL.
+// fixture is a Reader on a new database, the store and the catalog that fill the
+// database, and a connection for direct SQL.
 type fixture struct {
 	*stats.Reader
 	t       *testing.T
@@ -43,7 +43,7 @@ func (r *fixture) exec(statement string, args ...any) {
 	enginetest.Exec(r.t, r.conn, statement, args...)
 }
 
-// configure configures a queue with the default options, changed.
+// configure configures a queue. It applies edit to the default options.
 func (r *fixture) configure(name string, edit ...func(*catalog.Settings)) {
 	r.t.Helper()
 	set := catalog.Settings{Queue: name, Options: queue.DefaultDefaults().Options()}
@@ -75,8 +75,8 @@ func (r *fixture) pop(queueName, partition, group string, n int) queue.Delivery 
 	return d
 }
 
-// ack acknowledges the messages of a delivery at the given indexes; without indexes, all
-// messages.
+// ack acknowledges the messages of a delivery at the given indexes. Without indexes it
+// acknowledges all messages.
 func (r *fixture) ack(d queue.Delivery, status queue.AckStatus, indexes ...int) {
 	r.t.Helper()
 	if len(indexes) == 0 {
@@ -98,7 +98,7 @@ func (r *fixture) ack(d queue.Delivery, status queue.AckStatus, indexes ...int) 
 	}
 }
 
-// only returns the one queue there is.
+// only returns the only queue. It requires that there is exactly one.
 func (r *fixture) only() stats.Queue {
 	r.t.Helper()
 	queues, err := r.Queues(r.t.Context(), stats.QueueFilter{})

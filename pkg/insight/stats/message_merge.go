@@ -22,8 +22,8 @@ var (
 const (
 	// scanPage bounds the partitions of one statement.
 	scanPage = 1000
-	// maxScans bounds the partitions that one list reads messages from, and
-	// maxMessages the messages it reads.
+	// maxScans bounds the partitions from which one list reads messages.
+	// maxMessages bounds the messages that one list reads.
 	maxScans    = 10_000
 	maxMessages = 100_000
 	// minBlock is the smallest number of messages read from a partition at a time.
@@ -38,14 +38,14 @@ var latest = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // partitionScan is the progress of reading one partition, newest message first.
 type partitionScan struct {
 	key int64
-	// bound is not before the newest listed message of the partition.
+	// bound is an upper bound for the instants of the partition's messages in the list.
 	bound time.Time
-	// maxSeq is the highest seq to read; nil: the newest message up to maxTime.
+	// maxSeq is the highest seq to read. If it is nil, the newest message up to maxTime is the first.
 	maxSeq  *int64
 	maxTime time.Time
 	// block is the number of messages to read next.
 	block int
-	// last is the oldest message read so far. done: no message is left.
+	// last is the oldest message read so far. done is true if no message is left to read.
 	last Position
 	done bool
 }
@@ -56,11 +56,11 @@ type merger struct {
 	filter MessageFilter
 	// want is the number of messages to find: Limit + Offset.
 	want int
-	// unopened are partitions that no message was read from, by bound. opened are the
-	// other ones.
+	// unopened are the partitions from which no message was read yet, ordered by bound.
+	// opened are the other partitions.
 	unopened []*partitionScan
 	opened   []*partitionScan
-	// found holds matching messages, newest first, want+1 at most.
+	// found holds at most want+1 matching messages, newest first.
 	found        []Message
 	messagesRead int
 }
@@ -83,7 +83,7 @@ func (r *Reader) merge(ctx context.Context, queues []int64, filter MessageFilter
 			return nil, false, err
 		}
 		if len(m.opened) > maxScans || m.messagesRead > maxMessages {
-			return nil, false, queue.Invalidf("this list would look into more than %d partitions or at more than %d messages: "+
+			return nil, false, queue.Invalidf("this list would read more than %d partitions or more than %d messages: "+
 				"name a queue or a partition, or choose a later to, a later from or another status", maxScans, maxMessages)
 		}
 	}
@@ -91,8 +91,8 @@ func (r *Reader) merge(ctx context.Context, queues []int64, filter MessageFilter
 	return m.found[:min(m.want, len(m.found))], more, nil
 }
 
-// scans returns the partitions that may hold a matching message, by bound, maxScans+1
-// at most.
+// scans returns at most maxScans+1 partitions that may hold a matching message, ordered by
+// bound.
 func (r *Reader) scans(ctx context.Context, queues []int64, filter MessageFilter) ([]*partitionScan, error) {
 	to := latest
 	if !filter.To.IsZero() {
@@ -129,9 +129,9 @@ func (r *Reader) scans(ctx context.Context, queues []int64, filter MessageFilter
 	}, args...)
 }
 
-// next returns the partitions to read next: unopened ones while their bound is not
-// older than the newest unread message of the opened ones. It returns none when the
-// list is complete.
+// next returns the partitions to read next. It opens partitions while their bound is not
+// older than the last read messages of the opened partitions. Otherwise it returns opened
+// partitions. It returns none when the list is complete.
 func (m *merger) next() []*partitionScan {
 	var worst Position // the last message of a full list
 	full := len(m.found) > m.want

@@ -20,9 +20,9 @@ var (
 	sqlQueuesOf      = sql.Query("insight/stats/queues_of")
 )
 
-// Window is a bounded number of partitions, in the order of the ids of their queues and of their names. A list of messages with
-// a Window reads only these partitions, so its cost does not grow with their number. The zero Window, with a Size, begins at the
-// first partition.
+// Window is a bounded number of partitions, ordered by the id of their queue and by their name. A list of messages with a
+// Window reads only these partitions, so its cost does not grow with the number of all partitions. A Window with only a
+// Size starts at the first partition.
 type Window struct {
 	// Size is the number of partitions, at least 1.
 	Size int
@@ -30,13 +30,13 @@ type Window struct {
 	// queue and name belong to the partition before the window.
 	queue int64
 	name  string
-	// partitions and next are set by look.
+	// look sets partitions and next.
 	partitions []int64
 	next       *Window
 }
 
-// look reads the partitions of the window of a filter, and returns the queues among theirs that match the filter. named is the
-// queue that the filter names, or nothing.
+// look reads the partitions of the window of a filter. It returns the queues of these partitions that match the filter. named
+// is the queue with the name of the filter, or empty.
 func (r *Reader) look(ctx context.Context, f *MessageFilter, named []Queue) ([]Queue, error) {
 	w, last := *f.Window, int64(math.MaxInt64)
 	f.Window = &w
@@ -48,7 +48,7 @@ func (r *Reader) look(ctx context.Context, f *MessageFilter, named []Queue) ([]Q
 		last = named[0].key
 		w.queue = max(w.queue, last-1)
 		if w.queue < last {
-			w.name = "\U0010FFFF" // nothing of the queue before is listed
+			w.name = "\U0010FFFF" // greater than all names, so the window has no partition of the previous queue
 		}
 	}
 	var next Window
@@ -75,12 +75,12 @@ func (r *Reader) look(ctx context.Context, f *MessageFilter, named []Queue) ([]Q
 	return postgres.Collect(ctx, r.pool, sqlQueuesOf, scanQueue, queues, f.Namespace, f.Task, postgres.LikePatterns(f.Allowed), nil)
 }
 
-// Token returns the begin of the window as text for ParseWindow.
+// Token returns the start of the window as text for ParseWindow.
 func (w *Window) Token() string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, uint64(w.queue)), w.name...)) //nolint:gosec // an id is positive
 }
 
-// ParseWindow reads a token. Empty: the first window. Errors: CodeInvalid.
+// ParseWindow reads a token. An empty token is the first window. Errors: CodeInvalid.
 func ParseWindow(token string, size int) (*Window, error) {
 	w := &Window{Size: size}
 	if token == "" {
@@ -90,6 +90,6 @@ func ParseWindow(token string, size int) (*Window, error) {
 	if err != nil || len(b) < 8 || b[0] > 0x7f || !utf8.Valid(b[8:]) || slices.Contains(b[8:], 0) {
 		return nil, queue.Invalidf("partitionsAfter is not one that an earlier answer gave as nextPartitions: send that text unchanged")
 	}
-	w.queue, w.name = int64(binary.BigEndian.Uint64(b)), string(b[8:]) //nolint:gosec // it is not negative
+	w.queue, w.name = int64(binary.BigEndian.Uint64(b)), string(b[8:]) //nolint:gosec // the first bit is 0
 	return w, nil
 }

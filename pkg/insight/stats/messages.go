@@ -29,23 +29,24 @@ const (
 
 // MessageFilter chooses messages.
 type MessageFilter struct {
-	// Queue and Partition are names; nil matches any.
+	// Queue and Partition are names. Nil matches any name.
 	Queue, Partition *string
-	// Namespace and Task match exactly; empty matches any.
+	// Namespace and Task match exactly. Empty matches any value.
 	Namespace, Task string
-	// Status matches exactly; empty matches any.
+	// Status matches exactly. Empty matches any status.
 	Status Status
-	// From and To bound the instant at which a message was stored, both included. The
-	// zero time bounds nothing.
+	// From and To bound the instant at which a message was stored. Both are included. A
+	// zero time sets no bound.
 	From, To time.Time
 	// Limit bounds the messages and is at least 1. Offset skips the newest messages.
 	Limit, Offset int
-	// After is the position after which the list starts; nil: the newest message.
+	// After is the position after which the list starts. If it is nil, the list starts at
+	// the newest message.
 	After *Position
-	// Allowed are patterns of names of queues, as in belfry.matches. Nil matches any. It does
-	// not restrict Queue.
+	// Allowed are patterns of queue names, as in belfry.matches. Nil matches any name. If
+	// Queue is set, Allowed has no effect.
 	Allowed []string
-	// Window restricts the list to a bounded number of partitions. Nil: all.
+	// Window restricts the list to a bounded number of partitions, unless it is nil.
 	Window *Window
 }
 
@@ -65,22 +66,23 @@ type Message struct {
 	Status        Status
 	// QueueStatus is the status for the reader without a group.
 	QueueStatus Status
-	// Groups counts the named groups that read the partition. DoneBy counts the groups
-	// among them that are done with the message.
+	// Groups counts the named groups that read the partition. DoneBy counts how many of
+	// these groups are done with the message.
 	Groups, DoneBy int64
-	// LeasedUntil is the end of the lease of the reader without a group; zero: no lease.
+	// LeasedUntil is the end of the lease of the reader without a group, or zero.
 	LeasedUntil time.Time
 
 	position Position
 	queueKey int64
-	// dead: a dead letter of a group. queueMode: a reader without a group reads the
-	// partition. queueDone: it is done with the message.
+	// dead is true if the message is a dead letter of a group. queueMode is true if a
+	// reader without a group reads the partition. queueDone is true if that reader is done
+	// with the message.
 	dead, queueMode, queueDone bool
 }
 
 // Mode describes the readers of the queues of a list.
 type Mode struct {
-	// QueueMode: there is a reader without a group.
+	// QueueMode is true if there is a reader without a group.
 	QueueMode bool
 	// Groups counts the named groups.
 	Groups int64
@@ -104,14 +106,15 @@ func (m Mode) Type() string {
 type MessageList struct {
 	Messages []Message
 	Mode     Mode
-	// Next is the position of the last message; nil: there are no more messages.
+	// Next is the position of the last message, or nil if there are no more messages.
 	Next *Position
-	// NextWindow begins after the Window of the filter. Nil: there are no more partitions.
+	// NextWindow starts after the Window of the filter. It is nil if there are no more
+	// partitions.
 	NextWindow *Window
 }
 
-// Messages lists messages, newest first. Messages of one instant are ordered by
-// partition, then by their order in the partition. The list of a queue that does not
+// Messages lists messages, newest first. Messages of the same instant are ordered by
+// partition, then by seq. The list of a queue that does not
 // exist is empty. The package doc gives the cost. Errors: CodeInvalid, CodeUnavailable.
 func (r *Reader) Messages(ctx context.Context, filter MessageFilter) (MessageList, error) {
 	list, err := r.messages(ctx, filter)
@@ -161,7 +164,7 @@ func (r *Reader) messages(ctx context.Context, filter MessageFilter) (MessageLis
 // matching returns the queues that match a filter.
 func (r *Reader) matching(ctx context.Context, filter MessageFilter) ([]Queue, error) {
 	if filter.Queue == nil && filter.Window != nil {
-		return nil, nil // they are those of the partitions in the window
+		return nil, nil // look finds the queues of the window
 	}
 	if filter.Queue == nil {
 		return r.queues(ctx, QueueFilter{Namespace: filter.Namespace, Task: filter.Task, Allowed: filter.Allowed})
@@ -190,21 +193,21 @@ func (m *Message) setStatus() {
 	}
 }
 
-// Position is the place of a message in the order of MessageList.
+// Position identifies a message in the order of MessageList.
 type Position struct {
 	at        time.Time
 	partition int64
 	seq       int64
 }
 
-// newestFirst compares two positions: the newer one comes first.
+// newestFirst compares two positions. The newer position sorts first.
 func newestFirst(a, b Position) int {
 	return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.partition, a.partition), cmp.Compare(b.seq, a.seq))
 }
 
 // Token returns the position as text for ParsePosition.
 func (p Position) Token() string {
-	b, _ := binary.Append(nil, binary.BigEndian, [3]int64{p.at.UnixMicro(), p.partition, p.seq}) // has a fixed size
+	b, _ := binary.Append(nil, binary.BigEndian, [3]int64{p.at.UnixMicro(), p.partition, p.seq}) // cannot fail: the size is fixed
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 

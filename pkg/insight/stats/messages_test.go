@@ -56,7 +56,7 @@ func TestMessagesAreFiltered(t *testing.T) {
 		}
 	}
 	r.exec(`UPDATE belfry.partition p SET name = '' FROM belfry.queue q WHERE q.id = p.queue_id AND q.name = 'mails'`)
-	require.Equal(t, []string{"5"}, r.inWindows(stats.MessageFilter{Queue: name("mails")}, 1), "a name may be empty")
+	require.Equal(t, []string{"5"}, r.inWindows(stats.MessageFilter{Queue: name("mails")}, 1), "the name of a partition may be empty")
 	list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: name("orders.new"), Limit: 1})
 	require.NoError(t, err)
 	m := list.Messages[0]
@@ -64,7 +64,7 @@ func TestMessagesAreFiltered(t *testing.T) {
 	require.NotNil(t, list.Next)
 }
 
-// inWindows lists messages one by one, in windows of so many partitions.
+// inWindows lists messages one by one, in windows of size partitions.
 func (r *fixture) inWindows(f stats.MessageFilter, size int) (ids []string) {
 	r.t.Helper()
 	token := ""
@@ -85,7 +85,8 @@ func (r *fixture) inWindows(f stats.MessageFilter, size int) (ids []string) {
 	}
 }
 
-// A token for partitions that no answer gave is refused, or begins somewhere. It is never an error of the database.
+// ParseWindow refuses an invalid token. A valid token that no answer contained starts at some partition, and does not cause
+// an error of the database.
 func TestTokensOfWindows(t *testing.T) {
 	r := newFixture(t)
 	r.push("q", "p", "1")
@@ -130,7 +131,7 @@ func (r *fixture) mode(queueName string) string {
 	return fmt.Sprintf("%s %t %d", list.Mode.Type(), list.Mode.QueueMode, list.Mode.Groups)
 }
 
-// The statuses of one partition for every mix of readers.
+// The test checks the statuses of the messages of one partition with a reader without a group, with groups, and with both.
 func TestStatusesFollowTheReaders(t *testing.T) {
 	r := newFixture(t)
 	for _, queueName := range []string{"queue", "bus", "hybrid"} {
@@ -165,7 +166,7 @@ func TestStatusesFollowTheReaders(t *testing.T) {
 	hybrid := "hybrid"
 	list, err := r.Messages(t.Context(), stats.MessageFilter{Queue: &hybrid, Limit: 2})
 	require.NoError(t, err)
-	require.Equal(t, []int64{0, 1}, []int64{list.Messages[0].DoneBy, list.Messages[1].DoneBy}, "the group is done with 4 and not with 5")
+	require.Equal(t, []int64{0, 1}, []int64{list.Messages[0].DoneBy, list.Messages[1].DoneBy}, "the group is done with message 4 and not with message 5")
 	require.EqualValues(t, 1, list.Messages[0].Groups)
 
 	r.exec(`UPDATE belfry.cursor SET lease_until = clock_timestamp() - interval '1 s'`)
@@ -277,7 +278,7 @@ func TestPagesAreTheSortedList(t *testing.T) {
 			filter = c.filter
 			filter.Limit, filter.Offset = limit, 100
 			skipped := want[min(100, len(want)):]
-			require.Equal(t, append([]string{}, skipped[:min(limit, len(skipped))]...), r.list(filter), "%s behind an offset", name)
+			require.Equal(t, append([]string{}, skipped[:min(limit, len(skipped))]...), r.list(filter), "%s with an offset", name)
 		}
 	}
 }

@@ -22,58 +22,59 @@ var (
 )
 
 const (
-	// maxExamined is how many cursors one list of places examines.
+	// maxExamined is how many cursors one request for a list of places examines.
 	maxExamined = 1000
-	// MaxTies is how many cursors of one instant a list can skip.
+	// MaxTies is how many cursors with the same ready_at a list can skip.
 	MaxTies = 10_000
-	// maxSought is how many partitions the preview of a seek examines, and maxSearched how many if it has to search an
-	// instant in each. maxGaps is how many messages it counts in a partition in which messages were deleted one by one.
+	// maxSought is how many partitions the preview of a seek examines. A seek to an instant needs a search in each
+	// partition, so its preview examines only maxSearched. maxGaps is how many messages the preview counts in a partition
+	// with gaps of deleted messages.
 	maxSought, maxSearched, maxGaps = 1000, 250, 10_000
 )
 
-// PlaceList says which places of a group are listed, and in which order.
+// PlaceList says which Places of a group are listed, and in which order.
 type PlaceList string
 
 // The lists of places.
 const (
-	// PlacesDue have a message for the next pop. The one that has been due the longest comes first.
+	// PlacesDue are the partitions with a message for the next pop. The partition that has been due the longest is first.
 	PlacesDue PlaceList = "due"
-	// PlacesLeased have a live lease. The lease that ends first comes first.
+	// PlacesLeased are the partitions with a live lease, ordered by the end of the lease.
 	PlacesLeased PlaceList = "leased"
-	// PlacesResting have messages that wait for an instant. The earliest instant comes first.
+	// PlacesResting are the partitions whose messages wait for an instant, ordered by that instant.
 	PlacesResting PlaceList = "resting"
-	// PlacesNamed are all of them, by the name of the partition.
+	// PlacesNamed are all partitions, ordered by name.
 	PlacesNamed PlaceList = "name"
 )
 
 // PlaceStart is where a list of places starts. The zero PlaceStart is the beginning.
 type PlaceStart struct {
-	Start // of PlacesNamed
-	// ReadyAt and Tie continue the other lists: after the first Tie places of this instant.
+	Start // for PlacesNamed
+	// The other lists continue after the first Tie places with this ReadyAt.
 	ReadyAt time.Time
 	Tie     int64
 }
 
-// PlaceQuery chooses places: a list, where it starts, and how many places at most.
+// PlaceQuery chooses places. Limit is the maximum number of places.
 type PlaceQuery struct {
 	List  PlaceList
 	From  PlaceStart
 	Limit int
 }
 
-// Place is the place of a group in a partition.
+// Place is the cursor of a group in a partition, with its state.
 type Place struct {
 	Partition string
 	ID        queue.ID
 	Paused    bool
-	// ReadyAt is when a pop can next return a message; zero: never.
+	// ReadyAt is the earliest instant for a pop to return a message. It is zero if no instant is set.
 	ReadyAt time.Time
-	// Lag counts the unfinished messages, and Age is the age of the oldest one.
+	// Lag counts the unfinished messages. Age is the age of the oldest unfinished message.
 	Lag int64
 	Age time.Duration
-	// Lease is the live lease; zero: none. LeaseUntil is its end, LeasedAt its begin by the clock of the
-	// instance that took it, and Held the messages that it covers. LeasedAt is zero if that is unknown: the
-	// id of a lease of a SQL consumer has no instant.
+	// Lease is the id of the live lease, or zero. LeaseUntil is its end. Held counts the messages that it covers.
+	// LeasedAt is its start by the clock of the instance that took it. LeasedAt is zero for a lease of a SQL
+	// consumer, because the id of that lease contains no instant.
 	Lease                queue.ID
 	LeaseUntil, LeasedAt time.Time
 	Held                 int64
@@ -81,15 +82,15 @@ type Place struct {
 	Deliveries, Failures int64
 	Consumed, Expired    int64
 	ConsumedAt           time.Time
-	// Cause says why messages rest: retry, delay or window. Empty: unknown.
+	// Cause says why the messages wait for an instant: retry, delay or window. It is empty if the cause is unknown.
 	Cause string
-	// StartsAt is when the subscription of the group starts in this partition; zero: it has started.
+	// StartsAt is when the subscription of the group starts in this partition. It is zero if it has started.
 	StartsAt time.Time
 
 	tie int64
 }
 
-// leasedAt returns the instant in the id of a lease. Ids of version 7 begin with it.
+// leasedAt returns the instant in the id of a lease. Only a UUID of version 7 contains an instant.
 func leasedAt(id queue.ID) time.Time {
 	u := uuid.UUID(id)
 	if u.Version() != 7 {
@@ -102,9 +103,9 @@ func leasedAt(id queue.ID) time.Time {
 // Places is a part of the places of a group.
 type Places struct {
 	List []Place
-	// Next is where the list continues. Nil: it has ended.
+	// Next is where the list continues, or nil at its end.
 	Next *PlaceStart
-	// Incomplete: more places than can be skipped have the same instant, so the list cannot continue.
+	// Incomplete is true if more than MaxTies places have the same ReadyAt. Then the list cannot continue.
 	Incomplete bool
 }
 
@@ -149,7 +150,8 @@ func (g *Groups) find(ctx context.Context, queueName, group string) (found found
 }
 
 // Places returns a part of the places of a group. PlacesLeased and PlacesResting examine at most 1,000
-// cursors, so a part can have fewer places and go on. Errors: CodeNotFound, CodeUnavailable.
+// cursors. So a part can have fewer places than the limit although the list continues. Errors: CodeNotFound,
+// CodeUnavailable.
 func (g *Groups) Places(ctx context.Context, queueName, group string, ask PlaceQuery) (out Places, err error) {
 	found, err := g.find(ctx, queueName, group)
 	switch {
@@ -198,7 +200,7 @@ func (g *Groups) byInstant(ctx context.Context, key int64, ask PlaceQuery) (out 
 	return out, err
 }
 
-// settle clears the lease if it is over, and works out when it was taken.
+// settle clears the lease if it has expired. Otherwise it sets LeasedAt.
 func (p *Place) settle(now time.Time) {
 	if p.LeaseUntil.After(now) {
 		p.LeasedAt = leasedAt(p.Lease)
@@ -219,7 +221,7 @@ func (g *Groups) byName(ctx context.Context, queueKey, key int64, from Start, li
 			(*zeronull.Int8)(&p.Failures), (*zeronull.Int8)(&p.Consumed), (*zeronull.Timestamptz)(&p.ConsumedAt), (*zeronull.Int8)(&p.Expired),
 			(*zeronull.Timestamptz)(&p.StartsAt), &now)
 		examined, last = examined+1, p.Partition
-		if err != nil || !deliveries.Valid { // it has no cursor
+		if err != nil || !deliveries.Valid { // the group has no cursor in the partition
 			return none, err
 		}
 		p.Deliveries = deliveries.Int64
@@ -233,27 +235,29 @@ func (g *Groups) byName(ctx context.Context, queueKey, key int64, from Start, li
 	return out, err
 }
 
-// SeekTarget is where a seek moves a group. Without End, Beginning and At it is the beginning.
+// SeekTarget is the target of a seek: the end, or the instant At. If End is false and At is zero, the target is the
+// beginning.
 type SeekTarget struct {
 	End bool
 	At  time.Time
-	// Partition limits it to one partition; nil: all of them.
+	// Partition limits the seek to one partition. Nil means all partitions.
 	Partition *string
 }
 
-// SeekPreview is what a seek would do.
+// SeekPreview describes the effect of a seek.
 type SeekPreview struct {
-	// Cursors counts the examined places, and Leases their live leases, which end.
+	// Cursors counts the examined cursors. Leases counts their live leases, which the seek would end.
 	Cursors, Leases int64
-	// Again counts the messages that the group has finished or parked, and receives again. Skipped counts
-	// the unfinished messages that it does not receive.
+	// Again counts finished messages and dead letters that the group would receive again. Skipped counts unfinished
+	// messages that the group would not receive.
 	Again, Skipped int64
-	// AtLeast: there are more partitions or messages than were examined.
+	// AtLeast is true if there are more partitions or messages than were examined.
 	AtLeast bool
 }
 
-// PreviewSeek says what a seek of a group would do. It examines at most 1,000 partitions by name and the 1,000
-// that have been due the longest, or 250 each for an instant. It changes nothing. Errors: CodeNotFound, CodeUnavailable.
+// PreviewSeek describes the effect of a seek, and changes nothing. It examines at most the first 1,000 partitions by name
+// and the 1,000 that have been due the longest. For a seek to an instant it examines 250 of each. Errors: CodeNotFound,
+// CodeUnavailable.
 func (g *Groups) PreviewSeek(ctx context.Context, queueName, group string, to SeekTarget) (out SeekPreview, err error) {
 	found, err := g.find(ctx, queueName, group)
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/belfry-mq/belfry/test/enginetest"
 )
 
-// firstColumn is the first column of each index on a table that grows.
+// firstColumn maps each index on a growing table to its first column.
 var firstColumn = map[string]string{
 	"partition_id": "id", "partition_queue_id_name_key": "queue_id", "message_pkey": "partition_id",
 	"message_partition_id_transaction_id_key": "partition_id", "cursor_place": "partition_id", "cursor_ready": "group_id",
@@ -56,7 +56,7 @@ func (r *fixture) requirePlans(state string) {
 }
 
 // manyPartitions creates a queue of n partitions with one message each. A group is done
-// with every second one.
+// with every second message.
 func (r *fixture) manyPartitions(n int) {
 	r.t.Helper()
 	r.configure("crowd")
@@ -78,8 +78,8 @@ func TestStatementsHaveOnePlan(t *testing.T) {
 	r.requirePlans("analyzed")
 }
 
-// reads runs a statement under EXPLAIN and returns the number of buffers it touched: a
-// cost that does not depend on the load of the machine.
+// reads runs a statement under EXPLAIN and returns the number of buffers that it read.
+// This cost does not depend on the load of the machine.
 func (r *fixture) reads(query string, args ...any) int {
 	r.t.Helper()
 	var raw []byte
@@ -92,11 +92,12 @@ func (r *fixture) reads(query string, args ...any) int {
 	return out[0].Plan.Hit + out[0].Plan.Read
 }
 
-// The cost with 100,000 partitions. A sum takes a few index probes for each partition. A
-// page of messages takes the rows of the partitions and some probes for each message.
+// The test measures the cost with 100,000 partitions. A sum needs a few index probes for
+// each partition. A page of messages needs the rows of the partitions and some probes for
+// each message.
 func TestTheCostOfManyPartitions(t *testing.T) {
 	const partitions = 100_000
-	const probes = 12 // three levels each: dead letters, cursor, head; and the row
+	const probes = 12 // three index levels for each of dead letters, cursor and head, and the rows
 	r := newFixture(t)
 	r.manyPartitions(partitions)
 	queues := []int64{1}
@@ -140,8 +141,8 @@ func TestTheCostOfManyPartitions(t *testing.T) {
 	require.Empty(t, r.list(past))
 }
 
-// A statement of another program may have data or a password in its text.
-func TestTheTextsOfOtherProgramsAreNotShown(t *testing.T) {
+// A statement of another program may contain data or a password, so Statements hides its text.
+func TestStatementsOfOtherProgramsAreHidden(t *testing.T) {
 	r := newFixture(t)
 	const secretText, placeholder = `SELECT 'hunter2', pg_sleep(600)`, "(statement of another program)"
 	want := map[int64]string{}
@@ -156,7 +157,7 @@ func TestTheTextsOfOtherProgramsAreNotShown(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_, _ = conn.Exec(context.Background(), secretText) // the end of the test ends it
+			_, _ = conn.Exec(context.Background(), secretText) // fails when the test terminates the session
 		}()
 		t.Cleanup(func() {
 			_, err := r.conn.Exec(context.Background(), `SELECT pg_terminate_backend($1)`, conn.PgConn().PID())

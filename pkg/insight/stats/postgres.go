@@ -20,18 +20,18 @@ var (
 	sqlSlots      = sql.Query("insight/stats/slots")
 )
 
-// Blocks counts blocks of Postgres. Read: from the disk or the operating system. Hit: from its own memory.
+// Blocks counts blocks that Postgres has read: Read from the disk or the operating system, Hit from its shared buffers.
 type Blocks struct{ Read, Hit int64 }
 
-// Database is the database of the schema.
+// Database describes the database with the schema belfry.
 type Database struct {
 	Name   string
 	Blocks Blocks
-	// SharedBuffers is the setting, in blocks. SharedBuffersSize is its size for people.
+	// SharedBuffers is the setting shared_buffers in blocks. SharedBuffersSize is its size in a readable unit.
 	SharedBuffers, SharedBuffersSize string
 }
 
-// Database reads what Postgres counts of the database. Errors: CodeUnavailable.
+// Database reads the statistics of the database. Errors: CodeUnavailable.
 func (r *Reader) Database(ctx context.Context) (d Database, err error) {
 	err = r.pool.ScanRow(ctx, []any{&d.Name, &d.Blocks.Read, &d.Blocks.Hit, &d.SharedBuffers, &d.SharedBuffersSize}, sqlDatabase)
 	return d, postgres.Wrapf(err, "reading the counts of the database")
@@ -41,10 +41,10 @@ func (r *Reader) Database(ctx context.Context) (d Database, err error) {
 type Table struct {
 	Name                               string
 	TotalBytes, TableBytes, IndexBytes int64
-	// TotalSize, TableSize and IndexSize are the same for people.
+	// TotalSize, TableSize and IndexSize are the same sizes in a readable unit.
 	TotalSize, TableSize, IndexSize string
 	Live, Dead, Updated, HotUpdated int64
-	// LastVacuum and LastAutovacuum are zero if there was none.
+	// LastVacuum and LastAutovacuum are zero if there was no vacuum.
 	LastVacuum, LastAutovacuum        zeronull.Timestamptz
 	AutovacuumCount, AutoanalyzeCount int64
 	Heap                              Blocks
@@ -82,13 +82,13 @@ func (r *Reader) Statements(ctx context.Context) ([]api.ActiveQuery, error) {
 	return found, postgres.Wrapf(err, "listing the statements that run")
 }
 
-// Settings lists the settings of Postgres that matter here, by topic. Errors: CodeUnavailable.
+// Settings lists the settings of Postgres that matter to Belfry, by topic. Errors: CodeUnavailable.
 func (r *Reader) Settings(ctx context.Context) ([]api.Setting, error) {
 	found, err := postgres.Collect(ctx, r.pool, sqlSettings, pgx.RowToStructByPos[api.Setting])
 	return found, postgres.Wrapf(err, "listing the settings of Postgres")
 }
 
-// Slots lists at most 100 replication slots of the cluster, those without a reader first. Errors: CodeUnavailable.
+// Slots lists at most 100 replication slots of the cluster. Slots without a reader are first. Errors: CodeUnavailable.
 func (r *Reader) Slots(ctx context.Context) ([]api.ReplicationSlot, error) {
 	found, err := postgres.Collect(ctx, r.pool, sqlSlots, pgx.RowToStructByPos[api.ReplicationSlot])
 	return found, postgres.Wrapf(err, "listing the replication slots")

@@ -22,12 +22,12 @@ var (
 // PartitionProgress is the progress of a consumer group in a partition.
 type PartitionProgress struct {
 	Partition string
-	// Lease is the id of the live lease; zero: no live lease.
+	// Lease is the id of the live lease, or zero.
 	Lease queue.ID
-	// Lag counts the messages that are left. Age is the age of the oldest one.
+	// Lag counts the unfinished messages. Age is the age of the oldest unfinished message.
 	Lag int64
 	Age time.Duration
-	// Consumed counts consumed messages. ConsumedAt is the last time; zero: never.
+	// Consumed counts consumed messages. ConsumedAt is when the last one was consumed, or zero.
 	Consumed   int64
 	ConsumedAt time.Time
 	// Expired counts the messages that a pop found expired and skipped.
@@ -38,13 +38,13 @@ type PartitionProgress struct {
 type QueueProgress struct {
 	Queue      string
 	Partitions []PartitionProgress
-	// Truncated: the group has cursors in more partitions of this queue.
+	// Truncated is true if the group has cursors in more partitions of this queue.
 	Truncated bool
 }
 
-// Group returns the progress of a group, queue by queue. The partitions are in the order
-// in which they were created, limit at most. An unknown group has none. allowed is as in
-// List. Errors: CodeUnavailable.
+// Group returns the progress of a group, queue by queue, in at most limit partitions. The
+// partitions are in the order of their creation. For an unknown group it returns nothing.
+// allowed has the same meaning as in List. Errors: CodeUnavailable.
 func (g *Groups) Group(ctx context.Context, name string, limit int, allowed []string) ([]QueueProgress, error) {
 	groups, err := g.named(ctx, &name, allowed)
 	if err != nil {
@@ -64,7 +64,7 @@ func (g *Groups) Group(ctx context.Context, name string, limit int, allowed []st
 	return out, nil
 }
 
-// inQueue reads the progress of a group in its queue, limit partitions at most.
+// inQueue reads the progress of a group in at most limit partitions of its queue.
 func (g *Groups) inQueue(ctx context.Context, group *Group, limit int) (QueueProgress, error) {
 	in := QueueProgress{Queue: group.Queue}
 	for after := int64(0); !in.Truncated; {
@@ -92,12 +92,12 @@ type LaggingPartition struct {
 	PartitionProgress
 	Group, Queue string
 	PartitionID  queue.ID
-	// Oldest is the instant at which that message was stored.
+	// Oldest is the instant at which the first unconsumed message was stored.
 	Oldest time.Time
 }
 
-// Lagging returns the partitions and groups with a time lag above over, the largest
-// first, limit at most. allowed is as in List. Errors: CodeUnavailable.
+// Lagging returns at most limit pairs of partition and group with a time lag above over,
+// the largest lag first. allowed has the same meaning as in List. Errors: CodeUnavailable.
 func (g *Groups) Lagging(ctx context.Context, over time.Duration, limit int, allowed []string) ([]LaggingPartition, error) {
 	var found []LaggingPartition
 	err := g.pages(ctx, sqlLagging, func(row pgx.CollectableRow) (lastID int64, err error) {

@@ -59,7 +59,7 @@ func TestPagesOfQueuesAreComplete(t *testing.T) {
 		require.Empty(t, names)
 	}
 
-	// A request examines a fixed number of queues. The list goes on after them.
+	// A request examines at most ExaminedQueues queues. The next request continues after them.
 	r.exec(`INSERT INTO belfry.queue (name) SELECT 'r' || lpad(i::text, 5, '0') FROM generate_series(1, 2 * $1::int) i`, stats.ExaminedQueues)
 	page, err := r.QueuePage(t.Context(), stats.QueuePageFilter{Limit: 10, Name: "r04000"})
 	require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestTagPairsAreListedOnce(t *testing.T) {
 	}
 }
 
-// The figures of a page are those of the other lists, while a queue is small.
+// For a small queue, a page has the same figures as Reader.Queue.
 func TestFiguresOfAPage(t *testing.T) {
 	r := newFixture(t)
 	listed := func() stats.PagedQueue {
@@ -104,7 +104,7 @@ func TestFiguresOfAPage(t *testing.T) {
 		require.NoError(t, err)
 		q := listed()
 		counts := detail.Counts
-		counts.Completed = 0 // a page has none
+		counts.Completed = 0 // a page does not count completed messages
 		require.Equal(t, counts, q.Counts)
 		require.Equal(t, detail.Partitions, q.Partitions)
 		require.Equal(t, groups, q.Groups)
@@ -133,7 +133,7 @@ func TestFiguresOfAPage(t *testing.T) {
 	require.EqualValues(t, 2, listed().Groups)
 }
 
-// The figures say when they are lower bounds, and reading them costs the same for any size.
+// The figures of a huge queue are lower bounds, and Complete is false. Their cost does not grow with the queue.
 func TestThePageOfAHugeQueueIsBounded(t *testing.T) {
 	r := newFixture(t)
 	r.manyPartitions(20_000)
@@ -149,7 +149,7 @@ func TestThePageOfAHugeQueueIsBounded(t *testing.T) {
 	require.EqualValues(t, stats.MaxDeadLetters, q.Counts.DeadLetter)
 	require.InDelta(t, stats.CountedPartitions, q.Counts.Total, 1)
 	require.InDelta(t, stats.CountedPartitions/2, q.Counts.Pending, 5)
-	require.InDelta(t, 24.0, q.Oldest.Hours(), 1, "the partition that is due longest is not among the counted ones")
+	require.InDelta(t, 24.0, q.Oldest.Hours(), 1, "Oldest also covers the partition that has been due the longest")
 	require.Less(t, r.reads("insight/stats/queue_figures", []int64{1}, int64(100), int64(1000), int64(1000)), 6000)
 	require.Less(t, r.reads("insight/stats/queue_page", nil, int64(50), "", "", "", nil, int64(2000)), 20)
 	require.Less(t, r.reads("insight/stats/queue_tags", "", "", int64(200)), 20)

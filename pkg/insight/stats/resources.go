@@ -19,7 +19,7 @@ var (
 )
 
 const (
-	// One statement counts at most partitionPage partitions of each of queuePage queues.
+	// One statement counts at most partitionPage partitions of each of at most queuePage queues.
 	partitionPage = 1000
 	queuePage     = 100
 )
@@ -27,7 +27,7 @@ const (
 // Reader reads queues and messages. It is safe for concurrent use.
 type Reader struct{ pool *postgres.Pool }
 
-// New returns a Reader on pool.
+// New returns a Reader that uses pool.
 func New(pool *postgres.Pool) *Reader { return &Reader{pool: pool} }
 
 // Counts counts messages by state. The package doc defines the states.
@@ -54,17 +54,17 @@ type Queue struct {
 	Extensions queue.Extensions
 	Partitions int64
 	Counts     Counts
-	// counted is the name of the last counted partition; nil: none.
+	// counted is the name of the last counted partition, or nil.
 	counted *string
 }
 
 // QueueFilter chooses queues.
 type QueueFilter struct {
-	// Namespace and Task match exactly; empty matches any.
+	// Namespace and Task match exactly. Empty matches any value.
 	Namespace, Task string
-	// Limit bounds the queues; 0: no bound. Offset skips the newest queues.
+	// Limit is the maximum number of queues. 0 means no limit. Offset is the number of newest queues to skip.
 	Limit, Offset int64
-	// Allowed are patterns of names, as in belfry.matches. Nil matches any.
+	// Allowed are patterns of names, as in belfry.matches. Nil matches any name.
 	Allowed []string
 }
 
@@ -98,8 +98,8 @@ func scanQueue(row pgx.CollectableRow) (Queue, error) {
 	return q, err
 }
 
-// lags holds one entry for each partition that some group is not done with: the number
-// of messages left and the age of the oldest one in seconds.
+// lags has an entry for each partition with messages that some group is not done with:
+// the number of these messages, and the age of the oldest one in seconds.
 type lags struct {
 	offsets []int64
 	ages    []float64
@@ -107,7 +107,7 @@ type lags struct {
 
 // countPage is one row of stats/counts: the counts of a page of partitions of one queue.
 type countPage struct {
-	// Number is the number of the queue among those asked for, from 1.
+	// Number is the position of the queue in the parameter of the statement, from 1.
 	Number, Partitions int64
 	// Last is the name of the last partition of the page.
 	Last *string
@@ -116,8 +116,8 @@ type countPage struct {
 	Ages    []float64
 }
 
-// count fills in Partitions and Counts of each queue. It also fills in found, unless
-// found is nil.
+// count sets Partitions and Counts of each queue. If found is not nil, count adds the lags
+// of the partitions to found.
 func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
 	for chunk := range slices.Chunk(queues, queuePage) {
 		var open []*Queue
@@ -126,7 +126,7 @@ func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
 		}
 		for len(open) > 0 {
 			if err := ctx.Err(); err != nil {
-				return err // the caller has left
+				return err // the request was canceled
 			}
 			var err error
 			if open, err = r.countPages(ctx, open, found, partitionPage); err != nil {
@@ -137,8 +137,8 @@ func (r *Reader) count(ctx context.Context, queues []Queue, found *lags) error {
 	return nil
 }
 
-// countPages counts the next page of each queue, size partitions, and returns the queues that may have
-// more partitions.
+// countPages counts the next size partitions of each queue. It returns the queues that may have more
+// partitions.
 func (r *Reader) countPages(ctx context.Context, open []*Queue, found *lags, size int) (more []*Queue, err error) {
 	keys, after := make([]int64, len(open)), make([]*string, len(open))
 	for i, q := range open {
@@ -173,13 +173,13 @@ type Tag struct {
 	Counts     Counts
 }
 
-// Namespaces lists the namespaces of the queues whose names match a pattern of allowed
-// (nil: of all queues), by name. The cost is O(partitions). Errors: CodeUnavailable.
+// Namespaces lists the namespaces of the queues whose names match a pattern of allowed, by
+// name. A nil allowed matches all queues. The cost is O(partitions). Errors: CodeUnavailable.
 func (r *Reader) Namespaces(ctx context.Context, allowed []string) ([]Tag, error) {
 	return r.tags(ctx, allowed, func(q *Queue) string { return q.Namespace })
 }
 
-// Tasks does for tasks what Namespaces does for namespaces.
+// Tasks lists the tasks of the queues, as Namespaces lists the namespaces.
 func (r *Reader) Tasks(ctx context.Context, allowed []string) ([]Tag, error) {
 	return r.tags(ctx, allowed, func(q *Queue) string { return q.Task })
 }

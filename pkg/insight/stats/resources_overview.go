@@ -13,13 +13,13 @@ import (
 type Overview struct {
 	Queues, Partitions, Namespaces, Tasks int64
 	Counts                                Counts
-	// TimeLag (in seconds) and OffsetLag (in messages) describe the partitions that some
-	// group is not done with. Both are zero when no partition lags.
+	// TimeLag (in seconds) and OffsetLag (in messages) describe the partitions with
+	// messages that some group is not done with. Both are zero without such a partition.
 	TimeLag, OffsetLag api.Spread
 }
 
-// Overview returns sums over the queues whose names match a pattern of allowed (nil: over all
-// queues). The cost is O(partitions). Errors: CodeUnavailable.
+// Overview returns sums over the queues whose names match a pattern of allowed. A nil allowed
+// matches all queues. The cost is O(partitions). Errors: CodeUnavailable.
 func (r *Reader) Overview(ctx context.Context, allowed []string) (Overview, error) {
 	queues, err := r.queues(ctx, QueueFilter{Allowed: allowed})
 	found := &lags{}
@@ -43,8 +43,8 @@ func (r *Reader) Overview(ctx context.Context, allowed []string) (Overview, erro
 	return o, nil
 }
 
-// distribution sorts values. The median of an even number of values is the mean of the
-// two in the middle.
+// distribution returns the spread of values, and sorts values. The median of an even number
+// of values is the mean of the two values in the middle.
 func distribution[N int64 | float64](values []N) api.Spread {
 	if len(values) == 0 {
 		return api.Spread{}

@@ -28,14 +28,14 @@ type Partition struct {
 	Paused    bool
 	Counts    Counts
 	// Oldest and Newest are the instants at which the first and the last stored message
-	// were pushed; zero: no message is stored.
+	// were pushed. Both are zero if no message is stored.
 	Oldest, Newest time.Time
-	// Consumed counts the messages that all groups together have consumed.
+	// Consumed is the sum of the messages that each group has consumed.
 	Consumed int64
-	// ActiveAt is the last push or consumption; zero: never.
+	// ActiveAt is the instant of the last push or consumption, or zero.
 	ActiveAt time.Time
-	// Expired counts, once for each group, the messages that a pop found expired and
-	// skipped.
+	// Expired counts the messages that pops skipped because they had expired. A message
+	// counts once for each group.
 	Expired int64
 }
 
@@ -44,23 +44,23 @@ type Partition struct {
 type QueueDetail struct {
 	Queue
 	Page []Partition
-	// More: there are partitions after the page.
+	// More is true if there are partitions after the page.
 	More bool
-	// Partial: the queue has more partitions than the counts cover.
+	// Partial is true if the queue has more partitions than the counts cover.
 	Partial bool
 	// Swept counts the messages that sweeps handled.
 	Swept api.Swept
 }
 
-// Queue returns a queue by name with limit partitions after the partition named after
-// (nil: from the first one). The cost is O(partitions). Errors: CodeNotFound,
-// CodeUnavailable.
+// Queue returns a queue by name, with at most limit partitions after the partition named
+// after. If after is nil, the page starts at the first partition. The cost is
+// O(partitions). Errors: CodeNotFound, CodeUnavailable.
 func (r *Reader) Queue(ctx context.Context, name string, after *string, limit int) (QueueDetail, error) {
 	return r.QueueUpTo(ctx, name, after, limit, nil)
 }
 
-// QueueUpTo is Queue whose counts cover the first *counted partitions by name. Nil: all of
-// them. With *counted the cost is O(limit + *counted).
+// QueueUpTo works like Queue, but its counts cover only the first *counted partitions by
+// name. Then the cost is O(limit + *counted). If counted is nil, the counts cover all.
 func (r *Reader) QueueUpTo(ctx context.Context, name string, after *string, limit int, counted *int) (QueueDetail, error) {
 	detail, err := r.queueDetail(ctx, name, after, limit, counted)
 	return detail, postgres.Wrapf(err, "reading queue %q", name)
@@ -92,7 +92,7 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 		after = &page[len(page)-1].Name
 	}
 	if whole && !detail.More {
-		// Sums of the listed partitions belong to the same instant as the list.
+		// The page has all partitions. Their sums belong to the same instant as the page.
 		for i := range detail.Page {
 			detail.Partitions++
 			detail.Counts.add(detail.Page[i].Counts)
@@ -109,7 +109,8 @@ func (r *Reader) queueDetail(ctx context.Context, name string, after *string, li
 	return detail, err
 }
 
-// countSome counts the first partitions of a queue by name, n at most. partial: there are more.
+// countSome counts at most the first n partitions of a queue by name. partial is true if the
+// queue has more.
 func (r *Reader) countSome(ctx context.Context, q *Queue, n int) (partial bool, err error) {
 	for left := n; left > 0; {
 		if err := ctx.Err(); err != nil {
@@ -155,7 +156,7 @@ func scanPartition(row pgx.CollectableRow) (Partition, error) {
 	return p, err
 }
 
-// swept returns the totals of a queue; zero when no sweep has changed it.
+// swept returns the totals of a queue. They are zero if no sweep has changed the queue.
 func (r *Reader) swept(ctx context.Context, key int64) (api.Swept, error) {
 	found, err := postgres.Collect(ctx, r.pool, sqlSwept, pgx.RowToStructByPos[api.Swept], key)
 	if err != nil || len(found) == 0 {

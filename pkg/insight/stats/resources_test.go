@@ -32,7 +32,7 @@ func TestAnEmptyServerHasNothing(t *testing.T) {
 	require.Empty(t, r.list(stats.MessageFilter{}))
 }
 
-// Messages pass through every state, one step after the other.
+// The messages of a partition pass through all states. The test checks the counts after each step.
 func TestCountsFollowTheCursors(t *testing.T) {
 	r := newFixture(t)
 	requireCounts := func(want stats.Counts, why string) {
@@ -52,7 +52,7 @@ func TestCountsFollowTheCursors(t *testing.T) {
 	requireCounts(stats.Counts{Total: 6, Pending: 4, Completed: 1, DeadLetter: 1}, "the lease has expired")
 
 	r.pop("q", "p", "g", 6)
-	requireCounts(stats.Counts{Total: 6, Pending: 4, Processing: 1, DeadLetter: 1}, "a group leases all messages, the other reader waits")
+	requireCounts(stats.Counts{Total: 6, Pending: 4, Processing: 1, DeadLetter: 1}, "a group leases all messages, but the reader without a group has no lease")
 	r.exec(`UPDATE belfry.cursor SET committed = 6, skip = NULL, lease_until = NULL, lease_end = NULL
 		WHERE group_id = (SELECT id FROM belfry.consumer_group WHERE name <> 'g')`)
 	requireCounts(stats.Counts{Total: 6, Processing: 5, DeadLetter: 1}, "the group leases every message that is not dead-lettered")
@@ -65,7 +65,7 @@ func TestCountsFollowTheCursors(t *testing.T) {
 	r.exec(`UPDATE belfry.cursor SET committed = 0, skip = '{[5,5]}'`)
 	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor at the beginning has the hole in its skip list")
 	r.exec(`UPDATE belfry.cursor SET skip = NULL`)
-	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "a cursor without the hole in its skip list: the sum still holds")
+	requireCounts(stats.Counts{Total: 3, Pending: 2, DeadLetter: 1}, "the sum is also right for a cursor without the hole in its skip list")
 }
 
 func TestDelayedMessagesArePending(t *testing.T) {
@@ -74,7 +74,7 @@ func TestDelayedMessagesArePending(t *testing.T) {
 	r.push("q", "p", "1", "2")
 	require.Empty(t, r.pop("q", "p", "g", 9).Messages)
 	require.Equal(t, stats.Counts{Total: 2, Pending: 2}, r.only().Counts)
-	require.EqualValues(t, 2, r.only().Partitions, "p and the Default of a configured queue")
+	require.EqualValues(t, 2, r.only().Partitions, "p, and the partition Default of a configured queue")
 }
 
 func TestQueuesAreListedNewestFirst(t *testing.T) {
@@ -135,7 +135,7 @@ func TestQueueDetailPagesItsPartitions(t *testing.T) {
 	for range 2 {
 		page, err := r.Queue(t.Context(), "q", after, 2)
 		require.NoError(t, err)
-		require.Equal(t, whole.Counts, page.Counts, "the sums cover all partitions")
+		require.Equal(t, whole.Counts, page.Counts, "the counts cover all partitions")
 		require.Equal(t, whole.Partitions, page.Partitions)
 		require.Len(t, page.Page, 2)
 		for i := range page.Page {
@@ -147,10 +147,10 @@ func TestQueueDetailPagesItsPartitions(t *testing.T) {
 	require.ElementsMatch(t, []string{"c", "a", "b ☂", "%"}, names)
 	for _, p := range whole.Page {
 		require.NotZero(t, p.Oldest)
-		require.Equal(t, p.Oldest, p.Newest, "one push has one instant")
+		require.Equal(t, p.Oldest, p.Newest, "all messages of one push have the same instant")
 		if p.Name == "a" {
 			require.EqualValues(t, 1, p.Consumed)
-			require.True(t, p.ActiveAt.After(p.Newest), "the ack came later")
+			require.True(t, p.ActiveAt.After(p.Newest), "the ack was later than the push")
 		} else {
 			require.Zero(t, p.Consumed)
 			require.Equal(t, p.Newest, p.ActiveAt)
@@ -196,7 +196,7 @@ func TestOverviewSumsUp(t *testing.T) {
 // madeCursor is a cursor of a generated partition.
 type madeCursor struct {
 	committed int64
-	leaseEnd  int64 // 0: no lease
+	leaseEnd  int64 // 0 means no lease
 	expired   bool
 	skip      []int64
 }
@@ -209,8 +209,8 @@ type madePartition struct {
 	dead          [][2]int64 // group, seq
 }
 
-// randomPartition keeps the invariants of the verbs: a cursor's skip list has the holes
-// after the cursor and the dead letters of its group.
+// randomPartition returns a partition that pushes, pops and acks could make. The skip list of
+// a cursor has the holes after the cursor and the dead letters of its group.
 func randomPartition(rng *rand.Rand) madePartition {
 	p := madePartition{last: rng.Int64N(12)}
 	if p.last > 0 {
@@ -242,7 +242,7 @@ func randomPartition(rng *rand.Rand) madePartition {
 	return p
 }
 
-// counts computes the counts from every message.
+// counts computes the counts from the single messages.
 func (p madePartition) counts() (n stats.Counts) {
 	for seq := p.trimmed + 1; seq <= p.last; seq++ {
 		if slices.Contains(p.holes, seq) {
@@ -273,8 +273,8 @@ func (p madePartition) counts() (n stats.Counts) {
 	return n
 }
 
-// The counts computed from cursors equal the counts computed from every message.
-func TestCountsEqualThoseOfEveryMessage(t *testing.T) {
+// The counts computed from cursors equal the counts computed from the single messages.
+func TestCountsFromCursorsEqualCountsFromMessages(t *testing.T) {
 	const partitions = 1500 // more than a page
 	r := newFixture(t)
 	rng := rand.New(rand.NewPCG(1, 2))

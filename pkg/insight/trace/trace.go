@@ -1,11 +1,11 @@
 // Package trace stores events that consumers record about a message while they handle
-// it. An event has data and any number of names. The traces with one name show a flow
-// through several queues in order.
+// it. An event has data and any number of names. The list of the traces with a given name
+// shows a flow through several queues in order.
 //
 // A trace belongs to its message and is deleted with it. Deleting a queue deletes its
 // traces page by page. Storing a trace takes a share lock on the row of the message and
-// wakes no consumer. Lists continue after a position, so the cost of a page does not
-// depend on the number of traces before it.
+// wakes no consumer. A page of a list starts after a position, so its cost does not
+// depend on the number of traces before the page.
 package trace
 
 import (
@@ -42,14 +42,13 @@ type Traces struct {
 	worker string
 }
 
-// New returns Traces on pool. sealer decrypts the payloads of queues with
-// encryptionEnabled; it may be nil. worker is the name of this instance, stored with
-// each trace.
+// New returns Traces that use pool. sealer decrypts the payloads of queues with
+// encryptionEnabled; sealer may be nil. worker is the name of this instance. Each trace stores worker.
 func New(pool *postgres.Pool, sealer *seal.Sealer, worker string) *Traces {
 	return &Traces{pool: pool, sealer: sealer, worker: worker}
 }
 
-// Event is what a consumer records about a message.
+// Event is a record of a consumer about a message.
 type Event struct {
 	PartitionID   queue.ID
 	TransactionID string
@@ -89,23 +88,23 @@ type Position struct {
 
 // Page is a part of a list.
 type Page struct {
-	// Limit bounds the rows. Offset skips the first ones.
+	// Limit is the maximum number of rows. Offset is the number of rows to skip.
 	Limit, Offset int64
-	// Allowed are patterns of names of queues, as in belfry.matches: only their traces are listed and
-	// counted. Nil: all.
+	// Allowed are patterns of queue names, as in belfry.matches. The list and the count cover only the traces of
+	// matching queues. Nil allows all queues.
 	Allowed []string
-	// Bound makes the cost of a list independent of the number of traces. Names lists only the names of the Bound newest
-	// traces, and counts only these. ByName counts at most Bound traces. 0: no bound.
+	// Bound makes the cost of a list independent of the number of traces. Names reads only the Bound newest
+	// traces. ByName counts at most Bound traces. 0 means no bound.
 	Bound int64
 }
 
-// Add stores a trace and returns its id. Texts that the encoding of the database lacks are stored with replacements. Errors: CodeNotFound when the message does not
-// exist, CodeUnavailable.
+// Add stores a trace and returns its id. It replaces characters that the encoding of the database does not have.
+// Errors: CodeNotFound when the message does not exist, CodeUnavailable.
 func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
 	id := queue.NewID()
-	names := []string{} // two names that become equal are stored once
+	names := []string{} // after the replacement of characters two names may be equal; such a name is stored once
 	for _, name := range e.Names {
 		if name = t.pool.Storable(ctx, name); !slices.Contains(names, name) {
 			names = append(names, name)
@@ -123,9 +122,9 @@ func (t *Traces) Add(ctx context.Context, e Event) (queue.ID, error) {
 	return id, nil
 }
 
-// OfMessage returns up to limit traces of a message after a position, oldest first. A message that
-// does not exist has none. cut: the page ends before limit because the traces are large. Errors: CodeUnavailable, and
-// CodeOverloaded if the request has no memory for them.
+// OfMessage returns up to limit traces of a message after a position, oldest first. It returns no trace if the message
+// does not exist. cut is true if the page ends before limit because the traces are large. Errors: CodeUnavailable, and
+// CodeOverloaded if the traces exceed the memory of the request.
 func (t *Traces) OfMessage(ctx context.Context, partition queue.ID, transactionID string, after Position, limit int64) (found []Trace, cut bool, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
@@ -146,9 +145,9 @@ func (t *Trace) columns() []any {
 	return []any{(*[16]byte)(&t.ID), &t.CreatedAt, &t.Group, &t.Type, &t.Worker, &t.Names, (*[]byte)(&t.Data)}
 }
 
-// ByName returns a page of the traces with a name, oldest first, after a position. total counts all traces with the name.
-// cut: the page ends before its limit because the traces are large. Errors: CodeUnavailable, and CodeOverloaded if the request
-// has no memory for them.
+// ByName returns a page of the traces with a name, oldest first, after a position. total counts the traces with the name.
+// cut is true if the page ends before its limit because the traces are large. Errors: CodeUnavailable, and CodeOverloaded
+// if the traces exceed the memory of the request.
 func (t *Traces) ByName(ctx context.Context, name string, after Position, page Page) (found []NamedTrace, total int64, cut bool, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
@@ -179,14 +178,14 @@ func (t *Traces) readNamed(row pgx.CollectableRow) (named NamedTrace, err error)
 	named.TransactionID = transaction.String
 	if err == nil && encrypted {
 		bound := seal.Message{Queue: named.Queue, Partition: named.Partition, ID: message}
-		named.Payload, _ = t.sealer.Open(named.Payload, bound) // nil on failure, so that the trace is listed without its payload
+		named.Payload, _ = t.sealer.Open(named.Payload, bound) // if Open fails, the list shows the trace without its payload
 	}
 	return named, err
 }
 
 // Names returns a page of the names, the most recently used first.
-// total counts all names. The cost is O(names) plus counting the traces of the returned
-// names, unless page has a Bound. Errors: CodeUnavailable.
+// total counts the names. Without page.Bound, Names reads all names and counts the traces of
+// the returned names. Errors: CodeUnavailable.
 func (t *Traces) Names(ctx context.Context, page Page) (names []api.TraceName, total int64, err error) {
 	ctx, cancel := t.pool.Bounded(ctx)
 	defer cancel()
@@ -197,7 +196,7 @@ func (t *Traces) Names(ctx context.Context, page Page) (names []api.TraceName, t
 	if page.Bound > 0 {
 		query, args = sqlNewestNames, append(args, page.Bound)
 	}
-	rows, _ := t.pool.Query(ctx, query, args...) // ForEachRow returns its error
+	rows, _ := t.pool.Query(ctx, query, args...) // ForEachRow returns the error of Query
 	_, err = pgx.ForEachRow(rows, []any{&total, &name, &seen, &count.Traces, &count.Messages}, func() error {
 		if name.Valid {
 			count.Name, count.LastSeen = name.String, seen.Time
