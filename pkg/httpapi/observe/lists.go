@@ -15,7 +15,7 @@ import (
 const (
 	// shortList is the limit of a list without one. maxQueues, maxTags and problem.MaxListed are the largest ones.
 	shortList = 50
-	maxQueues = 100
+	maxQueues = 1000
 	maxTags   = 1000
 )
 

@@ -43,7 +43,7 @@ func TestQueuesHaveTheirTotals(t *testing.T) {
 	f := counted()
 	require.JSONEq(t, `{"countedAt": "2026-05-16T12:00:00.123Z", "queues": [{"id": "01000000-0000-0000-0000-000000000001", "name": "a", "namespace": "n", "task": "t",
 		"createdAt": "1970-01-01T00:00:00.000Z", "paused": true, "groups": 2, "partitions": 3, "messages": {"total": 20, "pending": 7, "processing": 2, "deadLetter": 5},
-		"deadLetters": 50000, "failing": 1, "oldestSeconds": 90}], "pagination": {"limit": 100, "next": null}}`,
+		"deadLetters": 50000, "failing": 1, "oldestSeconds": 90}], "pagination": {"limit": 1000, "next": null}}`,
 		listed(t, f, "/api/v1/queues?limit=5000&name=A&namespace=n&task=t"))
 	for sort, first := range map[string]string{"": "B", "name": "B", "backlog": "B", "pending": "B", "oldest": "a", "failures": "a", "deadLetters": "a", "partitions": "a", "stored": "B"} {
 		var page api.QueuePage
