@@ -100,6 +100,8 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/audit":                                {get("/api/v1/audit"), get("/api/v1/audit?queue=" + o.queue), get("/api/v1/audit?consumerGroup=" + o.group)},
 		"GET /api/v1/system/shared-state":                  {get("/api/v1/system/shared-state")},
 		"GET /api/v1/doctor":                               {get("/api/v1/doctor")},
+		"GET /api/v1/groups":                               {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&queue=" + o.queue)},
+		"GET /api/v1/totals":                               {get("/api/v1/totals")},
 		"GET /api/v1/queues":                               {get("/api/v1/queues"), get("/api/v1/queues?name=" + o.queue), get("/api/v1/queues?namespace=" + o.namespace)},
 		"GET /api/v1/tags":                                 {get("/api/v1/tags")},
 		"GET /api/v1/problems":                             {get("/api/v1/problems")},
@@ -258,7 +260,7 @@ func TestATenantLearnsNothingOfOtherQueues(t *testing.T) {
 	for _, route := range []string{
 		"GET /api/v1/resources/queues", "GET /api/v1/resources/namespaces", "GET /api/v1/resources/tasks", "GET /api/v1/consumer-groups", "GET /api/v1/consumer-groups/{group}",
 		"GET /api/v1/consumer-groups/lagging", "GET /api/v1/messages", "GET /api/v1/status/queues", "GET /api/v1/dlq", "GET /api/v1/dlq/summary", "GET /api/v1/inbox/rejected", "GET /api/v1/attachments", "GET /api/v1/traces/names", "GET /api/v1/traces/by-name/{name}",
-		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/problems",
+		"GET /api/v1/streams", "GET /api/v1/status", "GET /api/v1/analytics/worker-metrics", "GET /api/v1/analytics/queue-lag", "GET /api/v1/analytics/queue-ops", "POST /streams/v1/state/get", "GET /api/v1/messages/{partitionId}/{transactionId}", "GET /api/v1/traces/{partitionId}/{transactionId}", "GET /api/v1/audit", "GET /api/v1/queues", "GET /api/v1/groups", "GET /api/v1/problems",
 	} {
 		require.Regexp(t, `"(a.one|nsa|ga|namea|state of a.one)"`, string(as(tenant, probesOf(own)[route][0]).Raw), route)
 	}

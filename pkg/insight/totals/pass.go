@@ -50,7 +50,7 @@ func count(ctx context.Context, pool *postgres.Pool) (*Snapshot, error) {
 	return s, nil
 }
 
-// page adds the partitions after one. It returns the instant and the last partition; 0: there is none.
+// page adds the partitions after one. It returns the instant and the last partition; 0: it was the last page.
 func (all *sums) page(ctx context.Context, pool *postgres.Pool, after int64) (at time.Time, upto int64, err error) {
 	_, err = postgres.Collect(ctx, pool, sqlPage, func(row pgx.CollectableRow) (none struct{}, err error) {
 		var now time.Time

@@ -1,5 +1,5 @@
 -- Counts the messages of a page of partitions by queue, and by queue and group, in one snapshot. $1: partitions above this id. $2:
--- partitions at most. In the first row, at is the instant and upto the last partition of the page (NULL: there was none). The
+-- partitions at most. In the first row, at is the instant and upto the last partition of the page (NULL: it is the last page). The
 -- other rows have a queue, a queue and a group, or a group with its dead letters.
 --
 -- The messages of a queue are counted as by belfry.partition_counts, and those of a group as by insight/stats/group_lag. It reads
@@ -57,7 +57,7 @@ WITH page AS MATERIALIZED (
              ORDER BY r.seq
              LIMIT 1) AS put ON true
 )
-SELECT statement_timestamp() AS at, (SELECT max(p.id) FROM page p) AS upto, NULL::bigint AS queue_id, NULL::bigint AS group_id,
+SELECT statement_timestamp() AS at, (SELECT CASE WHEN count(*) = $2::bigint THEN max(p.id) END FROM page p) AS upto, NULL::bigint AS queue_id, NULL::bigint AS group_id,
        0::bigint AS partitions, 0::bigint AS total, 0::bigint AS pending, 0::bigint AS processing, 0::bigint AS dead, 0::bigint AS lagging,
        0::bigint AS lag, 0::bigint AS due, 0::bigint AS leased, 0::bigint AS resting, 0::bigint AS failing, 0::bigint AS held,
        NULL::timestamptz AS oldest_at, NULL::timestamptz AS consumed_at
