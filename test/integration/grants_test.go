@@ -100,8 +100,6 @@ func probesOf(o place) map[string][]call {
 		"GET /api/v1/audit":                                {get("/api/v1/audit"), get("/api/v1/audit?queue=" + o.queue), get("/api/v1/audit?consumerGroup=" + o.group)},
 		"GET /api/v1/system/shared-state":                  {get("/api/v1/system/shared-state")},
 		"GET /api/v1/doctor":                               {get("/api/v1/doctor")},
-		"GET /api/v1/groups":                               {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&queue=" + o.queue)},
-		"GET /api/v1/totals":                               {get("/api/v1/totals")},
 		"GET /api/v1/queues":                               {get("/api/v1/queues"), get("/api/v1/queues?name=" + o.queue), get("/api/v1/queues?namespace=" + o.namespace)},
 		"GET /api/v1/tags":                                 {get("/api/v1/tags")},
 		"GET /api/v1/problems":                             {get("/api/v1/problems")},
@@ -122,7 +120,7 @@ func probesOf(o place) map[string][]call {
 		"DELETE /api/v1/system/maintenance/rejected":       {del("/api/v1/system/maintenance/rejected")},
 		"POST /api/v1/system/maintenance/rejected/retry":   {post("/api/v1/system/maintenance/rejected/retry", "")},
 		"GET /api/v1/status/buffers":                       {get("/api/v1/status/buffers")},
-		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)},
+		"POST /api/v1/system/maintenance/pop":              {post("/api/v1/system/maintenance/pop", `{"enabled":true}`)}, "GET /api/v1/totals": {get("/api/v1/totals")}, "GET /api/v1/groups": {get("/api/v1/groups"), get("/api/v1/groups?sort=oldest&queue=" + o.queue)},
 	})
 }
 

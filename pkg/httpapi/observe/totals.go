@@ -3,7 +3,6 @@ package observe
 import (
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -53,30 +52,26 @@ func orderOf(p *wire.Params, orders []totals.Order) totals.Order {
 	return order
 }
 
-// placeCursor writes the cursor after a place in a list: its rank, how many bytes the name of the queue has, and both names.
-func placeCursor(key *totals.Key) *string {
+// cursorOf returns the cursor after a place in a list; nil: the list has ended.
+func cursorOf(key *totals.Key) *string {
 	if key == nil {
 		return nil
 	}
-	text := strconv.FormatInt(key.Rank, 10) + "_" + strconv.Itoa(len(key.Queue)) + "_" + key.Queue + key.Group
+	text := key.String()
 	return &text
 }
 
-// readPlace reads what placeCursor wrote; nil: from the first one.
+// readPlace reads the cursor of a list; nil: from the first one.
 func readPlace(p *wire.Params) *totals.Key {
 	if !p.QueryParams().Has("cursor") {
 		return nil
 	}
 	text := p.Text("cursor")
-	rank, rest, _ := strings.Cut(text, "_")
-	size, names, _ := strings.Cut(rest, "_")
-	n, err := strconv.ParseInt(rank, 10, 64)
-	length, badLength := strconv.Atoi(size)
-	if err != nil || badLength != nil || length < 0 || length > len(names) {
+	key, ok := totals.ParseKey(text)
+	if !ok {
 		p.Check(queue.Invalidf("cursor is %q: use what pagination.next of the page before says", wire.Clip(text)))
-		return nil
 	}
-	return &totals.Key{Rank: n, Queue: names[:length], Group: names[length:]}
+	return &key
 }
 
 // containing returns a match for names that have a part, in any case.
@@ -102,7 +97,7 @@ func (h *Handlers) ListQueues(p *wire.Params) (any, error) {
 	return api.QueuePage{
 		CountedAt:  s.At,
 		Queues:     wire.Each(found, func(q **totals.Queue) api.CountedQueue { return countedQueue(s, *q) }),
-		Pagination: api.Page{Limit: int64(limit), Next: placeCursor(next)},
+		Pagination: api.Page{Limit: int64(limit), Next: cursorOf(next)},
 	}, nil
 }
 
@@ -160,7 +155,7 @@ func (h *Handlers) ListAllGroups(p *wire.Params) (any, error) {
 		Groups: wire.Each(found, func(g **totals.Group) api.ListedGroup {
 			return api.ListedGroup{QueueName: (*g).Queue, QueuePaused: (*g).QueuePaused, GroupFigures: figures(s, *g)}
 		}),
-		Pagination: api.Page{Limit: int64(limit), Next: placeCursor(next)},
+		Pagination: api.Page{Limit: int64(limit), Next: cursorOf(next)},
 	}, nil
 }
 

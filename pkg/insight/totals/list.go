@@ -2,8 +2,11 @@ package totals
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -34,6 +37,23 @@ type Key struct {
 	Rank int64
 	// Queue and Group are the names. Group is empty in a list of queues.
 	Queue, Group string
+}
+
+// String returns a text that ParseKey reads: the rank, how many bytes the name of the queue has, and both names.
+func (k Key) String() string {
+	return fmt.Sprintf("%d_%d_%s%s", k.Rank, len(k.Queue), k.Queue, k.Group)
+}
+
+// ParseKey reads what String wrote. ok is false if it did not write it.
+func ParseKey(text string) (key Key, ok bool) {
+	rank, rest, _ := strings.Cut(text, "_")
+	size, names, _ := strings.Cut(rest, "_")
+	n, err := strconv.ParseInt(rank, 10, 64)
+	length, badLength := strconv.Atoi(size)
+	if err != nil || badLength != nil || length < 0 || length > len(names) {
+		return Key{}, false
+	}
+	return Key{Rank: n, Queue: names[:length], Group: names[length:]}, true
 }
 
 func (k Key) compare(other Key) int {
