@@ -50,3 +50,5 @@ func (f totalsFake) Fresh(ctx context.Context, _ time.Duration) (*totals.Snapsho
 	}
 	return f.Read(ctx)
 }
+
+func (f totalsFake) Expire() {}

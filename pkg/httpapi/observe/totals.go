@@ -17,6 +17,8 @@ import (
 type Counter interface {
 	Read(ctx context.Context) (*totals.Snapshot, error)
 	Fresh(ctx context.Context, maxAge time.Duration) (*totals.Snapshot, error)
+	// Expire makes the next Read wait for a later count, within bounds.
+	Expire()
 }
 
 // counted returns the latest snapshot. With fresh=true it waits for one that began after the request.
@@ -228,8 +230,10 @@ func (h *Handlers) ShowGroupOfQueue(p *wire.Params) (any, error) {
 	if g == nil {
 		return nil, &queue.Error{Code: queue.CodeNotFound, Message: "the group of the queue was deleted a moment ago"}
 	}
+	figures := figures(s, g)
+	figures.Paused = found.Paused // who has paused it sees that at once
 	return api.GroupState{
-		CountedAt: s.At, QueueName: queueName, QueuePaused: g.QueuePaused, Group: figures(s, g),
+		CountedAt: s.At, QueueName: queueName, QueuePaused: found.QueuePaused, Group: figures,
 		Places:    api.Places{Due: h.places(&found.Due, limit), Leased: h.places(&found.Leased, limit), Resting: h.places(&found.Resting, limit)},
 		Timestamp: now,
 	}, nil

@@ -109,14 +109,18 @@ type Places struct {
 	Incomplete bool
 }
 
-// Beginnings are the beginnings of three lists of places.
-type Beginnings struct{ Due, Leased, Resting Places }
+// Beginnings are the beginnings of three lists of places, and what is paused.
+type Beginnings struct {
+	Due, Leased, Resting Places
+	QueuePaused, Paused  bool
+}
 
 // Beginnings returns the beginnings of the lists of a group of one queue, limit places each. The cost does not grow
 // with the partitions or the messages. Errors: CodeNotFound for an unknown queue or group, CodeUnavailable.
 func (g *Groups) Beginnings(ctx context.Context, queueName, group string, limit int) (out Beginnings, err error) {
 	found, err := g.find(ctx, queueName, group)
 	key := found.group
+	out.QueuePaused, out.Paused = found.queuePaused, found.paused
 	if err == nil {
 		out.Due, err = g.byInstant(ctx, key, PlaceQuery{List: PlacesDue, Limit: limit})
 	}
@@ -131,8 +135,8 @@ func (g *Groups) Beginnings(ctx context.Context, queueName, group string, limit 
 
 // foundGroup has the keys of a group and its queue. joining: cursors in older partitions are still being made.
 type foundGroup struct {
-	queue, group int64
-	joining      bool
+	queue, group                 int64
+	joining, paused, queuePaused bool
 }
 
 // find returns a group of a queue.
@@ -141,8 +145,8 @@ func (g *Groups) find(ctx context.Context, queueName, group string) (found found
 	if err != nil {
 		return found, err
 	}
-	found.queue = q.key
-	err = g.pool.ScanRow(ctx, []any{&found.group, &found.joining}, sqlQueueGroup, q.key, group)
+	found.queue, found.queuePaused = q.key, q.Paused
+	err = g.pool.ScanRow(ctx, []any{&found.group, &found.joining, &found.paused}, sqlQueueGroup, q.key, group)
 	if postgres.IsNoRows(err) {
 		err = &queue.Error{Code: queue.CodeNotFound, Message: "Consumer group not found"}
 	}

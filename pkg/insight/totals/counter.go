@@ -25,6 +25,8 @@ type Counter struct {
 	latest *Snapshot // nil: there was no pass
 	// next is when the pause ends.
 	next time.Time
+	// expired is when Expire was called last. Read waits for a later snapshot.
+	expired time.Time
 	// running is the pass that runs or waits for the end of the pause; nil: none.
 	running *run
 	// watchers are told of new numbers.
@@ -55,31 +57,44 @@ func newCounter(count func(ctx context.Context) (*Snapshot, error)) *Counter {
 // Read returns the last snapshot, and makes sure that it is not much older than the pause if a pass is short. It blocks at most
 // for a quarter of a second, or for a whole pass if there is no snapshot yet. Errors: CodeUnavailable, and that of ctx.
 func (c *Counter) Read(ctx context.Context) (*Snapshot, error) {
-	now := time.Now()
-	c.mu.Lock()
-	last := c.latest
-	if last != nil && now.Before(c.next) {
-		c.oweLocked(now)
-		c.mu.Unlock()
-		return last, nil
-	}
-	pass := c.startLocked()
-	c.mu.Unlock()
-	var enough <-chan time.Time
-	if last != nil {
-		enough = time.After(patience)
-	}
-	select {
-	case <-pass.done:
-		return pass.found, pass.err
-	case <-enough:
+	asked := time.Now()
+	enough := time.After(patience)
+	for {
 		c.mu.Lock()
-		c.oweLocked(now)
+		last := c.latest
+		if last != nil && time.Now().Before(c.next) && !last.began.Before(c.expired) {
+			c.oweLocked(last, asked)
+			c.mu.Unlock()
+			return last, nil
+		}
+		pass := c.startLocked()
 		c.mu.Unlock()
-		return last, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+		if last == nil {
+			enough = nil
+		}
+		select {
+		case <-pass.done:
+			if pass.err != nil {
+				return nil, pass.err
+			}
+		case <-enough:
+			c.mu.Lock()
+			c.oweLocked(last, asked)
+			c.mu.Unlock()
+			return last, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+}
+
+// Expire makes the next Read wait for a pass that begins now or later, as long as Read waits for a pass. An operator who has changed
+// something wants to see it.
+func (c *Counter) Expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.expired = time.Now()
+	c.next = c.expired
 }
 
 // Fresh returns a snapshot that was at most maxAge old at the call. It blocks until there is one: for the rest of the pause, and
@@ -119,11 +134,11 @@ func (c *Counter) Watch(changed func()) (stop func()) {
 }
 
 // oweLocked makes sure that a pass follows a read that got a snapshot from before it, while somebody watches.
-func (c *Counter) oweLocked(read time.Time) {
-	if len(c.watchers) == 0 {
+func (c *Counter) oweLocked(got *Snapshot, asked time.Time) {
+	if len(c.watchers) == 0 || !got.began.Before(asked) {
 		return
 	}
-	c.owed = read
+	c.owed = asked
 	c.startLocked()
 }
 

@@ -80,6 +80,30 @@ func TestAReaderWaitsForAShortPass(t *testing.T) {
 	})
 }
 
+// After Expire, a reader gets what was changed before, although a snapshot was counted a moment ago.
+func TestExpireEndsThePause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounting(50 * time.Millisecond)
+		_, _ = c.read(t)
+		c.state.Store(1)
+		state, took := c.read(t)
+		require.Zero(t, state)
+		require.Zero(t, took)
+		c.Expire()
+		state, took = c.read(t)
+		require.EqualValues(t, 1, state)
+		require.Equal(t, 50*time.Millisecond, took)
+		go func() { _, _ = c.Fresh(t.Context(), 0) }() // it waits for the pause
+		<-time.After(160 * time.Millisecond)           // the pass runs
+		c.state.Store(2)
+		c.Expire()
+		state, _ = c.read(t)
+		require.EqualValues(t, 2, state, "a pass that began before is not enough")
+		<-time.After(time.Second)
+	})
+}
+
 // Fresh returns what was committed before the call, also if a pass is running that began earlier.
 func TestFreshSeesWhatWasBefore(t *testing.T) {
 	t.Parallel()
