@@ -37,8 +37,6 @@ type Counter struct {
 
 // run is one pass.
 type run struct {
-	// began is when it began; zero: it waits for the end of the pause. Under Counter.mu.
-	began time.Time
 	// done is closed when found and err are set.
 	done  chan struct{}
 	found *Snapshot

@@ -109,7 +109,7 @@ func TestFreshSeesWhatWasBefore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newCounting(time.Second)
-		go func() { _, _ = c.read(t) }()
+		go func() { _, _ = c.Read(t.Context()) }()
 		<-time.After(time.Millisecond)
 		c.state.Store(7)
 		s, err := c.Fresh(t.Context(), 0)
@@ -133,7 +133,7 @@ func TestAnOpenPageIsToldOnce(t *testing.T) {
 		var told atomic.Int64
 		stop := c.Watch(func() {
 			told.Add(1)
-			go func() { _, _ = c.read(t) }() // the page is read again
+			go func() { _, _ = c.Read(t.Context()) }() // the page is read again
 		})
 		_, _ = c.read(t)
 		c.state.Store(1)

@@ -111,7 +111,7 @@ func (all *sums) list(ctx context.Context, pool *postgres.Pool, s *Snapshot) err
 	for i := range groups {
 		g := &groups[i]
 		at, exists := byKey[g.in]
-		if !exists || g.kept && g.GroupSums.Partitions == 0 {
+		if !exists || g.kept && g.Partitions == 0 {
 			continue
 		}
 		q := &s.Queues[at]
