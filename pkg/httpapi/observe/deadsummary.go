@@ -8,6 +8,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/httpapi/wire"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 )
 
 const (
@@ -60,13 +61,10 @@ func (h *Handlers) countLetters(p *wire.Params, f *deadletter.Filter) (total *in
 	if err != nil {
 		return nil, nil, err
 	}
-	grants, sum := identity.GrantsOf(p.Ctx()), int64(0)
-	for i := range s.Groups {
-		g := &s.Groups[i]
-		if (f.Queue == nil || *f.Queue == g.Queue) && (f.Group == nil || *f.Group == g.Name) && grants.MayRead(g.Queue) {
-			sum += g.DeadLetters
-		}
-	}
+	grants := identity.GrantsOf(p.Ctx())
+	sum := s.DeadLetters(func(g *totals.Group) bool {
+		return (f.Queue == nil || *f.Queue == g.Queue) && (f.Group == nil || *f.Group == g.Name) && grants.MayRead(g.Queue)
+	})
 	return &sum, &s.At, nil
 }
 

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -45,11 +46,7 @@ func orderOf(p *wire.Params, orders []totals.Order) totals.Order {
 		return totals.ByName
 	}
 	if !slices.Contains(orders, order) {
-		names := make([]string, len(orders))
-		for i := range orders {
-			names[i] = string(orders[i])
-		}
-		p.Check(queue.Invalidf("sort is %q: it must be one of %s", wire.Clip(string(order)), strings.Join(names, ", ")))
+		p.Check(queue.Invalidf("sort is %q: it must be one of %s", wire.Clip(string(order)), strings.Trim(fmt.Sprint(orders), "[]")))
 	}
 	return order
 }
@@ -180,20 +177,10 @@ func (h *Handlers) GroupsOfQueue(p *wire.Params) (any, error) {
 	if q == nil {
 		return nil, &queue.Error{Code: queue.CodeNotFound, Message: "the queue was deleted a moment ago"}
 	}
-	groups := s.GroupsOf(name)
-	begin, found := slices.BinarySearchFunc(groups, from.Name, func(g totals.Group, name string) int { return strings.Compare(g.Name, name) })
-	if found && from.After {
-		begin++
-	}
-	groups = groups[begin:]
-	page := api.Page{Limit: int64(limit)}
-	if len(groups) > limit {
-		groups = groups[:limit]
-		page.Next = &groups[limit-1].Name
-	}
+	groups, next := s.GroupsFrom(name, from.Name, from.After, limit)
 	return api.QueueGroups{
 		CountedAt: s.At, QueueName: name, Paused: q.Paused, Partitions: q.Partitions, Messages: allCounts(&q.Messages), DeadLetters: q.DeadLetters,
-		OldestSeconds: oldest(s, q.Oldest), Groups: wire.Each(groups, func(g *totals.Group) api.GroupFigures { return figures(s, g) }), Pagination: page,
+		OldestSeconds: oldest(s, q.Oldest), Groups: wire.Each(groups, func(g *totals.Group) api.GroupFigures { return figures(s, g) }), Pagination: api.Page{Limit: int64(limit), Next: next},
 	}, nil
 }
 

@@ -135,6 +135,30 @@ func (s *Snapshot) GroupsOf(queueName string) []Group {
 	return s.Groups[first:end]
 }
 
+// GroupsFrom returns limit groups of a queue from a name on, or after it. next is the last of them if there are more.
+func (s *Snapshot) GroupsFrom(queueName, name string, after bool, limit int) (groups []Group, next *string) {
+	groups = s.GroupsOf(queueName)
+	begin, found := slices.BinarySearchFunc(groups, name, func(g Group, name string) int { return cmp.Compare(g.Name, name) })
+	if found && after {
+		begin++
+	}
+	if groups = groups[begin:]; len(groups) > limit {
+		groups = groups[:limit]
+		next = &groups[limit-1].Name
+	}
+	return groups, next
+}
+
+// DeadLetters counts the dead letters of the groups that match.
+func (s *Snapshot) DeadLetters(match func(*Group) bool) (n int64) {
+	for i := range s.Groups {
+		if g := &s.Groups[i]; match(g) {
+			n += g.DeadLetters
+		}
+	}
+	return n
+}
+
 // Group returns a group of a queue; nil: there is none.
 func (s *Snapshot) Group(queueName, name string) *Group {
 	groups := s.GroupsOf(queueName)
