@@ -162,6 +162,18 @@ func TestTotalsAreTheSumsOfEachQueueAndGroup(t *testing.T) {
 	w.check(c)
 }
 
+// Without a group, every stored message is pending, and none is in delivery.
+func TestAQueueWithoutAGroupIsPending(t *testing.T) {
+	pool := enginetest.Pool(t, enginetest.Database(t))
+	_, err := enginetest.Store(t, pool).Push(t.Context(), []queue.PushItem{{Queue: "orders", Partition: "p", TransactionID: "1", Payload: []byte(`1`)}})
+	require.NoError(t, err)
+	found, err := totals.New(pool).Read(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, totals.Counts{Total: 1, Pending: 1}, found.Queue("orders").Messages)
+	require.False(t, found.Queue("orders").Oldest.IsZero())
+	require.Empty(t, found.Groups)
+}
+
 // The numbers of a group say what its partitions do.
 func TestAGroupCountsLeasesAndFailures(t *testing.T) {
 	pool := enginetest.Pool(t, enginetest.Database(t))
