@@ -35,6 +35,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/live"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/postgres/listen"
@@ -90,6 +91,8 @@ type builder struct {
 	counts *history.Recorder
 	// changes tell the dashboard that its figures may have changed.
 	changes *source.Changes
+	// totals count the messages of all queues and groups when somebody looks.
+	totals *totals.Counter
 	// startUntil is the end of database.start_timeout.
 	startUntil time.Time
 	// addr is where the server listens.
@@ -110,8 +113,8 @@ func warn(cfg *config.Config, log *zap.Logger) {
 // newBuilder returns a builder without packages. The caller closes it.
 func newBuilder(cfg config.Config, pool *postgres.Pool, server *httpapi.Server, reg *prometheus.Registry, log *zap.Logger) builder {
 	return builder{
-		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay},
-		cfg:   cfg, pool: pool, bus: &events.Bus{}, reg: reg, log: log, startUntil: time.Now().Add(cfg.Database.StartTimeout),
+		parts: &parts{server: server, drainDelay: cfg.HTTP.DrainDelay}, totals: totals.New(pool),
+		cfg: cfg, pool: pool, bus: &events.Bus{}, reg: reg, log: log, startUntil: time.Now().Add(cfg.Database.StartTimeout),
 	}
 }
 
@@ -166,7 +169,7 @@ func (b builder) build(ctx context.Context) error {
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	b.api = httpapi.Deps{
 		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
-		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
+		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Totals: b.totals, Problems: problem.New(b.pool),
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),

@@ -22,6 +22,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/doctor"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/live"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/process/events"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
@@ -33,22 +34,23 @@ func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
 	}
 	b.bus.Subscribe(dashboardEvents{changes: b.changes})
 	b.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
-		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: (&eventWatch{hub: b.hub}).run, Version: Version(), Log: b.log, Memory: b.server.Inflight(),
+		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: (&eventWatch{hub: b.hub, totals: b.totals}).run, Version: Version(), Log: b.log, Memory: b.server.Inflight(),
 	})
 	b.api.Dashboard = b.dashboard
 	return err
 }
 
-// eventWatch watches the events of all instances for the dashboard.
+// eventWatch watches the events of all instances and the totals for the dashboard.
 type eventWatch struct {
-	hub *live.Hub
-	mu  sync.Mutex
+	hub    *live.Hub
+	totals *totals.Counter
+	mu     sync.Mutex
 	// last is the id of the latest event. mu guards it.
 	last string
 }
 
-// run calls changed for each event that changes a figure, until ctx ends or the server stops. It continues after the latest event
-// of the previous run.
+// run calls changed for each event that changes a figure, and when the totals differ from what a page got. It continues after
+// the latest event of the previous run. It returns when ctx ends or the server stops.
 func (e *eventWatch) run(ctx context.Context, changed func()) error {
 	e.mu.Lock() // waits until the previous run has ended
 	defer e.mu.Unlock()
@@ -57,6 +59,7 @@ func (e *eventWatch) run(ctx context.Context, changed func()) error {
 		return err
 	}
 	defer w.Close()
+	defer e.totals.Watch(changed)()
 	for event := range w.Events(ctx) {
 		if event.ID != "" {
 			e.last = event.ID

@@ -194,7 +194,7 @@ func TestDeletingNeedsTheName(t *testing.T) {
 func TestEveryPageIsStrictAndRelative(t *testing.T) {
 	t.Parallel()
 	s := start(t, dashboard.DefaultConfig(), tokens{"good": admin, "read": reader})
-	for _, path := range []string{"/ui/", "/ui/queues", "/ui/queue?q=a", "/ui/options?q=a", "/ui/group?q=a&g=b", "/ui/dead", "/ui/dispatcher", "/ui/messages", "/ui/messages?t=a", "/ui/message?partition=a&t=b", "/ui/traces", "/ui/traces?name=a",
+	for _, path := range []string{"/ui/", "/ui/queues", "/ui/groups", "/ui/queue?q=a", "/ui/options?q=a", "/ui/group?q=a&g=b", "/ui/dead", "/ui/dispatcher", "/ui/messages", "/ui/messages?t=a", "/ui/message?partition=a&t=b", "/ui/traces", "/ui/traces?name=a",
 		"/ui/history", "/ui/system", "/ui/producers", "/ui/streams", "/ui/maintenance", "/ui/audit", "/ui/nothing", "/ui/sign-in"} {
 		for _, token := range []string{"good", "read"} {
 			w := s.send(t, http.MethodGet, path, "", with(token))

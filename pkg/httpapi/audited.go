@@ -49,6 +49,7 @@ func (s *Server) record(action string, p *wire.Params, answer func(*wire.Params)
 	if p.Status == http.StatusNotFound {
 		result = string(queue.CodeNotFound) // the handler returned a body instead of an error
 	}
+	s.deps.Totals.Expire()
 	s.deps.Audit.Finish(p.Ctx(), entry, result)
 	s.deps.Events.Audited()
 	return value, err

@@ -77,7 +77,9 @@ type Deps struct {
 	// Progress reads groups and partitions. A call reads a bounded number of rows.
 	Progress  observe.Progress
 	Resources queen.Resources
-	// Queues and Problems list queues and problems. A call reads a bounded number of rows.
+	// Totals count the messages of all queues and groups.
+	Totals observe.Counter
+	// Queues looks for queues and tags. Problems reads a bounded number of rows.
 	Queues      observe.Queues
 	Problems    observe.Problems
 	DeadLetters operate.DeadLetters

@@ -21,6 +21,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/httpapi/queen"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
 	"github.com/belfry-mq/belfry/test/apitest"
 )
@@ -36,12 +37,15 @@ func TestMetricsCountServedRequests(t *testing.T) {
 // The queues with the most pending messages have metrics of their own. The other queues are summed. Only a sender that may see all
 // queues gets these metrics.
 func TestMetricsOfQueues(t *testing.T) {
-	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
-		{Name: "a", Partitions: 1, Counts: stats.Counts{Total: 5, Pending: 1}}, {Name: "b", Partitions: 2, Counts: stats.Counts{Total: 9, Pending: 7, DeadLetter: 1}},
-		{Name: "c", Partitions: 3, Counts: stats.Counts{Total: 6}},
-	}}, Groups: []stats.Group{
-		{Queue: "b", Name: "g", Lag: 7, Oldest: time.Minute}, {Queue: "a", Name: "g", Lag: 2, Oldest: time.Second}, {Queue: "c", Name: "h", Lag: 3, Oldest: time.Hour},
-	}}
+	at := time.Now()
+	group := func(queueName, name string, lag int64, age time.Duration) totals.Group {
+		return totals.Group{Queue: queueName, Name: name, GroupSums: totals.GroupSums{Lag: lag, Oldest: at.Add(-age)}}
+	}
+	f := &apitest.Fakes{Totals: totals.Snapshot{At: at, Queues: []totals.Queue{
+		{Name: "a", QueueSums: totals.QueueSums{Partitions: 1, Messages: totals.Counts{Total: 5, Pending: 1}}},
+		{Name: "b", DeadLetters: 1, QueueSums: totals.QueueSums{Partitions: 2, Messages: totals.Counts{Total: 9, Pending: 7}}},
+		{Name: "c", QueueSums: totals.QueueSums{Partitions: 3, Messages: totals.Counts{Total: 6}}},
+	}, Groups: []totals.Group{group("a", "g", 2, time.Second), group("b", "g", 7, time.Minute), group("c", "h", 3, time.Hour)}}}
 	limited := func(limit int) func(*httpapi.Config, *httpapi.Deps) {
 		return func(_ *httpapi.Config, deps *httpapi.Deps) { deps.MaxQueueMetrics = limit }
 	}
@@ -75,11 +79,19 @@ func TestMetricsOfQueues(t *testing.T) {
 // A queue may have any number of groups, but only 10*metrics.max_queues groups have metrics of their own: the groups with the
 // most lag. The other groups of each queue are summed. A group with the name of the sum is a part of the sum.
 func TestMetricsOfGroupsAreLimited(t *testing.T) {
-	f := &apitest.Fakes{Resources: apitest.Resources{Queues: []stats.Queue{
-		{Name: "a", Counts: stats.Counts{Pending: 2}}, {Name: "b", Counts: stats.Counts{Pending: 1}}, {Name: "(other)", Counts: stats.Counts{Total: 3, Pending: 3}},
-	}}, Groups: []stats.Group{{Queue: "b", Name: "slow", Lag: 1000}, {Queue: "a", Name: "(other)", Lag: 5000}, {Queue: "(other)", Name: "g", Lag: 4}}}
+	at := time.Now()
+	pending := func(name string, total, pending int64) totals.Queue {
+		return totals.Queue{Name: name, QueueSums: totals.QueueSums{Messages: totals.Counts{Total: total, Pending: pending}}}
+	}
+	lag := func(queueName, name string, lag int64, age time.Duration) totals.Group {
+		return totals.Group{Queue: queueName, Name: name, GroupSums: totals.GroupSums{Lag: lag, Oldest: at.Add(-age)}}
+	}
+	f := &apitest.Fakes{Totals: totals.Snapshot{
+		At: at, Queues: []totals.Queue{pending("(other)", 3, 3), pending("a", 2, 2), pending("b", 1, 1)},
+		Groups: []totals.Group{lag("b", "slow", 1000, 0), lag("a", "(other)", 5000, 0), lag("(other)", "g", 4, 0)},
+	}}
 	for i := range 900 {
-		f.Groups = append(f.Groups, stats.Group{Queue: "a", Name: fmt.Sprint(i), Lag: int64(i), Oldest: time.Duration(i) * time.Second})
+		f.Totals.Groups = append(f.Totals.Groups, lag("a", fmt.Sprint(i), int64(i), time.Duration(i)*time.Second))
 	}
 	s, _ := apitest.Server(f, func(_ *httpapi.Config, deps *httpapi.Deps) { deps.MaxQueueMetrics = 3 })
 	text := apitest.SendOK(t, s, apitest.Request("GET", "/metrics/prometheus", "")).Body.String()

@@ -1,9 +1,7 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,7 +12,7 @@ import (
 	"github.com/belfry-mq/belfry/config/setting"
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/insight/history"
-	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 )
 
 const (
@@ -61,12 +59,11 @@ var (
 	descRead       = prometheus.NewDesc("belfry_queue_metrics_age_seconds", "Time since the figures of queues and groups were read.", nil, nil)
 )
 
-// queueMetrics has the figures of queues and groups. Only a scrape reads them, at most once in queueMetricsAge.
+// queueMetrics keeps the last totals, for scrapes while the database does not answer. Without a scrape nothing is read.
 type queueMetrics struct {
 	mu     sync.Mutex
-	at     time.Time
-	next   time.Time // the earliest instant of the next read
-	latest []prometheus.Metric
+	next   time.Time // nothing is read before
+	latest *totals.Snapshot
 }
 
 // seesAllQueues reports whether the sender may see the names of all queues. The server must require no
@@ -87,9 +84,8 @@ func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
 	if !time.Now().Before(q.next) {
 		ctx, cancel := context.WithTimeout(ctx, queueMetricsTimeout)
 		defer cancel()
-		if read, err := s.readQueueFigures(ctx); err == nil {
-			q.at, q.latest = time.Now(), read
-			q.next = q.at.Add(queueMetricsAge)
+		if read, err := s.deps.Totals.Fresh(ctx, queueMetricsAge); err == nil {
+			q.latest = read
 		} else {
 			q.next = time.Now().Add(queueMetricsRetry)
 			s.start.Log.Warn("the metrics of queues could not be read", zap.Error(err))
@@ -97,72 +93,50 @@ func (s *Server) queueFigures(ctx context.Context) prometheus.Gatherer {
 	}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(constants(countersOf(s.start.Metrics.counts.Totals())))
-	if !q.at.IsZero() {
-		age := prometheus.MustNewConstMetric(descRead, prometheus.GaugeValue, time.Since(q.at).Seconds())
-		reg.MustRegister(constants(append(slices.Clone(q.latest), age)))
+	if q.latest != nil {
+		age := prometheus.MustNewConstMetric(descRead, prometheus.GaugeValue, q.latest.Since().Seconds())
+		reg.MustRegister(constants(append(figuresOf(q.latest, s.deps.MaxQueueMetrics), age)))
 	}
 	return reg
 }
 
-func (s *Server) readQueueFigures(ctx context.Context) ([]prometheus.Metric, error) {
-	queues, err := s.deps.Resources.Queues(ctx, stats.QueueFilter{})
-	if err != nil {
-		return nil, err
-	}
-	groups, err := s.deps.GroupReader.List(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return figuresOf(queues, groups, s.deps.MaxQueueMetrics), nil
-}
-
-// figuresOf returns the metrics of limit queues, which have the most pending messages, and of their groups with the most lag.
-// It adds the sums of the other queues and groups.
-func figuresOf(queues []stats.Queue, groups []stats.Group, limit int) []prometheus.Metric {
-	slices.SortFunc(queues, func(a, b stats.Queue) int {
-		return cmp.Or(cmp.Compare(b.Counts.Pending, a.Counts.Pending), cmp.Compare(a.Name, b.Name))
-	})
+// figuresOf returns the metrics of the queues with the most pending messages and of their groups with the most lag, and
+// the sums of the others.
+func figuresOf(s *totals.Snapshot, limit int) []prometheus.Metric {
 	var metrics []prometheus.Metric
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		metrics = append(metrics, prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...))
 	}
 	shown := map[string]bool{}
-	show := func(name string, q *stats.Queue) {
-		gauge(descMessages, float64(q.Counts.Total), name)
-		gauge(descPending, float64(q.Counts.Pending), name)
-		gauge(descDead, float64(q.Counts.DeadLetter), name)
-		gauge(descPartitions, float64(q.Partitions), name)
+	show := func(name string, partitions, letters int64, m *totals.Counts) {
+		gauge(descMessages, float64(m.Total), name)
+		gauge(descPending, float64(m.Pending), name)
+		gauge(descDead, float64(letters), name)
+		gauge(descPartitions, float64(partitions), name)
 	}
-	var rest stats.Queue
-	for i := range queues {
-		q := &queues[i]
-		if i < limit && q.Name != otherQueues { // a queue with the name of the sum is a part of the sum
-			shown[q.Name] = true
-			show(q.Name, q)
-			continue
-		}
-		rest.Partitions += q.Partitions
-		rest.Counts.Total, rest.Counts.Pending, rest.Counts.DeadLetter = rest.Counts.Total+q.Counts.Total, rest.Counts.Pending+q.Counts.Pending, rest.Counts.DeadLetter+q.Counts.DeadLetter
+	queues, _ := s.ListQueues(func(q *totals.Queue) bool { return q.Name != otherQueues }, totals.ByPending, nil, limit) // a queue may have that name
+	for _, q := range queues {
+		shown[q.Name] = true
+		show(q.Name, q.Partitions, q.DeadLetters, &q.Messages)
 	}
-	slices.SortFunc(groups, func(a, b stats.Group) int {
-		return cmp.Or(cmp.Compare(b.Lag, a.Lag), cmp.Compare(b.Oldest, a.Oldest), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Name, b.Name))
-	})
 	type sum struct{ lag, oldest float64 }
 	others, left := map[string]sum{}, groupsPerQueue*limit
-	for i := range groups {
-		g, queueName := &groups[i], otherQueues
+	groups, _ := s.ListGroups(func(*totals.Group) bool { return true }, totals.ByBacklog, nil, len(s.Groups))
+	for _, g := range groups {
+		queueName, age := otherQueues, s.Age(g.Oldest).Seconds()
 		if shown[g.Queue] {
 			if queueName = g.Queue; left > 0 && g.Name != otherQueues {
 				left--
 				gauge(descLag, float64(g.Lag), g.Queue, g.Name)
-				gauge(descAge, g.Oldest.Seconds(), g.Queue, g.Name)
+				gauge(descAge, age, g.Queue, g.Name)
 				continue
 			}
 		}
-		others[queueName] = sum{others[queueName].lag + float64(g.Lag), max(others[queueName].oldest, g.Oldest.Seconds())}
+		others[queueName] = sum{others[queueName].lag + float64(g.Lag), max(others[queueName].oldest, age)}
 	}
-	if len(shown) < len(queues) {
-		show(otherQueues, &rest)
+	if len(shown) < len(s.Queues) {
+		rest := s.Sum(func(q *totals.Queue) bool { return !shown[q.Name] })
+		show(otherQueues, rest.Partitions, rest.DeadLetters, &rest.Messages)
 		sumOfRest := others[otherQueues]
 		others[otherQueues] = sumOfRest // the sum exists even without groups
 	}

@@ -103,7 +103,9 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
 		{get, "/api/v1/events", Read | Granted, serves.Watch},
 
-		{get, "/api/v1/queues", Read | Granted, count(serves.ListQueues)},
+		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
+		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
+		{get, "/api/v1/totals", Read | Granted, answer(serves.ShowTotals)},
 		{get, "/api/v1/tags", Read, count(serves.ListTags)},
 		{get, "/api/v1/problems", Read | Granted, count(serves.ListProblems)},
 		{get, "/api/v1/explain", Read | Granted, answer(serves.Explain)},
@@ -165,7 +167,7 @@ func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc 
 func (s *Server) observes() *observe.Handlers {
 	d := s.deps
 	return &observe.Handlers{
-		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
+		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Totals: d.Totals, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
 		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
 		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
 		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,

@@ -15,6 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/engine/stream"
 	"github.com/belfry-mq/belfry/pkg/httpapi"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
@@ -34,6 +35,8 @@ type Fakes struct {
 	// Streaming keeps event streams open. If it is false, each stream ends at its start.
 	Streaming bool
 
+	Totals      totals.Snapshot
+	FreshTotals *totals.Snapshot
 	Groups      []stats.Group
 	GroupQueues []stats.QueueProgress
 	Lagging     []stats.LaggingPartition

@@ -37,7 +37,7 @@ var wings = []wing{
 	{"pkg/httpapi", "pkg/client/api pkg/insight pkg/dispatch pkg/engine pkg/access pkg/process pkg/queue config/setting", `. >
 		data operate queen > observe >
 		openapi wire`},
-	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history"},
+	{"pkg/insight", "pkg/client/api pkg/engine pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", "doctor explain live problem stats trace > history totals"},
 	{"pkg/dispatch", "pkg/process pkg/queue config/setting", ". sqlwait > readiness > notify plan"},
 	{"pkg/engine", "pkg/access pkg/postgres pkg/process pkg/queue config/setting sql", `
 		store >

@@ -9,14 +9,15 @@ import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as system from "./system.mjs";
+import * as totals from "./totals.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
 const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
 const readOnly = new Server(process.env.BELFRY_READ_ONLY);
 
-const emptyPages = ["", "queues", "dead", "dispatcher", "options"];
+const emptyPages = ["", "queues", "groups", "dead", "dispatcher", "options"];
 const fullPages = [
-  "", "queues", "queues?only=problems&sort=pending&c=namespace&c=task&c=pending", "dead", "dead?q=shop.orders&g=billing", "dispatcher",
+  "", "queues", "queues?only=problems&sort=pending&c=namespace&c=task&c=pending", "groups", "groups?sort=dead&name=billing", "dead", "dead?q=shop.orders&g=billing", "dispatcher",
   "queue?q=shop.orders", "queue?q=shop.orders&by=depth&order=name&from=customer-1&p=customer-03", "queue?q=shop.orders&by=failures&g=billing", "queue?q=payments%2Fincoming+%C3%BC", "group?q=shop.orders&g=billing&p=customer-03",
   "group?q=shop.orders&g=billing&seek=beginning", "group?q=shop.orders&g=billing&list=name&from=customer-1", "group?q=shop.orders&g=billing&list=leased", "group?q=shop.orders&g=audit", "options?q=shop.orders&preview=1&leaseTime=90&retryLimit=0",
 ];
@@ -41,6 +42,10 @@ const tests = {
     await aside.seed(open);
     await look(browser, open.url, [...fullPages, ...aside.fullPages, ...system.fullPages(open.partition), ...system.adminPages], "data");
   },
+
+  async "one thing has one number on every page"() { await totals.oneNumber(browser, open); },
+
+  async "a change of the totals arrives at an open page"() { await totals.aChangeArrives(browser, open, patience); },
 
   async "a figure moves within a second, unless the page is paused"() {
     const page = await browser.newPage();

@@ -41,9 +41,9 @@ func TestDemoRunsAShop(t *testing.T) {
 		{"invoices", func() bool { return pending("demo.invoices") > 12 }},
 		{"dead letters", func() bool { return member(x.json("dlq", "list", "--queue", "demo.invoices"), "total") == 12.0 }},
 		{"a late group", func() bool {
-			groups, _ := x.json("group", "list").([]any)
+			groups, _ := member(x.json("group", "list"), "groups").([]any)
 			return slices.ContainsFunc(groups, func(g any) bool {
-				lag, _ := member(g, "totalLag").(float64)
+				lag, _ := member(g, "lag").(float64)
 				return member(g, "name") == "warehouse" && lag > 0
 			})
 		}},

@@ -19,9 +19,18 @@ func groupPath(in *verb.Input) string {
 var groupVerbs = []*verb.Verb{
 	{
 		Use: "list", Short: "List the consumer groups of all queues, with their lag",
-		Request: func(*verb.Input) client.Request { return request.Get("/api/v1/consumer-groups", nil) },
-		Columns: `GROUP:name QUEUE:queueName LAG:totalLag LAG-SECONDS:maxTimeLag PARTITIONS-WITH-LAG:partitionsWithLag
-			PAUSED:paused STATE:state STARTS:subscriptionMode:wide AGE:subscriptionCreatedAt:age`,
+		Flags: func(f *pflag.FlagSet) {
+			f.Int("limit", 1000, "how many")
+			f.String("name", "", "only groups whose names have this part")
+			f.String("queue", "", "only groups of queues whose names have this part")
+			f.String("sort", "name", "name, backlog, oldest, failures, deadLetters, partitions or consumed")
+		},
+		Request: func(in *verb.Input) client.Request {
+			return request.Get("/api/v1/groups", fresh(in.Query("limit", "name", "queue", "sort")))
+		},
+		Rows: "groups",
+		Columns: `GROUP:name QUEUE:queueName LAG:lag LAG-SECONDS:oldestSeconds PARTITIONS-WITH-LAG:partitionsWithLag IN-DELIVERY:leasedMessages
+			DEAD:deadLetters PAUSED:paused LAST-CONSUMED:lastConsumedAt:age STARTS:subscriptionMode:wide AGE:createdAt:age:wide`,
 	},
 	{
 		Use: "get GROUP", One: true, Short: "Show the partitions of a consumer group", Complete: []session.Completion{session.Groups}, Flags: limitFlag,

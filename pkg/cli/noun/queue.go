@@ -30,6 +30,12 @@ func switched(v verb.Verb, path func(in *verb.Input) string) *verb.Verb {
 	return &v
 }
 
+// fresh asks for totals of everything that was committed before the request.
+func fresh(query url.Values) url.Values {
+	query.Set("fresh", "true")
+	return query
+}
+
 func limitFlag(f *pflag.FlagSet) { f.Int("limit", 100, "maximum number of rows") }
 
 // queueVerbs are the commands of the noun queue.
@@ -38,14 +44,17 @@ var queueVerbs = []*verb.Verb{
 		Use: "list", Short: "List the queues, with their messages",
 		Flags: func(f *pflag.FlagSet) {
 			limitFlag(f)
+			f.String("name", "", "only queues whose names have this part")
 			f.String("namespace", "", "only queues of this namespace")
 			f.String("task", "", "only queues of this task")
+			f.String("sort", "name", "name, backlog, pending, oldest, failures, deadLetters, partitions or stored")
 		},
 		Request: func(in *verb.Input) client.Request {
-			return request.Get("/api/v1/status/queues", in.Query("limit", "namespace", "task"))
+			return request.Get("/api/v1/queues", fresh(in.Query("limit", "name", "namespace", "task", "sort")))
 		},
-		Rows:    "queues",
-		Columns: "QUEUE:name NAMESPACE:namespace:wide TASK:task:wide PARTITIONS:partitions " + messageColumns + " PAUSED:paused AGE:createdAt:age",
+		Rows: "queues",
+		Columns: "QUEUE:name NAMESPACE:namespace:wide TASK:task:wide PARTITIONS:partitions GROUPS:groups:wide " + messageColumns +
+			" DEAD:deadLetters OLDEST-SECONDS:oldestSeconds PAUSED:paused AGE:createdAt:age",
 	},
 	{
 		Use: "get QUEUE", Short: "Show a queue and its options", Complete: []session.Completion{session.Queues},

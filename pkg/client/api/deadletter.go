@@ -31,6 +31,9 @@ type DeadLetters struct {
 
 // DeadLetterSummary is the answer to GET /api/v1/dlq/summary.
 type DeadLetterSummary struct {
+	// All dead letters of the queue, of the group, or of all queues that the caller may see. null with another filter.
+	Total      *int64                `json:"total"`
+	CountedAt  *time.Time            `json:"countedAt"` // The instant at which `total` was counted. null without it.
 	Examined   int64                 `json:"examined"`
 	Matched    int64                 `json:"matched"` // The number of examined dead letters that match.
 	Next       *string               `json:"next"`    // The cursor that continues after the examined dead letters. null if all were examined.

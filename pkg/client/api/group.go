@@ -55,45 +55,62 @@ type LaggingPlace struct {
 	LastConsumedAt     *time.Time `json:"last_consumed_at"`
 }
 
-// GroupFigures are the figures of a group of one queue. The server reads a bounded number of rows for them.
+// GroupFigures are the totals of a group of one queue.
 type GroupFigures struct {
 	Name                  Name       `json:"name"`
 	Paused                bool       `json:"paused"`                // Pops of the group return no messages.
 	SubscriptionMode      *string    `json:"subscriptionMode"`      // null for a group that started at the first message.
 	SubscriptionTimestamp *time.Time `json:"subscriptionTimestamp"` // The group started with the messages after this instant.
 	CreatedAt             time.Time  `json:"createdAt"`
-	Joining               bool       `json:"joining"`              // The server is still creating the cursors of the group.
-	CountsAreLowerBounds  bool       `json:"countsAreLowerBounds"` // The counts leave out some partitions with unfinished messages.
-	Lag                   int64      `json:"lag"`                  // Unfinished messages, including redriven messages.
-	OldestSeconds         int64      `json:"oldestSeconds"`        // The age of the oldest unfinished message.
+	Joining               bool       `json:"joining"`       // The server is still creating the cursors of the group.
+	Partitions            int64      `json:"partitions"`    // Partitions in which the group has a cursor.
+	Lag                   int64      `json:"lag"`           // Unfinished messages, including redriven messages.
+	OldestSeconds         int64      `json:"oldestSeconds"` // The age of the oldest unfinished message.
 	PartitionsWithLag     int64      `json:"partitionsWithLag"`
-	Due                   int64      `json:"due"`             // Partitions from which a pop returns a message now.
-	Leased                int64      `json:"leased"`          // Partitions with a live lease.
-	Resting               int64      `json:"resting"`         // Partitions whose messages wait for the end of a delay, a window or a retry.
-	Failing               int64      `json:"failing"`         // Partitions whose first unfinished message has failed.
-	LeasedMessages        int64      `json:"leasedMessages"`  // Messages that live leases cover.
-	DeadLetters           int64      `json:"deadLetters"`     // Dead letters of the group, at most 1,000.
-	MoreDeadLetters       bool       `json:"moreDeadLetters"` // The group has more than `deadLetters`.
+	Due                   int64      `json:"due"`            // Partitions from which a pop returns a message now.
+	Leased                int64      `json:"leased"`         // Partitions with a live lease.
+	Resting               int64      `json:"resting"`        // Partitions whose messages wait for the end of a delay, a window or a retry.
+	Failing               int64      `json:"failing"`        // Partitions whose first unfinished message has failed.
+	LeasedMessages        int64      `json:"leasedMessages"` // Messages that live leases cover.
+	DeadLetters           int64      `json:"deadLetters"`    // Dead letters of the group.
+	LastConsumedAt        *time.Time `json:"lastConsumedAt"` // When the group last consumed a message. null if it never did.
 }
 
 // QueueGroups is the answer to GET /api/v1/resources/queues/{queue}/groups.
 type QueueGroups struct {
-	QueueName            Name           `json:"queueName"`
-	Paused               bool           `json:"paused"`               // The queue is paused.
-	Partitions           int64          `json:"partitions"`           // Partitions of the queue, at most 1,001.
-	Stored               int64          `json:"stored"`               // The messages that these partitions store.
-	CountsAreLowerBounds bool           `json:"countsAreLowerBounds"` // The queue has more partitions.
-	Groups               []GroupFigures `json:"groups"`
-	Pagination           Page           `json:"pagination"`
+	CountedAt     time.Time      `json:"countedAt"` // Everything that was committed before this instant is counted.
+	QueueName     Name           `json:"queueName"`
+	Paused        bool           `json:"paused"`     // The queue is paused.
+	Partitions    int64          `json:"partitions"` // Partitions of the queue.
+	Messages      Counts         `json:"messages"`   // Its `deadLetter` counts the messages that are dead letters of at least one group.
+	DeadLetters   int64          `json:"deadLetters"`
+	OldestSeconds *int64         `json:"oldestSeconds"` // The age of the oldest message that a group has not finished. null if there is none.
+	Groups        []GroupFigures `json:"groups"`
+	Pagination    Page           `json:"pagination"`
 }
 
 // GroupState is the answer to GET /api/v1/consumer-groups/{group}/queues/{queue}.
 type GroupState struct {
+	CountedAt   time.Time    `json:"countedAt"` // Everything that was committed before this instant is counted in `group`.
 	QueueName   Name         `json:"queueName"`
 	QueuePaused bool         `json:"queuePaused"`
 	Group       GroupFigures `json:"group"`
 	Places      Places       `json:"places"`
-	Timestamp   time.Time    `json:"timestamp"`
+	Timestamp   time.Time    `json:"timestamp"` // When `places` was read.
+}
+
+// GroupPage is the answer to GET /api/v1/groups.
+type GroupPage struct {
+	CountedAt  time.Time     `json:"countedAt"` // Everything that was committed before this instant is counted.
+	Groups     []ListedGroup `json:"groups"`
+	Pagination Page          `json:"pagination"`
+}
+
+// ListedGroup is a group of one queue with its totals.
+type ListedGroup struct {
+	QueueName   Name `json:"queueName"`
+	QueuePaused bool `json:"queuePaused"`
+	GroupFigures
 }
 
 // Places has the first page of three lists of places.

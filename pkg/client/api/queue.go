@@ -35,27 +35,37 @@ type QueueStatuses struct {
 
 // QueuePage is the answer to GET /api/v1/queues.
 type QueuePage struct {
+	CountedAt  time.Time      `json:"countedAt"` // Everything that was committed before this instant is counted.
 	Queues     []CountedQueue `json:"queues"`
 	Pagination Page           `json:"pagination"`
 }
 
-// CountedQueue is a queue with figures. The server reads a bounded number of rows for them.
+// CountedQueue is a queue with its totals.
 type CountedQueue struct {
-	ID         ID           `json:"id"`
-	Name       Name         `json:"name"`
-	Namespace  Name         `json:"namespace"`
-	Task       Name         `json:"task"`
-	CreatedAt  time.Time    `json:"createdAt"`
-	Paused     bool         `json:"paused"`     // Pops return no messages of the queue.
-	Groups     int64        `json:"groups"`     // The number of groups, at most 1000.
-	Partitions int64        `json:"partitions"` // The number of counted partitions.
-	Messages   ListedCounts `json:"messages"`   // At most 1000 dead letters are counted.
-	// The queue has more partitions or groups than were counted, so `partitions` and `messages` are lower bounds.
-	CountsAreLowerBounds bool `json:"countsAreLowerBounds"`
-	// The age of the oldest message that a group has not finished. null if the groups have finished all messages. With
-	// `countsAreLowerBounds`, only some partitions count: the counted partitions, and for each group the 10 partitions that
-	// have been due the longest.
-	OldestSeconds *int64 `json:"oldestSeconds"`
+	ID            ID           `json:"id"`
+	Name          Name         `json:"name"`
+	Namespace     Name         `json:"namespace"`
+	Task          Name         `json:"task"`
+	CreatedAt     time.Time    `json:"createdAt"`
+	Paused        bool         `json:"paused"` // Pops return no messages of the queue.
+	Groups        int64        `json:"groups"`
+	Partitions    int64        `json:"partitions"`
+	Messages      ListedCounts `json:"messages"`      // Its `deadLetter` counts the messages that are dead letters of at least one group.
+	DeadLetters   int64        `json:"deadLetters"`   // The dead letters of all groups. A message can be a dead letter of several groups.
+	Failing       int64        `json:"failing"`       // Partitions whose first unfinished message has failed, once for each group.
+	OldestSeconds *int64       `json:"oldestSeconds"` // The age of the oldest message that a group has not finished. null if there is none.
+}
+
+// Totals is the answer to GET /api/v1/totals: sums over all queues that the caller may see.
+type Totals struct {
+	CountedAt     time.Time `json:"countedAt"` // Everything that was committed before this instant is counted.
+	Queues        int64     `json:"queues"`
+	Groups        int64     `json:"groups"`
+	Partitions    int64     `json:"partitions"`
+	Messages      Counts    `json:"messages"`      // Its `deadLetter` counts the messages that are dead letters of at least one group.
+	DeadLetters   int64     `json:"deadLetters"`   // The dead letters of all groups. A message can be a dead letter of several groups.
+	Failing       int64     `json:"failing"`       // Partitions whose first unfinished message has failed, once for each group.
+	OldestSeconds *int64    `json:"oldestSeconds"` // The age of the oldest message that a group has not finished. null if there is none.
 }
 
 // Tags is the answer to GET /api/v1/tags.
@@ -96,20 +106,20 @@ type Problem struct {
 	Partition     *string `json:"partition"` // null except for `stuck_head` and `paused_partition`.
 	// The age of the oldest examined message, or of the transaction. null if it is unknown or less than a second.
 	AgeSeconds *int64 `json:"ageSeconds"`
-	// For `dead_letters`, the number of dead letters, at most 1000. Otherwise the number of unfinished messages. `lag` counts
-	// them in the 20 partitions that have been due the longest. `stuck_head` and `paused_partition` count them in the
-	// partition. `paused_queue` and `paused_group` count them in the first 100 partitions.
-	Messages              int64   `json:"messages"`
-	MessagesAreLowerBound bool    `json:"messagesAreLowerBound"` // There may be more messages.
-	Deliveries            int64   `json:"deliveries"`            // For `stuck_head`, the deliveries of the first message.
-	Failures              int64   `json:"failures"`              // For `stuck_head`, the failed acknowledgments of the first message.
-	RetryInSeconds        *int64  `json:"retryInSeconds"`        // For `stuck_head`, the time until the retry of the first message. null if the message does not wait.
-	Session               *string `json:"session"`               // For `held_snapshot`, the session or prepared transaction.
+	// For `dead_letters`, the dead letters of the group. Otherwise the unfinished messages. `stuck_head` and `paused_partition`
+	// count them in the partition, `lag` and `paused_group` in the group, and `paused_queue` in the queue.
+	Messages       int64   `json:"messages"`
+	Deliveries     int64   `json:"deliveries"`     // For `stuck_head`, the deliveries of the first message.
+	Failures       int64   `json:"failures"`       // For `stuck_head`, the failed acknowledgments of the first message.
+	RetryInSeconds *int64  `json:"retryInSeconds"` // For `stuck_head`, the time until the retry of the first message. null if the message does not wait.
+	Session        *string `json:"session"`        // For `held_snapshot`, the session or prepared transaction.
 }
 
 // Problems is the answer to GET /api/v1/problems.
 type Problems struct {
-	Problems []Problem `json:"problems"`
+	// The instant at which the messages of groups and queues were counted. null if there is no such problem.
+	CountedAt *time.Time `json:"countedAt"`
+	Problems  []Problem  `json:"problems"`
 	// The number of problems that the request found. The answer lists the most urgent problems.
 	Found      int64 `json:"found"`
 	Examined   int64 `json:"examined"` // The number of paused queues and groups that the request examined.

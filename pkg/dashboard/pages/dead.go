@@ -39,6 +39,9 @@ type deadData struct {
 
 // Total describes the number of matching dead letters.
 func (d *deadData) Total() string {
+	if d.DeadLetterSummary.Total != nil && d.Back == "" {
+		return page.Plural(*d.DeadLetterSummary.Total, "dead letter", "dead letters")
+	}
 	text := page.Plural(d.Matched, "dead letter", "dead letters")
 	if d.DeadLetterSummary.Next != nil || d.Back != "" {
 		return "at least " + text

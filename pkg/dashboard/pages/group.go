@@ -22,6 +22,7 @@ type groupData struct {
 	Queue, Name string
 	// Group is nil if the group does not exist in the queue.
 	Group       *api.GroupFigures
+	CountedAt   time.Time
 	Acked       acked
 	QueuePaused bool
 	Lists       []placeList
@@ -69,7 +70,7 @@ func group(r *page.Request) (*page.Content, error) {
 	case err != nil:
 		return nil, err
 	default:
-		data.Group, data.QueuePaused = &found.Group, found.QueuePaused
+		data.Group, data.QueuePaused, data.CountedAt = &found.Group, found.QueuePaused, found.CountedAt
 		hour, err := source.Read[api.WorkerMetrics](r.Ctx, r.Client, r.Caller,
 			string(page.Link("/api/v1/analytics/worker-metrics", "queue", data.Queue, "consumerGroup", data.Name, "live", "false")))
 		if err != nil {

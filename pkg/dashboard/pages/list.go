@@ -7,6 +7,7 @@ func List() []*page.Page {
 	return []*page.Page{
 		{Path: "", Name: "Overview", Template: "overview", Load: overview},
 		{Path: "queues", Name: "Queues", Template: "queues", Load: queues},
+		{Path: "groups", Name: "Groups", Template: "groups", Load: groups},
 		{Path: "messages", Name: "Messages", Template: "messages", Load: messages},
 		{Path: "dead", Name: "Dead letters", Template: "dead", Load: deadLetters},
 		{Path: "dispatcher", Name: "Dispatcher", ForAll: true, Template: "dispatcher", Load: dispatcher},

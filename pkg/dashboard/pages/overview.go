@@ -31,6 +31,7 @@ type overviewData struct {
 	Left, Examined   int
 	All, Next, First template.URL
 	Activity         *api.WorkerMetrics
+	Total            *api.Totals
 	// Dispatcher is nil for a caller who may not see it.
 	Dispatcher *api.Dispatcher
 	Chart      any
@@ -52,6 +53,9 @@ func overview(r *page.Request) (*page.Content, error) {
 	if data.Activity, err = source.Read[api.WorkerMetrics](r.Ctx, r.Client, r.Caller, "/api/v1/analytics/worker-metrics?live=false"); err != nil {
 		return nil, err
 	}
+	if data.Total, err = source.Read[api.Totals](r.Ctx, r.Client, r.Caller, "/api/v1/totals"); err != nil {
+		return nil, err
+	}
 	data.Dispatcher, err = source.Read[api.Dispatcher](r.Ctx, r.Client, r.Caller, "/api/v1/status/dispatcher")
 	if err != nil && !source.IsStatus(err, http.StatusForbidden) { // a token with grants may not see it
 		return nil, err
@@ -65,8 +69,8 @@ func overview(r *page.Request) (*page.Content, error) {
 	data.Chart = rates(data.Activity, r.Now)
 	return &page.Content{Title: "Overview", Data: data, Commands: []page.Command{
 		r.Get("List the problems", "/api/v1/problems"),
-		r.Get("Counts of all queues", "/api/v1/resources/overview", "status"),
-		r.Get("Groups with their lag", "/api/v1/consumer-groups", "group", "list"),
+		r.Get("Counts of all queues", "/api/v1/totals", "status"),
+		r.Get("Groups with their lag", "/api/v1/groups?sort=oldest", "group", "list"),
 	}}, nil
 }
 

@@ -22,19 +22,15 @@ type queueData struct {
 	*api.QueueStatus
 	*heatMap
 	Name string
-	// Groups is a page of the groups. Lag and Oldest are the largest values of a group.
-	// Held and Dead are the sums over the groups of the page.
-	Groups                   *api.QueueGroups
-	Lag, Held, Dead          string
-	Oldest                   int64
-	MoreGroups, FirstGroups  template.URL
-	Chosen                   *api.PartitionHeat
-	Reasons                  []reason
-	Chart                    any
-	Acked                    acked
-	Zoom                     zoom
-	Options                  []option
-	Stored, StoredPartitions string
+	// Groups are a page of the groups, with the totals of the queue.
+	Groups                  *api.QueueGroups
+	MoreGroups, FirstGroups template.URL
+	Chosen                  *api.PartitionHeat
+	Reasons                 []reason
+	Chart                   any
+	Acked                   acked
+	Zoom                    zoom
+	Options                 []option
 }
 
 // reason is the explanation of a partition for a group.
@@ -55,7 +51,7 @@ func queue(r *page.Request) (*page.Content, error) {
 	if data.Groups, err = source.Read[api.QueueGroups](r.Ctx, r.Client, r.Caller, groups); err != nil {
 		return nil, err
 	}
-	data.sum(r)
+	data.pages(r)
 	if data.heatMap, err = readHeat(r, name); err != nil {
 		return nil, err
 	}
@@ -80,22 +76,8 @@ func queue(r *page.Request) (*page.Content, error) {
 	}}, nil
 }
 
-// sum computes the figures of the queue from its groups.
-func (d *queueData) sum(r *page.Request) {
-	all := d.Groups
-	d.Stored, d.StoredPartitions = page.AtLeast(all.Stored, all.CountsAreLowerBounds), page.AtLeast(all.Partitions, all.CountsAreLowerBounds)
-	others := all.Pagination.Next != nil || r.Query.Has("groups")
-	lag, held, dead := int64(0), int64(0), int64(0)
-	moreLag, moreDead := others, others
-	for i := range all.Groups {
-		g := &all.Groups[i]
-		lag, held, dead, d.Oldest = max(lag, g.Lag), held+g.LeasedMessages, dead+g.DeadLetters, max(d.Oldest, g.OldestSeconds)
-		moreLag, moreDead = moreLag || g.CountsAreLowerBounds, moreDead || g.MoreDeadLetters
-	}
-	if !others && len(all.Groups) == 0 { // without a group, all messages are unfinished
-		lag, moreLag = all.Stored, all.CountsAreLowerBounds
-	}
-	d.Lag, d.Held, d.Dead = page.AtLeast(lag, moreLag), page.AtLeast(held, moreLag), page.AtLeast(dead, moreDead)
+// pages sets the links to other pages of groups.
+func (d *queueData) pages(r *page.Request) {
 	if next := d.Groups.Pagination.Next; next != nil {
 		d.MoreGroups = page.Link("queue", "q", d.Name, "groups", *next)
 	}

@@ -44,9 +44,10 @@ type DeadLetters interface {
 	Summary(ctx context.Context, f deadletter.Filter, after deadletter.ListKey, bounds deadletter.SummaryBounds) (deadletter.Summary, error)
 }
 
-// Queues reads queues and their tags.
+// Queues looks for queues, and reads their tags.
 type Queues interface {
-	QueuePage(ctx context.Context, filter stats.QueuePageFilter) (stats.QueuePage, error)
+	// Exists returns CodeNotFound if there is no queue of that name.
+	Exists(ctx context.Context, name string) error
 	TagPairs(ctx context.Context, after api.TagPair, limit int) ([]api.TagPair, error)
 }
 
@@ -64,8 +65,7 @@ type GroupReader interface {
 
 // Progress reads groups and partitions. A call reads a bounded number of rows. *stats.Groups implements it.
 type Progress interface {
-	OfQueue(ctx context.Context, queueName string, from stats.Start, limit int) (stats.QueueGroups, error)
-	Show(ctx context.Context, queueName, group string, limit int) (stats.GroupState, error)
+	Beginnings(ctx context.Context, queueName, group string, limit int) (stats.Beginnings, error)
 	Places(ctx context.Context, queueName, group string, ask stats.PlaceQuery) (stats.Places, error)
 	PreviewSeek(ctx context.Context, queueName, group string, to stats.SeekTarget) (stats.SeekPreview, error)
 	Heat(ctx context.Context, queueName string, f stats.HeatFilter) (found []stats.Heat, next *string, err error)
@@ -163,6 +163,7 @@ type Handlers struct {
 	Waiting     WaitReporter
 	Resources   Resources
 	Queues      Queues
+	Totals      Counter
 	Problems    Problems
 	Groups      GroupReader
 	Progress    Progress

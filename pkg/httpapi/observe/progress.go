@@ -36,49 +36,6 @@ func names(p *wire.Params) (queueName, group string, err error) {
 	return queueName, group, p.Err
 }
 
-// GroupsOfQueue serves GET /api/v1/resources/queues/:queue/groups.
-func (h *Handlers) GroupsOfQueue(p *wire.Params) (any, error) {
-	name := p.PathName("queue")
-	p.Check(wire.MayRead(p.Ctx(), name))
-	from, limit := startOf(p), limitOf(p)
-	if p.Err != nil {
-		return nil, p.Err
-	}
-	found, err := h.Progress.OfQueue(p.Ctx(), name, from, limit)
-	return api.QueueGroups{
-		QueueName: name, Paused: found.Paused, Partitions: found.Partitions, Stored: found.Stored, CountsAreLowerBounds: found.AtLeast,
-		Groups: wire.Each(found.Groups, figures), Pagination: api.Page{Limit: int64(limit), Next: found.Next},
-	}, err
-}
-
-// figures describes a group of one queue.
-func figures(g *stats.GroupFigures) api.GroupFigures {
-	row := api.GroupFigures{
-		Name: g.Name, Paused: g.Paused, CreatedAt: g.CreatedAt, Joining: g.Joining, CountsAreLowerBounds: g.AtLeast, Lag: g.Lag,
-		OldestSeconds: seconds(g.Oldest), PartitionsWithLag: g.Lagging, Due: g.Due, Leased: g.Leased, Resting: g.Resting,
-		Failing: g.Failing, LeasedMessages: g.Held, DeadLetters: g.Dead, MoreDeadLetters: g.DeadAtLeast,
-	}
-	if g.Mode != queue.SubscribeAll {
-		row.SubscriptionMode, row.SubscriptionTimestamp = (*string)(&g.Mode), &g.StartAt
-	}
-	return row
-}
-
-// ShowGroupOfQueue serves GET /api/v1/consumer-groups/:group/queues/:queue.
-func (h *Handlers) ShowGroupOfQueue(p *wire.Params) (any, error) {
-	queueName, group, err := names(p)
-	if err != nil {
-		return nil, err
-	}
-	limit := limitOf(p)
-	found, err := h.Progress.Show(p.Ctx(), queueName, group, limit)
-	return api.GroupState{
-		QueueName: queueName, QueuePaused: found.QueuePaused, Group: figures(&found.GroupFigures),
-		Places:    api.Places{Due: h.places(&found.Due, limit), Leased: h.places(&found.Leased, limit), Resting: h.places(&found.Resting, limit)},
-		Timestamp: time.Now(),
-	}, err
-}
-
 // Places serves GET /api/v1/consumer-groups/:group/queues/:queue/partitions.
 func (h *Handlers) Places(p *wire.Params) (any, error) {
 	queueName, group, err := names(p)
