@@ -41,7 +41,7 @@ func (l listsFake) Find(_ context.Context, from problem.Position, limit int, all
 type totalsFake struct{ *Fakes }
 
 func (f totalsFake) Read(context.Context) (*totals.Snapshot, error) {
-	return &f.Fakes.Totals, f.Resources.FailWith
+	return &f.Totals, f.Resources.FailWith
 }
 
 func (f totalsFake) Fresh(ctx context.Context, _ time.Duration) (*totals.Snapshot, error) {

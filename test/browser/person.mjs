@@ -41,12 +41,12 @@ export async function types(browser, open) {
 export async function waits(browser, open) {
   const page = await browser.newPage();
   await page.goto(`${open.url}/ui/queue?q=person.later`);
-  await page.getByRole("heading", { name: "It does not exist" }).waitFor();
+  await page.getByRole("heading", { name: "The object does not exist" }).waitFor();
   await open.push("person.later", "a", [1]);
   await page.getByRole("heading", { name: "person.later" }).waitFor();
   await page.locator("[data-live-switch][data-open]").waitFor();
   await open.send("DELETE", "/api/v1/resources/queues/person.later");
-  await page.getByRole("heading", { name: "It does not exist" }).waitFor();
+  await page.getByRole("heading", { name: "The object does not exist" }).waitFor();
   await page.close();
 }
 
@@ -87,7 +87,7 @@ export async function triesAgain(browser, open) {
   assert.equal(await payload.inputValue(), text);
   await page.unroute("**/ui/do");
   await press();
-  await page.getByText("Stored already").waitFor();
+  await page.getByText("already stored when this form was sent before").waitFor();
   const stored = async () => (await open.get("/api/v1/status/queues/person.refused")).totals.total;
   assert.equal(await stored(), 2);
   await page.getByText("Push a test message").click();
@@ -112,7 +112,7 @@ export async function deletes(browser, open) {
   }
   await page.route("**/ui/do", async (route) => {
     const response = await route.fetch({ maxRedirects: 0 });
-    await other.getByRole("heading", { name: "It does not exist" }).waitFor();
+    await other.getByRole("heading", { name: "The object does not exist" }).waitFor();
     await route.fulfill({ response });
   });
   await page.locator("summary", { hasText: "Delete the queue" }).click();

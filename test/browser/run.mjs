@@ -265,7 +265,7 @@ const tests = {
     const left = async (partition) => (await open.get(`/api/v1/consumer-groups/billing/queues/shop.orders/partitions?from=${partition}&limit=1`)).partitions[0].lag;
     const lag = await left("customer-03");
     assert.ok(lag > 0);
-    await press("Show what would happen");
+    await press("Show the effect");
     await page.getByRole("listitem").filter({ hasText: `${lag} messages that the group has not consumed will not be delivered` }).waitFor();
     await press("Move the group");
     await done("moved");
@@ -274,7 +274,7 @@ const tests = {
     assert.ok(others > 0);
     await page.locator("summary", { hasText: "Move the group" }).click();
     await page.getByLabel("at the end").check();
-    await press("Show what would happen");
+    await press("Show the effect");
     await page.getByRole("listitem").filter({ hasText: `${others} messages that the group has not consumed will not be delivered` }).waitFor();
     await press("Move the group");
     await done("moved");
@@ -343,7 +343,7 @@ const tests = {
     assert.equal((await fetch(`${closed.url}/ui/do`, { method: "POST", redirect: "manual" })).status, 303);
     await page.getByLabel("Token").fill("wrong");
     await page.getByRole("button", { name: "Sign in" }).click();
-    await page.getByRole("status").filter({ hasText: "did not work" }).waitFor();
+    await page.getByRole("status").filter({ hasText: "Signing in failed" }).waitFor();
     await context.close();
   },
 

@@ -36,7 +36,7 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 		pending += queues[i].Counts.Pending
 	}
 	points, dbErrors := workerPoints(&q, sums, processes)
-	all := SumOf(sums)
+	all := history.Sum(sums)
 	return api.WorkerMetrics{
 		HistorySpan: q.Span(), PointCount: int64(len(points)), TimeSeries: points,
 		Workers: wire.Each(processes, worker), Queues: queueLags(found, percentile),
@@ -82,7 +82,7 @@ func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Proc
 			JobsDone:      c.PushRequests + c.PopRequests + c.AckRequests + c.Transactions,
 			PushPerSecond: q.PerSecond(at, c.PushMessages), PopPerSecond: q.PerSecond(at, c.PopMessages), AckPerSecond: q.PerSecond(at, c.Acked()),
 			DBConnections: int64(t.PoolSize), AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c), LagCount: c.LagCount,
-			DBErrors: t.DBErrors, Acknowledged: acknowledged(c),
+			DBErrors: t.DBErrors, Acknowledged: wire.Acknowledged(c),
 		}
 	})
 	return points, dbErrors
@@ -105,13 +105,9 @@ func queueLags(found []history.Bucket, percentile map[history.At]history.Percent
 		c := sums[*name]
 		return api.QueueDelays{
 			QueueName: *name, PushCount: c.PushMessages, PopCount: c.PopMessages, AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c),
-			Percentiles: wire.Percentiles(percentile[history.At{Queue: *name}]), Acknowledged: acknowledged(c),
+			Percentiles: wire.Percentiles(percentile[history.At{Queue: *name}]), Acknowledged: wire.Acknowledged(c),
 		}
 	})
-}
-
-func acknowledged(c *history.Counts) api.Acknowledged {
-	return api.Acknowledged{AckSuccess: c.AckSuccess, AckFailed: c.AckFailed, DLQCount: c.DeadLetters, AckRetried: c.AckRetried, AckRefused: c.AckRefused}
 }
 
 // QueueLag serves GET /api/v1/analytics/queue-lag. It lists the buckets in which a queue delivered messages.
@@ -221,14 +217,6 @@ func removed(b *history.Bucket) api.Removed {
 		RetentionMsgs: b.RemovedRetention, CompletedRetentionMsgs: b.RemovedCompleted, EvictionMsgs: b.RemovedEvicted,
 		TotalMsgs: b.RemovedRetention + b.RemovedCompleted + b.RemovedEvicted, EventCount: b.Removals,
 	}
-}
-
-// SumOf returns the sums over all buckets.
-func SumOf(found []history.Bucket) (all history.Counts) {
-	for i := range found {
-		all.Add(&found[i].Counts)
-	}
-	return all
 }
 
 // LiveQueues reads the queues that the filters select. With live=false it returns no queues.

@@ -27,7 +27,7 @@ func (h *Handlers) Status(p *wire.Params) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, points := observe.SumOf(found), throughput(&q, found, processes)
+	all, points := history.Sum(found), throughput(&q, found, processes)
 	var dbErrors int64
 	for i := range processes {
 		for j := range processes[i].Buckets {

@@ -140,3 +140,8 @@ func Percentiles(found history.Percentiles) api.Percentiles {
 	ms := func(d time.Duration) float64 { return Rounded(float64(d.Microseconds()) / 1000) }
 	return api.Percentiles{P50Ms: ms(found.P50), P95Ms: ms(found.P95), P99Ms: ms(found.P99)}
 }
+
+// Acknowledged converts the counts of acknowledgments.
+func Acknowledged(c *history.Counts) api.Acknowledged {
+	return api.Acknowledged{AckSuccess: c.AckSuccess, AckFailed: c.AckFailed, DLQCount: c.DeadLetters, AckRetried: c.AckRetried, AckRefused: c.AckRefused}
+}
