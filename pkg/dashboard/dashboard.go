@@ -178,6 +178,9 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 	}
+	if shown.Payloads {
+		w.Header().Set("Cache-Control", "no-store, no-transform")
+	}
 	d.render(w, status, func(b *bytes.Buffer) error { return d.pages.Render(b, view) })
 }
 

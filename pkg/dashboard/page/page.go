@@ -56,6 +56,8 @@ type Page struct {
 	Name, Under string
 	// ForAll is true if callers with grants may not see the page.
 	ForAll bool
+	// Payloads is true if the page shows payloads or the data of traces. Such a page is not compressed.
+	Payloads bool
 	// Template is the name of the template file, without its extension.
 	Template string
 	// Load reads the content. Errors: *source.Error, and ctx.Err() when the browser disconnects.
