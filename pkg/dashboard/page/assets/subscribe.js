@@ -2,7 +2,7 @@
 import { Changes } from "./changes.js";
 
 // first is how long a new worker may take to answer, and silence how long it may say nothing later, in ms.
-const first = 10_000, silence = 25_000;
+const first = 10_000, silence = 12_000;
 
 let works = typeof SharedWorker === "function", own;
 

@@ -4,7 +4,7 @@
 import { Changes } from "./changes.js";
 
 // beat is how often a listening page hears that the worker lives.
-const beat = 10_000;
+const beat = 5_000;
 
 const changes = new Changes(new URL("../../live", import.meta.url));
 const ports = new Map(); // each listening page with its listener
