@@ -404,6 +404,8 @@ CREATE TABLE belfry.history (
     ack_requests       bigint NOT NULL,
     ack_success        bigint NOT NULL,
     ack_failed         bigint NOT NULL,
+    ack_retried        bigint NOT NULL,
+    ack_refused        bigint NOT NULL,
     dead_letters       bigint NOT NULL,
     transactions       bigint NOT NULL,
     partitions_created bigint NOT NULL,
@@ -2851,8 +2853,8 @@ END $$;
 -- From sql/functions/grants/matches.sql.
 
 -- Reports whether a pattern matches a name. In a pattern * matches any run of characters, also an empty
--- one. Every other character matches itself. E strings mean the same in sessions with
--- standard_conforming_strings = off.
+-- one. Every other character matches itself. The body uses E strings: a plain string with a backslash
+-- means something else in a session with standard_conforming_strings = off.
 CREATE FUNCTION belfry.matches(p_name text, p_pattern text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT p_name COLLATE "C" LIKE replace(replace(replace(replace(p_pattern, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')
 $$;
@@ -3338,7 +3340,7 @@ $$;
 --   1. A pause of a queue or a group does not change ready_at. So a resume of a queue or a group needs no
 --      wake, but all waiting requests must probe again after it.
 --   2. In a paused partition, a claim and settle_drained set ready_at of a due cursor to NULL. Otherwise
---      every pop from any partition would find that cursor first. A wake follows both.
+--      every pop that names no partition would find that cursor first. A wake follows both.
 --   3. A wake does nothing in a paused partition. So a wake must follow the commit of a resume of a
 --      partition, as after a push. If the wake of step 2 still saw the pause, the wake of the resume
 --      starts later and sees the NULL.
@@ -4371,4 +4373,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '8abf890e6924252221c38fe5c1fbd1696cd51c5450711324411b2680203c137c';
+COMMENT ON FUNCTION belfry.baseline() IS 'faae257f4d39410bf63bae374425fa57e43a1c91f0d082672de594be8057a9c4';
