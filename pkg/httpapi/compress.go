@@ -10,14 +10,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// minCompressed is the size in bytes from which an answer is compressed. A smaller one fits into a packet of the network anyway.
-const minCompressed = 1 << 10
-
-// compressible are the media types that are compressed. An event stream is not one of them.
+// compressible are the media types that are compressed, from 1 KiB on. An event stream is not one of them.
 var compressible = []string{"text/html", "text/css", "text/javascript", "text/plain", "application/json", "image/svg+xml"}
 
 // compressed returns the routes, of which each GET compresses its answer if the client can read that. No route of messages may be
-// among them: these routes must not wait for a compressor, and their answers have payloads.
+// among them: such a route must not wait for a compressor, and its answer has payloads.
 //
 // An attacker who sees the length of compressed answers on the network could guess a secret in them, if text of the attacker is
 // in the same answer (BREACH). So an answer is not compressed if a page of another site caused the request, or if the handler
@@ -26,7 +23,7 @@ func (s *Server) compressed(routes []Route) []Route {
 	if !s.cfg.Compression {
 		return routes
 	}
-	wrap, err := gzhttp.NewWrapper(gzhttp.MinSize(minCompressed), gzhttp.ContentTypes(compressible), gzhttp.CompressionLevel(gzip.BestSpeed))
+	wrap, err := gzhttp.NewWrapper(gzhttp.ContentTypes(compressible), gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil { // the options are constant
 		s.start.Log.Error("answers are not compressed", zap.Error(err))
 		return routes
