@@ -36,8 +36,14 @@ func pagesThat(t *testing.T, dashboard http.HandlerFunc, edits ...func(cfg *http
 	return server.URL
 }
 
+// loaded is the begin of an answer.
+type loaded struct {
+	StatusCode int
+	Header     http.Header
+}
+
 // load sends a request as it is. The answer is not decompressed.
-func load(t *testing.T, method, url string, headers map[string]string) (*http.Response, []byte) {
+func load(t *testing.T, method, url string, headers map[string]string) (got loaded, body []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	require.NoError(t, err)
@@ -49,9 +55,9 @@ func load(t *testing.T, method, url string, headers map[string]string) (*http.Re
 	answer, err := plain.RoundTrip(r)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, answer.Body.Close()) }()
-	body, err := io.ReadAll(answer.Body)
+	body, err = io.ReadAll(answer.Body)
 	require.NoError(t, err)
-	return answer, body
+	return loaded{answer.StatusCode, answer.Header}, body
 }
 
 func writes(kind, body string) http.HandlerFunc {
