@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"net/http"
 	"strconv"
@@ -86,7 +85,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 		origins: http.NewCrossOriginProtection(), epoch: rand.Text(), closed: make(chan struct{}),
 		watch: watch{next: make(chan struct{})},
 	}
-	d.mux.Handle("GET "+prefix+"assets/", d.assets())
+	d.mux.HandleFunc("GET "+prefix+"assets/{edition}/{name}", d.asset)
 	d.mux.HandleFunc("GET "+prefix+"sign-in", d.showSignIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-in", d.signIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-out", d.signOut)
@@ -135,18 +134,18 @@ func redirect(w http.ResponseWriter, to string) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// assets serves the embedded files. A browser caches them for one hour.
-func (d *Dashboard) assets() http.Handler {
-	files := http.StripPrefix(prefix+"assets/", http.FileServerFS(page.Assets()))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		found, err := fs.Stat(page.Assets(), strings.TrimPrefix(r.URL.Path, prefix+"assets/"))
-		if err != nil || found.IsDir() {
-			d.lost(w, r)
-			return
-		}
-		w.Header().Set("Cache-Control", "max-age=3600")
-		files.ServeHTTP(w, r)
-	})
+// asset serves an embedded file. The path of a file changes with its content, so a browser keeps the file for ever.
+func (d *Dashboard) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	content, forever := page.Asset(r.PathValue("edition"), name)
+	if content == nil {
+		d.lost(w, r)
+		return
+	}
+	if forever {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 }
 
 // page serves a page.
@@ -177,6 +176,9 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 	}
 	if status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
+	}
+	if shown.Payloads {
+		w.Header().Set("Cache-Control", "no-store, no-transform")
 	}
 	d.render(w, status, func(b *bytes.Buffer) error { return d.pages.Render(b, view) })
 }

@@ -108,7 +108,7 @@ func TestWithoutATokenOnlySignInIsServed(t *testing.T) {
 	notice := s.send(t, http.MethodGet, "/ui/", "", with("bad")).Result().Cookies()[0]
 	w := s.send(t, http.MethodGet, "/ui/sign-in", "", func(r *http.Request) { r.AddCookie(notice) })
 	require.Contains(t, w.Body.String(), "Token has expired", "the sign-in page shows why the token is not valid")
-	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/assets/style.css", "").Code)
+	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/"+assetLink.FindStringSubmatch(w.Body.String())[1], "").Code)
 	require.Equal(t, http.StatusOK, s.send(t, http.MethodGet, "/ui/", "", with("good")).Code)
 	require.Equal(t, "Bearer good", s.api.token.Load())
 }

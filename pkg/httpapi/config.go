@@ -60,6 +60,8 @@ type Config struct {
 	AllowedHosts []string `mapstructure:"allowed_hosts"`
 	// TrustedProxies are the networks of proxies. The server trusts X-Forwarded-For in requests from these networks.
 	TrustedProxies []string `mapstructure:"trusted_proxies"`
+	// Compression compresses pages and answers with figures; see Server.compressed.
+	Compression bool `mapstructure:"compression"`
 	// AccessLog logs each request at the level debug.
 	AccessLog bool `mapstructure:"access_log"`
 }
@@ -76,7 +78,7 @@ func DefaultConfig() Config {
 		Addr: ":6632", TLSClientAuth: clientRequired, TLSClientRole: identity.ReadOnly.String(), MaxBodyBytes: 16 << 20, MaxResponseBytes: 16 << 20, MaxInflightBytes: 256 << 20,
 		DrainDelay: 5 * time.Second, ShutdownTimeout: 10 * time.Second,
 		BodyTimeout: 20 * time.Second, WriteTimeout: 20 * time.Second, MaxConnections: 30_000, MaxHeaderBytes: 64 << 10,
-		MaxItems: 50_000, MaxPartitions: 10_000, MaxAcks: 50_000,
+		MaxItems: 50_000, MaxPartitions: 10_000, MaxAcks: 50_000, Compression: true,
 	}
 }
 

@@ -28,7 +28,8 @@ const get, post, patch, remove = http.MethodGet, http.MethodPost, http.MethodPat
 // Routes returns the route table with all routes of the API.
 func (s *Server) Routes() []Route {
 	observes := s.observes()
-	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.observeRoutes(observes), s.historyRoutes(observes), s.queenRoutes(observes), s.dashboardRoutes())
+	return slices.Concat(s.internalRoutes(), s.dataRoutes(), s.operateRoutes(), s.messageRoutes(observes),
+		s.compressed(s.observeRoutes(observes)), s.compressed(s.historyRoutes(observes)), s.queenRoutes(observes), s.dashboardRoutes())
 }
 
 // dataRoutes returns the routes of producers and consumers.
@@ -94,14 +95,27 @@ func (s *Server) operateRoutes() []Route {
 	}
 }
 
-// observeRoutes returns the routes that only read. A route without Granted shows figures of processes or of the whole
+// messageRoutes returns the routes that only read, and whose answers have payloads, data of traces, or events.
+func (s *Server) messageRoutes(serves *observe.Handlers) []Route {
+	answer, count := wire.JSON, s.count
+	return []Route{
+		{get, "/api/v1/events", Read | Granted, serves.Watch},
+		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
+		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
+		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
+		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
+		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
+		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
+	}
+}
+
+// observeRoutes returns the other routes that only read. A route without Granted shows figures of processes or of the whole
 // database. A route with count shares the limit of statistics.
 func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 	answer, count := wire.JSON, s.count
 	return []Route{
 		{get, "/openapi.json", Public, s.openapi},
 		{get, "/api/v1/whoami", AnyRole | Granted, answer(s.whoami)},
-		{get, "/api/v1/events", Read | Granted, serves.Watch},
 
 		{get, "/api/v1/queues", Read | Granted, answer(serves.ListQueues)},
 		{get, "/api/v1/groups", Read | Granted, answer(serves.ListAllGroups)},
@@ -131,18 +145,12 @@ func (s *Server) observeRoutes(serves *observe.Handlers) []Route {
 		{get, "/api/v1/consumer-groups/:group/queues/:queue/seek", Read | Granted, answer(serves.PreviewSeek)},
 
 		{get, "/api/v1/messages", Read | Granted, answer(serves.Messages)},
-		{get, "/api/v1/messages/:partitionId/:transactionId", Read | Granted, answer(serves.ShowMessage)},
 		{get, "/api/v1/traces/names", Read | Granted, answer(serves.TraceNames)},
-		{get, "/api/v1/traces/by-name/:name", Read | Granted, answer(serves.NamedTraces)},
-		{get, "/api/v1/traces/:partitionId/:transactionId", Read | Granted, answer(serves.MessageTraces)},
-		{get, "/api/v1/dlq", Read | Granted, answer(serves.ListDeadLetters)},
 		{get, "/api/v1/dlq/summary", Read | Granted, count(serves.Summary)},
 		{get, "/api/v1/attachments", Read | Granted, count(serves.ListAttachments)},
-		{get, "/api/v1/inbox/rejected", Read | Granted, count(serves.ListRejected)},
 		{get, "/api/v1/streams", Read | Granted, answer(serves.ListStreams)},
 		{get, "/api/v1/system/maintenance", Administer, answer(serves.Maintenance)},
 		{get, "/api/v1/system/maintenance/pop", Administer, answer(serves.PopMaintenance)},
-		{get, "/api/v1/system/maintenance/rejected", Administer, answer(serves.Rejected)},
 	}
 }
 
@@ -221,11 +229,11 @@ func (s *Server) dashboardRoutes() []Route {
 		wire.CountReads(c) // counts the answers to the requests that the page sends to the API
 		return pages(c)
 	}
-	routes := []Route{{post, "/ui/*", Public, serve}}
+	routes := []Route{{get, "/", Public, serve}, {get, "/ui", Public, serve}, {get, "/ui/live", Public, serve}, {post, "/ui/*", Public, serve}}
 	for _, path := range []string{"/", "/ui", "/ui/*"} {
-		routes = append(routes, Route{get, path, Public, serve}, Route{http.MethodHead, path, Public, serve})
+		routes = append(routes, Route{http.MethodHead, path, Public, serve})
 	}
-	return routes
+	return append(routes, s.compressed([]Route{{get, "/ui/*", Public, serve}})...)
 }
 
 // internalRoutes returns the routes that http.internal_addr serves too.

@@ -10,6 +10,7 @@ import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
+import * as transport from "./transport.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
 const closed = new Server(process.env.BELFRY_CLOSED, process.env.BELFRY_ADMIN);
@@ -118,6 +119,16 @@ const tests = {
     await page.close();
     proxy.close();
   },
+
+  async "eight windows at once are live"() { await transport.eightWindows(browser, open, patience); },
+
+  async "without a shared worker, a page is live by its own stream"() { await transport.noWorker(browser, open, patience); },
+
+  async "a page whose worker has died is live again"() { await transport.deadWorker(browser, open, patience); },
+
+  async "an upgrade never mixes the files of two versions"() { await transport.upgrade(browser, open, patience); },
+
+  async "a page is small on the network"() { await transport.bytes(open); },
 
   async "a chart zooms by the pointer, by the keyboard and by links"() {
     const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: "reduce" });

@@ -135,7 +135,7 @@ func TestTheDashboardAnswersHead(t *testing.T) {
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for path, want := range map[string]int{
 		"/": http.StatusSeeOther, "/ui": http.StatusSeeOther, "/ui/": http.StatusOK, "/ui/queues": http.StatusOK, "/ui/live": http.StatusOK,
-		"/ui/assets/style.css": http.StatusOK, "/ui/nothing": http.StatusNotFound,
+		"/ui/assets/any/app.js": http.StatusOK, "/ui/assets/any/style.css": http.StatusNotFound, "/ui/nothing": http.StatusNotFound,
 	} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodHead, s.base+path, http.NoBody)
 		require.NoError(t, err)

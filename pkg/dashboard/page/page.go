@@ -5,7 +5,6 @@ import (
 	"embed"
 	"html/template"
 	"io"
-	"io/fs"
 	"net/url"
 	"time"
 
@@ -14,18 +13,6 @@ import (
 
 //go:embed templates
 var templateFiles embed.FS
-
-//go:embed assets
-var assetFiles embed.FS
-
-// Assets returns the style sheet, the scripts and the icon.
-func Assets() fs.FS {
-	sub, err := fs.Sub(assetFiles, "assets")
-	if err != nil { // the folder is embedded
-		return assetFiles
-	}
-	return sub
-}
 
 // Request is a request for a page.
 type Request struct {
@@ -56,6 +43,8 @@ type Page struct {
 	Name, Under string
 	// ForAll is true if callers with grants may not see the page.
 	ForAll bool
+	// Payloads is true if the page shows payloads or the data of traces. Such a page is not compressed.
+	Payloads bool
 	// Template is the name of the template file, without its extension.
 	Template string
 	// Load reads the content. Errors: *source.Error, and ctx.Err() when the browser disconnects.
