@@ -44,6 +44,8 @@ type Deps struct {
 	API http.Handler
 	// Auth verifies tokens. It is nil if the server requires no tokens.
 	Auth Authenticator
+	// Provider signs people in with an identity provider. It is nil if auth.client_id is empty.
+	Provider Provider
 	// Changes counts the changes after which pages may show other figures.
 	Changes *source.Changes
 	// Watch calls changed for each event of this and of other instances, until ctx ends. It also calls changed if it
@@ -90,6 +92,8 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d.mux.HandleFunc("GET "+prefix+"sign-in", d.showSignIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-in", d.signIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-out", d.signOut)
+	d.mux.HandleFunc("GET "+prefix+"provider", d.beginSignIn)
+	d.mux.HandleFunc("GET "+prefix+callback, d.endSignIn)
 	d.mux.HandleFunc("GET "+prefix+"live", d.live)
 	d.mux.HandleFunc("POST "+prefix+"do", d.do)
 	d.mux.HandleFunc("POST "+prefix+"redrive", d.redriveStream)
@@ -156,7 +160,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 		d.lost(w, r)
 		return
 	}
-	caller, err := d.caller(r)
+	caller, err := d.session(w, r)
 	if err != nil {
 		d.toSignIn(w, r, err)
 		return

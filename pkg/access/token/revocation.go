@@ -2,10 +2,12 @@ package token
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
@@ -157,6 +159,14 @@ func (v *Verifier) NextRevocation() <-chan struct{} {
 	return v.revocations.NextRevocation()
 }
 
+// IsExpired reports whether Verify has refused a token only because it has expired.
+func IsExpired(err error) bool { return errors.Is(err, jwt.ErrTokenExpired) }
+
+// IsRevoked reports whether the token with an id is revoked. It does not block.
+func (v *Verifier) IsRevoked(id string) bool {
+	return id != "" && v.revocations != nil && v.revocations.Revoked(id)
+}
+
 // limit sets EndsAt and Check of a principal. The rights end when the token is revoked, or auth.clock_skew
 // after it expires. A token without an id cannot be revoked.
 func (v *Verifier) limit(p *identity.Principal) {
@@ -165,10 +175,10 @@ func (v *Verifier) limit(p *identity.Principal) {
 	}
 	p.Check = func() error {
 		switch {
-		case p.TokenID != "" && v.revocations != nil && v.revocations.Revoked(p.TokenID):
+		case v.IsRevoked(p.TokenID):
 			return refused("Token has been revoked", nil)
 		case !p.EndsAt.IsZero() && !time.Now().Before(p.EndsAt):
-			return refused("Token has expired", nil)
+			return refused("Token has expired", jwt.ErrTokenExpired)
 		}
 		return nil
 	}
