@@ -151,7 +151,7 @@ func (p *Provider) oauth(m *metadata, redirect string) *oauth2.Config {
 // verifyID verifies an ID token: its signature, issuer, audience and expiry. It tolerates clocks that differ by
 // auth.clock_skew. Errors: CodeUnauthenticated.
 func (p *Provider) verifyID(ctx context.Context, m *metadata, text string) (*oidc.IDToken, error) {
-	id, err := m.VerifierContext(ctx, &oidc.Config{
+	id, err := m.Verifier(&oidc.Config{
 		ClientID: p.cfg.ClientID, SupportedSigningAlgs: p.algorithms(),
 		Now: func() time.Time { return time.Now().Add(-p.cfg.ClockSkew) },
 	}).Verify(ctx, text)
