@@ -8,6 +8,7 @@ import * as aside from "./aside.mjs";
 import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
+import * as provider from "./provider.mjs";
 import * as system from "./system.mjs";
 
 const open = new Server(process.env.BELFRY_OPEN);
@@ -409,6 +410,13 @@ const tests = {
     assert.deepEqual(complaints, []);
     await context.close();
     proxy.close();
+  },
+
+  async "a person signs in and out with an identity provider"() {
+    await provider.signsInAndOut(browser, process.env.BELFRY_PROVIDER, patience);
+  },
+  async "a session of an identity provider is refreshed"() {
+    await provider.refreshes(browser, process.env.BELFRY_PROVIDER, patience);
   },
 
   async "scripts and other sites cannot use the cookie"() {

@@ -264,6 +264,11 @@ func TestEndURL(t *testing.T) {
 	require.Equal(t, "https://belfry.example/ui/sign-in", to.Query().Get("post_logout_redirect_uri"))
 	require.NotEmpty(t, to.Query().Get("id_token_hint"))
 
+	s.cfg.RedirectURL = "https://ops.example/belfry/ui/callback"
+	text, err = s.instance(t).EndURL(t.Context(), session.Cookie, "")
+	require.NoError(t, err)
+	require.Contains(t, text, url.QueryEscape("https://ops.example/belfry/ui/sign-in"))
+
 	s.remote.Edit(func(set *openid.Settings) { set.NoEnd = true })
 	text, err = s.instance(t).EndURL(t.Context(), session.Cookie, "")
 	require.NoError(t, err)

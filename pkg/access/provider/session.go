@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,7 +133,7 @@ func (p *Provider) refresh(ctx context.Context, k kept) (*Session, error) {
 }
 
 // EndURL returns the URL at which the provider ends its session of the person, or "" if there is none. cookie comes from
-// Session. The provider then sends the browser to back. Errors: CodeUnavailable if the provider does not answer,
+// Session. The provider then sends the browser to back, or if auth.redirect_url is set, to the sign-in page beside it. Errors: CodeUnavailable if the provider does not answer,
 // CodeOverloaded.
 func (p *Provider) EndURL(ctx context.Context, cookie, back string) (string, error) {
 	var k kept
@@ -151,6 +152,9 @@ func (p *Provider) EndURL(ctx context.Context, cookie, back string) (string, err
 	to, err := url.Parse(m.EndSession)
 	if err != nil || to.Scheme != "https" && to.Scheme != "http" {
 		return "", p.unavailable("reading end_session_endpoint", err)
+	}
+	if p.cfg.RedirectURL != "" {
+		back = strings.TrimSuffix(p.cfg.RedirectURL, "callback") + "sign-in"
 	}
 	query := to.Query()
 	query.Set("client_id", p.cfg.ClientID)
