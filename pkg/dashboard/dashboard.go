@@ -227,7 +227,7 @@ func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	case http.StatusNotFound:
 		failure.Title, failure.Advice = "The object does not exist", "It may have been deleted. Choose another one from the list of queues."
 	case http.StatusForbidden, http.StatusUnauthorized:
-		failure.Title, failure.Advice = "Your token does not allow this", "Sign in with a token that allows it."
+		failure.Title, failure.Advice = "Your token does not allow this", "Ask an administrator for the missing role or grant, or sign in with another token."
 	case http.StatusServiceUnavailable:
 		failure.Title, failure.Advice = "The server cannot answer in time", "The page loads again automatically. See /readyz for the readiness of the server."
 	}
