@@ -175,7 +175,9 @@ func TestInvalidIDTokensAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, c.text, name)
 	}
 	expired := time.Now().Add(-s.cfg.ClockSkew / 2).Unix()
-	s.remote.Edit(func(set *openid.Settings) { set.ID, set.Access = map[string]any{"exp": expired}, map[string]any{"exp": expired} })
+	s.remote.Edit(func(set *openid.Settings) {
+		set.ID, set.Access = map[string]any{"exp": expired}, map[string]any{"exp": expired}
+	})
 	_, err := s.signIn(t)
 	require.NoError(t, err, "clocks may differ by auth.clock_skew")
 }
@@ -203,7 +205,9 @@ func TestTheTokenOfASession(t *testing.T) {
 	s.remote.Edit(func(set *openid.Settings) { *set = openid.Settings{Access: map[string]any{"aud": "other"}} })
 	_, err := s.signIn(t)
 	require.ErrorContains(t, err, "Invalid token audience")
-	s.remote.Edit(func(set *openid.Settings) { *set = openid.Settings{Access: map[string]any{"x": strings.Repeat("x", 4000)}} })
+	s.remote.Edit(func(set *openid.Settings) {
+		*set = openid.Settings{Access: map[string]any{"x": strings.Repeat("x", 4000)}}
+	})
 	_, err = s.signIn(t)
 	require.ErrorContains(t, err, "too long for a cookie")
 }
