@@ -96,6 +96,7 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d.mux.HandleFunc("GET "+prefix+callback, d.endSignIn)
 	d.mux.HandleFunc("GET "+prefix+"live", d.live)
 	d.mux.HandleFunc("POST "+prefix+"do", d.do)
+	d.mux.HandleFunc("POST "+prefix+"token", d.createToken)
 	d.mux.HandleFunc("POST "+prefix+"redrive", d.redriveStream)
 	d.mux.HandleFunc("GET "+prefix+"export", d.export)
 	d.mux.HandleFunc("GET "+prefix+"{page...}", d.page)

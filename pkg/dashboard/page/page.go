@@ -103,6 +103,7 @@ type Set struct {
 	Pages  []*Page
 	signIn *template.Template
 	onward *template.Template
+	token  *template.Template
 	failed *template.Template
 }
 
@@ -122,7 +123,7 @@ func Parse(pages []*Page) (*Set, error) {
 		}
 		return t
 	}
-	set := &Set{Pages: pages, signIn: one("signin"), onward: one("onward"), failed: one("failure")}
+	set := &Set{Pages: pages, signIn: one("signin"), onward: one("onward"), token: one("token"), failed: one("failure")}
 	for _, page := range set.Pages {
 		page.parsed = one(page.Template)
 	}
@@ -165,6 +166,9 @@ type Onward struct {
 	To   string
 	Text string
 }
+
+// RenderToken writes the page that shows a new token. Its data is an api.CreatedToken.
+func (s *Set) RenderToken(w io.Writer, v *View) error { return s.token.Execute(w, v) }
 
 // RenderOnward writes a page that loads another page.
 func (s *Set) RenderOnward(w io.Writer, v *View) error { return s.onward.Execute(w, v) }

@@ -124,7 +124,7 @@ func (h *Handlers) RevokeToken(p *wire.Params) (any, error) {
 		end = h.verifiedEnd(p.Ctx(), text)
 	}
 	if id == "" || !identity.Printable(id) {
-		return nil, queue.Invalidf("id is invalid: give token, or an id (jti) of at most 512 bytes without control characters")
+		return nil, queue.Invalidf("token or id is required, and an id (jti) must be text of at most 512 bytes without control characters")
 	}
 	return api.TokenRevoked{Revoked: true, ID: id}, h.Rights.Revoke(p.Ctx(), id, end)
 }
