@@ -4,6 +4,7 @@ import { createServer, request as send } from "node:http";
 import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
+import { manages } from "./access.mjs";
 import * as aside from "./aside.mjs";
 import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
@@ -410,6 +411,14 @@ const tests = {
     assert.deepEqual(complaints, []);
     await context.close();
     proxy.close();
+  },
+
+  async "an administrator changes tokens and grants on the page Access"() {
+    await closed.push("shop.mails", "eu", [1]);
+    const { context, page } = await signIn(process.env.BELFRY_ADMIN);
+    page.setDefaultTimeout(patience);
+    await manages(page, closed);
+    await context.close();
   },
 
   async "a person signs in and out with an identity provider"() {

@@ -167,7 +167,7 @@ func (p *Provider) verifyID(ctx context.Context, m *metadata, text string) (*oid
 	return id, nil
 }
 
-// algorithms returns the algorithms that ID tokens may use: those of auth.algorithm that use a private key.
+// algorithms returns the algorithms of auth.algorithm that use a private key. ID tokens may use only these.
 func (p *Provider) algorithms() []string {
 	if p.cfg.Algorithm != token.Auto {
 		return []string{p.cfg.Algorithm}

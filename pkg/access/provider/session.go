@@ -44,7 +44,7 @@ type kept struct {
 
 // session returns the session of a person. id is the ID token. After a refresh it may be empty, and hint is an earlier ID token. The token of the session
 // is the first one that the verifier accepts and that has a role, of the access token and the ID token. If none has a role,
-// it is the first one that the verifier accepts. Errors: those of the verifier.
+// it is the first one that the verifier accepts. Errors: CodeUnauthenticated, CodeUnavailable.
 func (p *Provider) session(ctx context.Context, got *oauth2.Token, id, hint string) (*Session, error) {
 	var chosen *Session
 	var refusal error
@@ -132,8 +132,9 @@ func (p *Provider) refresh(ctx context.Context, k kept) (*Session, error) {
 	return s, err
 }
 
-// EndURL returns the URL at which the provider ends its session of the person, or "" if there is none. cookie comes from
-// Session. The provider then sends the browser to back, or if auth.redirect_url is set, to the sign-in page beside it. Errors: CodeUnavailable if the provider does not answer,
+// EndURL returns the URL at which the provider ends its session of the person. If the provider has no such URL, EndURL returns
+// "". cookie comes from Session. The provider then sends the browser to back. If auth.redirect_url is set, it sends the browser
+// to the sign-in page beside that URL instead. Errors: CodeUnavailable if the provider does not answer,
 // CodeOverloaded.
 func (p *Provider) EndURL(ctx context.Context, cookie, back string) (string, error) {
 	var k kept
