@@ -9,6 +9,6 @@ func (p *Provider) Aged(cookie string, age time.Duration) string {
 		return ""
 	}
 	f.BegunAt = f.BegunAt.Add(-age)
-	aged, _ := p.flows.seal(f) //nolint:errcheck // a flow can always be encoded
+	aged, _ := p.flows.seal(f) // a flow can always be encoded
 	return aged
 }

@@ -51,7 +51,7 @@ func (r *Rights) CanSign() bool { return r.cfg.Enabled && r.cfg.Secret != "" }
 func (r *Rights) Create(ctx context.Context, wanted token.Request) (text, id string, err error) {
 	switch {
 	case !r.CanSign():
-		return "", "", queue.Invalidf("the server has no key that signs tokens: set auth.secret, or create the token with `belfry token create --signing-key` or in your identity provider")
+		return "", "", queue.Invalidf("the server has no key that signs tokens: set auth.enabled and auth.secret, or create the token with your private key or in your identity provider (docs/security.md)")
 	case identity.From(ctx) == nil:
 		return "", "", &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions: only a caller with the role admin creates tokens, and this request has no token"}
 	}
