@@ -257,9 +257,9 @@ func (s *shell) run(line string) string {
 
 var addrInLog = regexp.MustCompile(`"msg":"ready".*"addr":"([^"]+)"`)
 
-// start starts a command line, and returns after the command has printed until. stop sends SIGTERM to the command.
+// start starts a command line, and returns after the command has printed the text wanted. stop sends SIGTERM to the command.
 // addr is the address in the log of the command.
-func (s *shell) start(line, until string) (addr string, stop func()) {
+func (s *shell) start(line, wanted string) (addr string, stop func()) {
 	s.t.Helper()
 	pid := filepath.Join(s.t.TempDir(), "pid")
 	cmd := s.command(s.t.Context(), line, pidVariable+"="+pid, "BELFRY_HTTP_ADDR=127.0.0.1:0")
@@ -268,7 +268,7 @@ func (s *shell) start(line, until string) (addr string, stop func()) {
 	require.NoError(s.t, cmd.Start())
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
-	text := out.await(ctx, s.t, until)
+	text := out.await(ctx, s.t, wanted)
 	if match := addrInLog.FindStringSubmatch(text); match != nil {
 		addr = match[1]
 	}

@@ -36,7 +36,7 @@ type partition struct {
 	name     string
 	messages []fakeItem
 	cursor   int
-	// lease is the id of the lease, or "". last is the number of messages that the lease covers.
+	// lease is the id of the lease, or "". last is the index after the last message that the lease covers.
 	lease   string
 	until   time.Time
 	last    int
@@ -264,7 +264,7 @@ func (b *broker) extend(w http.ResponseWriter, r *http.Request, body []byte) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"success": true, "expiresAt": until})
 }
 
-// transaction applies the acks if their leases are live, and the pushes.
+// transaction applies the operations in order, and stops at the first ack without a live lease. It undoes nothing.
 func (b *broker) transaction(w http.ResponseWriter, body []byte) {
 	var request struct {
 		Operations []struct {

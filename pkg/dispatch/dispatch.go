@@ -19,8 +19,8 @@ import (
 type Store interface {
 	// Resolve returns the target of a pop. ok is false if the queue or partition does not exist.
 	Resolve(ctx context.Context, req *queue.PopRequest) (target queue.Target, ok bool, err error)
-	// Forget drops a resolved target that is gone.
-	Forget(req *queue.PopRequest, gone queue.Target)
+	// Forget drops a resolved target that does not exist any more.
+	Forget(req *queue.PopRequest, deleted queue.Target)
 	// Pop makes one claim for one request.
 	Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error)
 	// Preflight probes many targets with one read-only query.

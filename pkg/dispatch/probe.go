@@ -151,11 +151,11 @@ func sameGroups(a, b []int64) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// newGroups returns the groups of after that are not in before.
-func newGroups(before, after []int64) []int64 {
+// newGroups returns the groups of current that are not in old.
+func newGroups(old, current []int64) []int64 {
 	known := map[int64]bool{}
-	for _, group := range before {
+	for _, group := range old {
 		known[group] = true
 	}
-	return slices.DeleteFunc(slices.Clone(after), func(group int64) bool { return known[group] })
+	return slices.DeleteFunc(slices.Clone(current), func(group int64) bool { return known[group] })
 }

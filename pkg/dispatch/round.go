@@ -268,9 +268,9 @@ func isTimeout(err error) bool {
 	return errors.As(err, &coded) && coded.Timeout
 }
 
-// answerUnservable answers an intent if its client has left, or its target is gone or could not be probed. It returns the other
-// intents. The plan must not contain an answered intent: another intent may want the partition, and the id of a target that is
-// gone may now belong to another group.
+// answerUnservable answers an intent if its client has left, or its target was deleted or could not be probed. It returns the other
+// intents. The plan must not contain an answered intent: another intent may want the partition, and the id of a
+// deleted target may now belong to another group.
 func answerUnservable(intents []*roundIntent, targets []roundTarget) (open []*roundIntent) {
 	probed := map[queue.Target]roundTarget{}
 	for _, t := range targets {

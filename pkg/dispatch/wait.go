@@ -217,24 +217,24 @@ func (d *Dispatcher) distrustKnownEmpty(in *intent, fallback time.Time, shared b
 	}
 }
 
-// hold blocks during pop maintenance. During this time another intent can displace the intent. If over is true, the intent must
-// be answered without a probe.
-func (d *Dispatcher) hold(in *intent) (over bool, err error) {
-	for ended := d.Paused(); ended != nil && !over; ended = d.Paused() {
+// hold blocks during pop maintenance. During this time another intent can displace the intent. If waitEnded is true, the intent
+// must be answered without a probe.
+func (d *Dispatcher) hold(in *intent) (waitEnded bool, err error) {
+	for ended := d.Paused(); ended != nil && !waitEnded; ended = d.Paused() {
 		d.Intents.markSleeping(in)
 		select {
 		case <-ended:
 		case <-in.handedOver:
 		case <-in.ctx.Done():
-			over, err = true, in.ctx.Err()
+			waitEnded, err = true, in.ctx.Err()
 		case <-d.stopping:
-			over = true
+			waitEnded = true
 		case <-time.After(time.Until(in.deadline)):
-			over = true
+			waitEnded = true
 		}
-		over = d.Intents.markAwake(in) || over
+		waitEnded = d.Intents.markAwake(in) || waitEnded
 	}
-	return over, err
+	return waitEnded, err
 }
 
 // waitIsOver reports whether the intent must be answered without another probe.

@@ -22,6 +22,8 @@ import (
 // The values of the label result.
 const (
 	ackSucceeded    = "success"
+	ackFailed       = "failed"
+	ackRetried      = "retried"
 	ackDeadLettered = "dead_lettered"
 	ackRefused      = "refused"
 )
@@ -77,7 +79,7 @@ func NewMetrics(reg *prometheus.Registry, counts *history.Recorder) *Metrics {
 		Name: "belfry_http_connections_refused_total", Help: "Connections above http.max_connections.",
 	})
 	// Each counter exists from the start. Otherwise increase() would not see its first count.
-	for _, result := range []string{ackSucceeded, ackDeadLettered, ackRefused} {
+	for _, result := range []string{ackSucceeded, ackFailed, ackRetried, ackDeadLettered, ackRefused} {
 		m.acked.WithLabelValues(result)
 	}
 	for _, code := range []queue.Code{queue.CodeUnavailable, queue.CodeOverloaded, queue.CodeUndeliverable, queue.CodeInternal} {
@@ -100,18 +102,19 @@ func (m *Metrics) Transacted(tx *queue.Transaction, result *queue.TransactionRes
 	m.counts.Transacted(tx, result)
 	m.sent.Transacted(tx, result)
 	pushed := 0
+	var items []queue.AckItem
 	var acked []queue.AckResult
 	for i := range result.Operations {
 		switch op := &result.Operations[i]; {
 		case op.Ack != nil:
-			acked = append(acked, *op.Ack)
+			items, acked = append(items, *tx.Operations[i].Ack), append(acked, *op.Ack)
 		case !op.Push.Duplicate:
 			pushed++
 		}
 	}
 	m.pushed.Add(float64(pushed))
 	m.messages.Add(int64(pushed))
-	m.acknowledged(acked)
+	m.acknowledged(items, acked)
 }
 
 // Empty counts a pop that is answered without a message.
@@ -140,25 +143,33 @@ func (m *Metrics) Delivered(d *queue.Delivery) {
 func (m *Metrics) Acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	m.counts.Acknowledged(items, results)
 	m.sent.Acknowledged(items, results)
-	m.acknowledged(results)
+	m.acknowledged(items, results)
 }
 
-func (m *Metrics) acknowledged(results []queue.AckResult) {
+func (m *Metrics) acknowledged(items []queue.AckItem, results []queue.AckResult) {
 	done := 0
 	for i := range results {
 		if results[i].Success {
 			done++
 		}
-		switch {
-		case results[i].DeadLettered:
-			m.acked.WithLabelValues(ackDeadLettered).Inc()
-		case results[i].Success:
-			m.acked.WithLabelValues(ackSucceeded).Inc()
-		default:
-			m.acked.WithLabelValues(ackRefused).Inc()
-		}
+		m.acked.WithLabelValues(resultOf(&items[i], &results[i])).Inc()
 	}
 	m.processed.add(time.Now(), done)
+}
+
+// resultOf returns the label of an acknowledgment. A failed message that became a dead letter has only that label.
+func resultOf(item *queue.AckItem, result *queue.AckResult) string {
+	switch {
+	case result.DeadLettered:
+		return ackDeadLettered
+	case !result.Success:
+		return ackRefused
+	case item.Status == queue.AckFailed:
+		return ackFailed
+	case item.Status == queue.AckRetry:
+		return ackRetried
+	}
+	return ackSucceeded
 }
 
 // connectionRefused counts a connection above http.max_connections.

@@ -194,8 +194,10 @@ var queueCounters = []struct {
 	{queueCounter("push_messages", "Messages of a queue that this process stored."), func(c *history.Counts) int64 { return c.PushMessages }},
 	{queueCounter("pop_messages", "Messages of a queue that this process delivered."), func(c *history.Counts) int64 { return c.PopMessages }},
 	{queueCounter("pop_empty", "Pops of a queue that this process answered without a message."), func(c *history.Counts) int64 { return c.PopEmpty }},
-	{queueCounter("acks", "Acknowledgments for a queue that this process applied."), func(c *history.Counts) int64 { return c.AckSuccess }},
-	{queueCounter("acks_failed", "Acknowledgments for a queue that this process refused."), func(c *history.Counts) int64 { return c.AckFailed }},
+	{queueCounter("acks", "Messages of a queue that consumers completed."), func(c *history.Counts) int64 { return c.AckSuccess }},
+	{queueCounter("acks_failed", "Messages of a queue that consumers could not process."), func(c *history.Counts) int64 { return c.AckFailed }},
+	{queueCounter("acks_retried", "Messages of a queue that consumers gave back."), func(c *history.Counts) int64 { return c.AckRetried }},
+	{queueCounter("acks_refused", "Acknowledgments for a queue that this process refused."), func(c *history.Counts) int64 { return c.AckRefused }},
 	{queueCounter("dead_lettered", "Acknowledgments for a queue that made a dead letter."), func(c *history.Counts) int64 { return c.DeadLetters }},
 	{queueCounter("transactions", "Transactions with an operation of a queue that this process applied."), func(c *history.Counts) int64 { return c.Transactions }},
 }

@@ -3,7 +3,7 @@
 //
 // It promises:
 //
-//   - Every error from Wrap has a queue.Code, which depends on the SQLSTATE and never on the text.
+//   - Every error from Wrap has a queue.Code. If the error has a SQLSTATE, the code does not depend on the text of the error.
 //   - The hot statements keep their plans, whatever the statistics say (planSettings).
 //   - The settings of the database, the role or the server do not change what a statement means
 //     (sessionSettings).

@@ -106,8 +106,8 @@ func wrapState(err error, state string) error {
 
 // Unreadable reports whether Postgres could not read or write a row. Use it only for statements that send no value of a client.
 // It covers these cases: the row is corrupt (class XX), or a value of the row is invalid (22) or exceeds a limit (54). It also
-// covers a file of the database that is missing or cannot be read (58P01, 58030). A row with a corrupt transaction id causes
-// 58P01, because its status would be in a file that does not exist.
+// covers a file of the database that is missing or cannot be read (58P01, 58030). If the xmin or xmax of a row is corrupt,
+// Postgres looks for the status of that transaction in a file that does not exist, and reports 58P01.
 func Unreadable(err error) bool {
 	state := SQLState(err)
 	return hasClass(state, "XX", "22", "54") || state == "58P01" || state == "58030"
@@ -122,7 +122,7 @@ func hasClass(state string, classes ...string) bool {
 var reasons = map[string]string{
 	sqlstateReadOnly:      " (it is read only)",
 	"28000":               " (it refuses the login of this server)",
-	InsufficientPrivilege: " (it refuses the login of this server)",
+	InsufficientPrivilege: " (it refuses the login of this server)", // 42501 at the connection: the role lacks CONNECT
 	sqlstateNoConnections: " (it accepts no connections)",
 	"28P01":               " (it refuses the password of this server)",
 	"3D000":               " (it does not exist)",

@@ -404,6 +404,8 @@ CREATE TABLE belfry.history (
     ack_requests       bigint NOT NULL,
     ack_success        bigint NOT NULL,
     ack_failed         bigint NOT NULL,
+    ack_retried        bigint NOT NULL,
+    ack_refused        bigint NOT NULL,
     dead_letters       bigint NOT NULL,
     transactions       bigint NOT NULL,
     partitions_created bigint NOT NULL,
@@ -2861,8 +2863,8 @@ END $$;
 -- From sql/functions/grants/matches.sql.
 
 -- Reports whether a pattern matches a name. In a pattern * matches any run of characters, also an empty
--- one. Every other character matches itself. E strings mean the same in sessions with
--- standard_conforming_strings = off.
+-- one. Every other character matches itself. The body uses E strings: a plain string with a backslash
+-- means something else in a session with standard_conforming_strings = off.
 CREATE FUNCTION belfry.matches(p_name text, p_pattern text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
     SELECT p_name COLLATE "C" LIKE replace(replace(replace(replace(p_pattern, E'\\', E'\\\\'), '%', E'\\%'), '_', E'\\_'), '*', '%')
 $$;
@@ -3348,7 +3350,7 @@ $$;
 --   1. A pause of a queue or a group does not change ready_at. So a resume of a queue or a group needs no
 --      wake, but all waiting requests must probe again after it.
 --   2. In a paused partition, a claim and settle_drained set ready_at of a due cursor to NULL. Otherwise
---      every pop from any partition would find that cursor first. A wake follows both.
+--      every pop that names no partition would find that cursor first. A wake follows both.
 --   3. A wake does nothing in a paused partition. So a wake must follow the commit of a resume of a
 --      partition, as after a push. If the wake of step 2 still saw the pause, the wake of the resume
 --      starts later and sees the NULL.
@@ -4381,4 +4383,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS '784c909b8482e455f485fe525e6e1c30e2dee5784c5d89696a27e845dc6fda45';
+COMMENT ON FUNCTION belfry.baseline() IS '47d8666752fb775d7ad7d0abaf2f0671bc26362cbbb5a8731366a36630795f64';

@@ -15,6 +15,8 @@ CREATE TABLE belfry.history (
     ack_requests       bigint NOT NULL,
     ack_success        bigint NOT NULL,
     ack_failed         bigint NOT NULL,
+    ack_retried        bigint NOT NULL,
+    ack_refused        bigint NOT NULL,
     dead_letters       bigint NOT NULL,
     transactions       bigint NOT NULL,
     partitions_created bigint NOT NULL,

@@ -8,8 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// findMark returns an error if a row of any table of Belfry contains the mark of the intruders. Payloads are JSON, so
-// the text form of a row contains them.
+// findMark returns an error if a row of any table of Belfry contains mark. Intruders are clients
+// whose requests the servers must refuse, and mark is a text in all their requests. Payloads are JSON, so the text form of a
+// row contains them.
 func findMark(ctx context.Context, database *pgxpool.Pool, mark string) error {
 	rows, _ := database.Query(ctx, `SELECT c.oid::regclass::text FROM pg_class c WHERE c.relnamespace = 'belfry'::regnamespace AND c.relkind IN ('r', 'p')`)
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])

@@ -349,7 +349,7 @@ func operatorCommands(x *terminal) {
 	x.table("MESSAGE\nPush maintenance is on: the instances keep pushes on their disks until push maintenance ends", "maintenance", "push-on", "--yes")
 	x.table("STATUS QUEUE TRANSACTION-ID MESSAGE-ID\nbuffered kept k -", "push", "kept", "1", "--transaction-id", "k")
 	x.table("PUSH-MAINTENANCE POP-MAINTENANCE BUFFERED REJECTED HEALTHY\nyes no 1 0 yes", "maintenance", "show")
-	x.table("MESSAGE\nPush maintenance is off: the instances now store the messages on their disks in the database", "maintenance", "push-off")
+	x.table("MESSAGE\nPush maintenance is off: the instances now move the messages from their disks to the database", "maintenance", "push-off")
 	x.table("QUEUE PARTITION TRANSACTION-ID REJECTED REASON", "maintenance", "rejected")
 	x.table("MESSAGES\n0", "maintenance", "retry")
 	x.table("MESSAGES\n0", "maintenance", "discard", "--yes")

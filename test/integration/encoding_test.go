@@ -58,7 +58,7 @@ func TestADatabaseWithoutAnEncoding(t *testing.T) {
 	desk, err := attach.Open(t.Context(), dsn)
 	require.NoError(t, err)
 	for text, want := range map[string]string{
-		bytes:                         "cannot be read as UTF-8",
+		bytes:                         "not valid UTF-8",
 		`'x' || repeat('ö', 2000)`:    "öö",
 		`'x' || repeat('ö', 2) || ''`: `invalid input syntax for type integer: "xöö"`,
 	} {

@@ -48,7 +48,7 @@ func queenEnvelope(t *testing.T, key, payload string) string {
 // These are the kinds of ids for num.
 const (
 	queues = iota + 1
-	lanes
+	partitions
 	ordersMessages
 	otherMessages
 	traceIDs
@@ -70,10 +70,10 @@ func fillQueen(t *testing.T, key string) string {
 		($1, 'orders', 'shop', 'eu', 5, 60, 2, 500, 3600, true, false, 0, 0, 0, 0, false, false, 0, 0, $3), ($2, 'secret', '', '', 0, 300, 3, 1000, 3600, false, false, 0, 0, 0, 0, false, true, 0, 0, $3)`,
 		num(queues, 1), num(queues, 2), moment(0))
 	for n, name := range []string{"A", "B", "C", "Default"} {
-		execute(t, conn, `INSERT INTO queen.partitions VALUES ($1, $2, $3, $4, $4)`, num(lanes, n), num(queues, 1+n/3), name, moment(0))
+		execute(t, conn, `INSERT INTO queen.partitions VALUES ($1, $2, $3, $4, $4)`, num(partitions, n), num(queues, 1+n/3), name, moment(0))
 	}
-	message := func(kind, n, lane int, payload string, encrypted bool) {
-		execute(t, conn, `INSERT INTO queen.messages VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, num(kind, n), fmt.Sprint("m", n), num(traceIDs, n), num(lanes, lane),
+	message := func(kind, n, partition int, payload string, encrypted bool) {
+		execute(t, conn, `INSERT INTO queen.messages VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, num(kind, n), fmt.Sprint("m", n), num(traceIDs, n), num(partitions, partition),
 			payload, moment(n), encrypted, "anna")
 	}
 	for n := 10; n > 0; n-- { // inserted in reverse, because the order of insertion must not matter
@@ -83,20 +83,20 @@ func fillQueen(t *testing.T, key string) string {
 		message(otherMessages, n, 1, "null", false)
 	}
 	message(otherMessages, 9, 3, queenEnvelope(t, key, `{"card":  4711}`), true)
-	place := func(lane int, group string, n int) {
-		execute(t, conn, `INSERT INTO queen.partition_consumers VALUES ($1, $2, $3, $4, $5, now() + interval '1 hour', 'w', 1, 0, 0)`, num(lanes, lane), group,
+	place := func(partition int, group string, n int) {
+		execute(t, conn, `INSERT INTO queen.partition_consumers VALUES ($1, $2, $3, $4, $5, now() + interval '1 hour', 'w', 1, 0, 0)`, num(partitions, partition), group,
 			num(ordersMessages, n), moment(n), n)
 	}
 	place(0, "billing", 5)
 	place(0, "__QUEUE_MODE__", 3)
-	execute(t, conn, `INSERT INTO queen.partition_consumers (partition_id, consumer_group, last_consumed_id) VALUES ($1, 'billing', $2)`, num(lanes, 2),
+	execute(t, conn, `INSERT INTO queen.partition_consumers (partition_id, consumer_group, last_consumed_id) VALUES ($1, 'billing', $2)`, num(partitions, 2),
 		"00000000-0000-0000-0000-000000000000")
 	execute(t, conn, `INSERT INTO queen.consumer_groups_metadata VALUES ('late', 'orders', '', '', '', 'new', $1)`, moment(7))
 	for _, n := range []int{1, 8} {
-		execute(t, conn, `INSERT INTO queen.dead_letter_queue VALUES ($1, $2, 'billing', 'broken', 2, $3, $4)`, num(ordersMessages, n), num(lanes, 0), moment(n), moment(20))
+		execute(t, conn, `INSERT INTO queen.dead_letter_queue VALUES ($1, $2, 'billing', 'broken', 2, $3, $4)`, num(ordersMessages, n), num(partitions, 0), moment(n), moment(20))
 	}
 	execute(t, conn, `INSERT INTO queen_streams.queries VALUES ($1, 'sum', 'orders', 'sums', 'h', $2, $2)`, num(streamQueries, 1), moment(0))
-	execute(t, conn, `INSERT INTO queen_streams.state VALUES ($1, $2, 'k', '{"windowEnd": 5}', $3)`, num(streamQueries, 1), num(lanes, 0), moment(0))
+	execute(t, conn, `INSERT INTO queen_streams.state VALUES ($1, $2, 'k', '{"windowEnd": 5}', $3)`, num(streamQueries, 1), num(partitions, 0), moment(0))
 	return dsn
 }
 
@@ -129,7 +129,7 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	for _, copied := range []int64{1, 0} {
 		reports, err := run(t.Context(), queenimport.Options{Key: theirs})
 		require.NoError(t, err)
-		require.Zero(t, reports[0].Copied, "the first run must have copied this queue")
+		require.Zero(t, reports[0].Copied, "the stopped run must have copied this queue")
 		require.Equal(t, copied, reports[1].Copied)
 		require.Equal(t, 3, reports[0].Groups)
 	}
@@ -137,7 +137,7 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	c := startOn(t, to).client(t)
 	ids := func(query string) []string { return c.popPartition("orders", "A", query+"&batch=99").body.ids() }
 	before := c.popPartition("orders", "A", "consumerGroup=billing&batch=99").ok(http.StatusOK)
-	require.Equal(t, []string{"m6", "m7"}, before.ids(), "m8 must be missing, because it is a dead letter")
+	require.Equal(t, []string{"m6", "m7"}, before.ids(), "the batch must end before m8, which is a dead letter")
 	c.ackBatch("billing", before.ack("completed")...).ok(http.StatusOK)
 	require.Equal(t, []string{"m9", "m10"}, ids("consumerGroup=billing"))
 	require.Equal(t, []string{"m4", "m5", "m6", "m7", "m8", "m9", "m10"}, ids(""))
@@ -147,11 +147,11 @@ func TestQueuesOfQueenMQAreImported(t *testing.T) {
 	got := c.pop("secret", "").ok(http.StatusOK).Messages[0]
 	require.Equal(t, message{
 		ID: num(otherMessages, 9), TransactionID: "m9", TraceID: new(num(traceIDs, 9)), Data: json.RawMessage(`{"card":  4711}`), ProducerSub: new("anna"),
-		CreatedAt: "2026-05-01T08:00:04.000000Z", PartitionID: num(lanes, 3), Partition: "Default", LeaseID: got.LeaseID, ConsumerGroup: "__QUEUE_MODE__", Attempt: 1,
+		CreatedAt: "2026-05-01T08:00:04.000000Z", PartitionID: num(partitions, 3), Partition: "Default", LeaseID: got.LeaseID, ConsumerGroup: "__QUEUE_MODE__", Attempt: 1,
 	}, got)
 	dead := c.dlq("queue=orders")
 	require.Equal(t, 2, dead.Total)
-	require.Equal(t, []string{`k={"windowEnd":5}`}, c.state(num(streamQueries, 1), num(lanes, 0), object{"ripe_at_or_before": 5}))
+	require.Equal(t, []string{`k={"windowEnd":5}`}, c.state(num(streamQueries, 1), num(partitions, 0), object{"ripe_at_or_before": 5}))
 	var status struct {
 		Queue struct {
 			ID, Namespace, Task, CreatedAt string
@@ -191,7 +191,7 @@ func TestAnImportFailsIfTheCopyDiffers(t *testing.T) {
 
 	own := startOn(t, pgtest.Database(t)).client(t)
 	own.pushIDs("orders", "A", "mine")
-	require.ErrorContains(t, run(own.dsn, queenimport.Options{Key: theirs}), "messages of its own")
+	require.ErrorContains(t, run(own.dsn, queenimport.Options{Key: theirs}), "messages that do not come from the source")
 	_, err = queenimport.Open(t.Context(), to, to, nil)
-	require.ErrorContains(t, err, "no database of Queen MQ")
+	require.ErrorContains(t, err, "it is not a database of Queen MQ")
 }

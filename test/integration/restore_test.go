@@ -72,12 +72,12 @@ func TestRestore(t *testing.T) {
 	require.Equal(t, 7, popped)
 }
 
-// restore copies the database from into the empty database to. It allows only errors about grants to missing roles.
-func restore(t *testing.T, from, to string) {
+// restore copies the database source into the empty database target. It allows only errors about grants to missing roles.
+func restore(t *testing.T, source, target string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "dump.sql")
-	run(t, "pg_dump", "--file", file, "--dbname", from)
-	for line := range strings.Lines(run(t, "psql", "--no-psqlrc", "--quiet", "--file", file, "--dbname", to)) {
+	run(t, "pg_dump", "--file", file, "--dbname", source)
+	for line := range strings.Lines(run(t, "psql", "--no-psqlrc", "--quiet", "--file", file, "--dbname", target)) {
 		require.Regexp(t, `ERROR:  role "belfry_(producer|consumer|admin)" does not exist`, line)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
-// docs/compatibility.md calls some routes the same as in Queen MQ. The answers of these routes, and of some others, must
+// docs/compatibility.md says that some routes are the same as in Queen MQ. The answers of these routes, and of some others, must
 // have every member that clients of Queen MQ know, with its type.
 func TestAnswersHaveTheMembersOfQueenMQ(t *testing.T) {
 	t.Parallel()

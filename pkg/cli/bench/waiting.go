@@ -108,15 +108,15 @@ func statements(ctx context.Context, url string) (all []load.Statement, err erro
 	return load.Statements(ctx, conns[0], conns[0].Config().Database)
 }
 
-// difference returns the number of statements that ran between before and after, and a text with the five most
-// frequent statements.
-func difference(before, after []load.Statement) (total int64, text string) {
+// difference returns the number of statements that ran between two snapshots, and a text with the five most frequent
+// statements.
+func difference(first, second []load.Statement) (total int64, text string) {
 	earlier := map[string]int{}
-	for _, s := range before {
+	for _, s := range first {
 		earlier[s.Text] = s.Calls
 	}
 	var more []load.Statement
-	for _, s := range after {
+	for _, s := range second {
 		if s.Calls -= earlier[s.Text]; s.Calls > 0 {
 			more = append(more, s)
 			total += int64(s.Calls)

@@ -52,7 +52,7 @@ var serverVerbs = []*verb.Verb{
 	},
 	{
 		Use: "history", Short: "Show the throughput and the lag of each queue over time", Flags: spanFlags, Request: spanRequest("/api/v1/analytics/queue-ops"), Rows: "series",
-		Columns: `AT:bucket QUEUE:queueName PUSHED:pushMessages POPPED:popMessages ACKED:ackSuccess FAILED:ackFailed
+		Columns: `AT:bucket QUEUE:queueName PUSHED:pushMessages POPPED:popMessages ACKED:ackSuccess FAILED:ackFailed RETRIED:ackRetried DEAD:dlqCount
 			AVG-LAG-MS:avgLagMs P99-MS:p99Ms`,
 	},
 	{

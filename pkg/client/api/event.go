@@ -22,10 +22,15 @@ type QueueRates struct {
 	Queue     string  `json:"queue"`
 	Pushed    float64 `json:"pushed"`
 	Delivered float64 `json:"delivered"`
-	Acked     float64 `json:"acked"`
-	// Failed counts acknowledgments that failed, and messages that became dead letters.
-	Failed  float64 `json:"failed"`
-	Waiting int     `json:"waiting"`
+	// Messages that consumers completed.
+	Acked float64 `json:"acked"`
+	// Messages that consumers could not process: acknowledged with failed or dlq.
+	Failed float64 `json:"failed"`
+	// Messages that consumers gave back with retry.
+	Retried float64 `json:"retried"`
+	// Messages that became dead letters by an acknowledgment.
+	DeadLettered float64 `json:"deadLettered"`
+	Waiting      int     `json:"waiting"`
 }
 
 // Rates are the figures of one instance. A queue that is missing was idle, and its number of waiting requests has not

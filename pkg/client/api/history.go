@@ -59,9 +59,22 @@ type WorkerPoint struct {
 	MaxLagMs          int64      `json:"maxLagMs"`
 	LagCount          int64      `json:"lagCount"`
 	DBErrors          int64      `json:"dbErrors"`
-	AckSuccess        int64      `json:"ackSuccess"`
-	AckFailed         int64      `json:"ackFailed"`
-	DLQCount          int64      `json:"dlqCount"`
+	Acknowledged
+}
+
+// Acknowledged counts messages by what their acknowledgments said.
+type Acknowledged struct {
+	// Messages that consumers completed. The messages of a pop with autoAck are part of them.
+	AckSuccess int64 `json:"ackSuccess"`
+	// Messages that consumers could not process: acknowledged with failed or dlq.
+	AckFailed int64 `json:"ackFailed"`
+	// Messages that an acknowledgment made a dead letter.
+	DLQCount int64 `json:"dlqCount"`
+	// Messages that consumers gave back with retry.
+	AckRetried int64 `json:"ackRetried"`
+	// Acknowledgments that were not applied, such as those whose lease has ended. They do not say their queue, so only the
+	// answers for all queues count them.
+	AckRefused int64 `json:"ackRefused"`
 }
 
 // Worker is one process. Belfry sets the figures that only Queen MQ has to 0.
@@ -78,6 +91,9 @@ type Worker struct {
 	LastSeen          time.Time `json:"lastSeen"`
 }
 
+// OtherQueues is the name of a sum. The history counts the busiest queues separately, and all others in this sum.
+const OtherQueues = "(other)"
+
 // QueueDelays has the number of messages of a queue and their delays.
 type QueueDelays struct {
 	QueueName Name  `json:"queueName"`
@@ -86,6 +102,7 @@ type QueueDelays struct {
 	AvgLagMs  int64 `json:"avgLagMs"`
 	MaxLagMs  int64 `json:"maxLagMs"`
 	Percentiles
+	Acknowledged
 }
 
 // WorkerSummary has the sums of all buckets.
@@ -100,6 +117,8 @@ type WorkerSummary struct {
 	TotalAckFailed    int64 `json:"totalAckFailed"`
 	TotalDLQ          int64 `json:"totalDlq"`
 	PendingMessages   int64 `json:"pendingMessages"`
+	TotalAckRetried   int64 `json:"totalAckRetried"`
+	TotalAckRefused   int64 `json:"totalAckRefused"`
 }
 
 // QueueLag is an element of the answer to GET /api/v1/analytics/queue-lag. It describes what a queue delivered in a bucket.
@@ -142,6 +161,9 @@ type QueueBucket struct {
 	EmptyPerSecond    float64    `json:"emptyPerSecond"`
 	ParkedCount       int64      `json:"parkedCount"`
 	Percentiles
+	DLQCount   int64 `json:"dlqCount"`
+	AckRetried int64 `json:"ackRetried"`
+	AckRefused int64 `json:"ackRefused"`
 }
 
 // Retention is the answer to GET /api/v1/analytics/retention.

@@ -95,7 +95,7 @@ func deadLetters(r *page.Request) (*page.Content, error) {
 	}
 	d.From, d.To = d.readTime(q.Get("from")), d.readTime(q.Get("to"))
 	if d.Wrong == "" && d.From != "" && d.To != "" && instant(d.To).Before(instant(d.From)) {
-		d.Wrong = "The end is before the beginning. Exchange them."
+		d.Wrong = "The end is before the beginning. Swap them."
 	}
 	if d.Wrong != "" {
 		return &page.Content{Title: "Dead letters", Data: d}, nil

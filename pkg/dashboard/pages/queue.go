@@ -31,6 +31,7 @@ type queueData struct {
 	Chosen                   *api.PartitionHeat
 	Reasons                  []reason
 	Chart                    any
+	Acked                    acked
 	Zoom                     zoom
 	Options                  []option
 	Stored, StoredPartitions string
@@ -59,7 +60,7 @@ func queue(r *page.Request) (*page.Content, error) {
 		return nil, err
 	}
 	data.Zoom = readZoom(r, "queue")
-	if data.Chart, err = queueChart(r, name, &data.Zoom); err != nil {
+	if err = data.draw(r); err != nil {
 		return nil, err
 	}
 	if r.Query.Has("p") {
@@ -124,20 +125,32 @@ func (d *queueData) choose(r *page.Request, path, partition string) error {
 	return nil
 }
 
-// queueChart returns the chart of the rates of a queue.
-func queueChart(r *page.Request, name string, z *zoom) (any, error) {
-	from, to := z.instants()
-	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", name, "from", from, "to", to, "live", "false")))
+// draw reads what happened in the chosen time.
+func (d *queueData) draw(r *page.Request) error {
+	from, to := d.Zoom.instants()
+	ops, err := source.Read[api.QueueOps](r.Ctx, r.Client, r.Caller, string(page.Link("/api/v1/analytics/queue-ops", "queue", d.Name, "from", from, "to", to, "live", "false")))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	series := slices.Clone(ops.Series)
 	slices.SortFunc(series, func(a, b api.QueueBucket) int { return a.Bucket.Compare(b.Bucket.Time) })
-	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}}
-	for _, b := range series {
-		for i, v := range []float64{b.PushPerSecond, b.PopPerSecond, b.AckPerSecond} {
+	lines := []chart.Line{{Name: "pushed", Class: "a"}, {Name: "delivered", Class: "b"}, {Name: "acknowledged", Class: "c"}, {Name: "failed", Class: "d"}}
+	for i := range series {
+		b := &series[i]
+		d.Acked.Add(b.AckSuccess, b.AckFailed, b.AckRetried)
+		failed := b.AckPerSecond * float64(b.AckFailed) / float64(max(1, b.AckSuccess+b.AckFailed+b.AckRetried))
+		for i, v := range []float64{b.PushPerSecond, b.PopPerSecond, b.AckPerSecond, failed} {
 			lines[i].Points = append(lines[i].Points, chart.Point{At: b.Bucket.Time, Value: v})
 		}
 	}
-	return chart.Lines("Messages per second of "+name, "/s", z.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines), nil
+	d.Chart = chart.Lines("Messages per second of "+d.Name, "/s", d.Zoom.span(r.Now, time.Duration(max(1, ops.BucketMinutes))*time.Minute), lines)
+	return nil
+}
+
+// acked counts acknowledgments.
+type acked struct{ All, Failed, Retried int64 }
+
+// Add adds counts by what the acknowledgments said.
+func (a *acked) Add(completed, failed, retried int64) {
+	a.All, a.Failed, a.Retried = a.All+completed+failed+retried, a.Failed+failed, a.Retried+retried
 }

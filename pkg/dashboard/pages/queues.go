@@ -190,13 +190,14 @@ func with(r *page.Request, path, name, value string) template.URL {
 	return page.Link(path, append(kept, name, value)...) + template.URL(encoded) //nolint:gosec // the values are escaped
 }
 
-// draw adds the small chart of the last hour to each row.
+// draw adds the small chart of the last hour to each row, and the p99 of the last minute with a delivery. Both leave out the
+// minute that has not ended.
 func (d *queuesData) draw(ops *api.QueueOps) {
 	at := map[string]int{}
 	for i := range d.Rows {
 		at[d.Rows[i].Name] = i
 	}
-	values, end := make([][]float64, len(d.Rows)), ops.TimeRange.To
+	values, end := make([][]float64, len(d.Rows)), ops.TimeRange.To.Truncate(time.Duration(max(1, ops.BucketMinutes))*time.Minute)
 	width := end.Sub(ops.TimeRange.From) / sparkBuckets
 	for i := range d.Rows {
 		values[i] = make([]float64, sparkBuckets)
@@ -205,14 +206,14 @@ func (d *queuesData) draw(ops *api.QueueOps) {
 	for i := range ops.Series {
 		b := &ops.Series[i]
 		row, shown := at[b.QueueName]
-		if !shown || width <= 0 {
+		if !shown || width <= 0 || !b.Bucket.Before(end) {
 			continue
 		}
 		slot := int(b.Bucket.Sub(ops.TimeRange.From) / width)
 		if slot >= 0 && slot < sparkBuckets {
 			values[row][slot] += b.PopPerSecond
 		}
-		if b.Bucket.After(newest[row]) {
+		if b.PopMessages > 0 && b.Bucket.After(newest[row]) {
 			newest[row], d.Rows[row].P99 = b.Bucket.Time, b.P99Ms
 		}
 	}

@@ -26,8 +26,8 @@ type Notifier[K comparable] struct {
 // New returns a Notifier. Close releases its timer.
 func New[K comparable]() *Notifier[K] { return &Notifier[K]{} }
 
-// Announce says that a look for one of the keys finds something that one waiter can take. The look finds it at the instant at, or
-// later.
+// Announce says that a look for one of the keys finds something that one waiter can take. The look finds it at the given
+// instant or later.
 //
 // If at is not in the future, Announce wakes all shared tickets of the keys and one exclusive ticket. It returns the number of
 // woken tickets. The exclusive ticket is the first ticket of the first key with exclusive tickets. If at is in the future,
@@ -256,8 +256,8 @@ type due struct {
 	place int // 0: no instant is scheduled
 }
 
-// scheduleLocked makes e wake at the instant at. If an earlier wake is scheduled, it ignores at. No wake is lost, because at the
-// earlier instant a waiter looks and announces again.
+// scheduleLocked makes e wake at the given instant. If an earlier wake is scheduled, it keeps the earlier wake. No wake is lost,
+// because at the earlier instant a waiter looks and announces again.
 func (n *Notifier[K]) scheduleLocked(e *entry[K], at time.Time) {
 	if e.due.place == 0 || at.Before(e.due.at) {
 		e.due.at = at

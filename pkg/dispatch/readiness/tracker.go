@@ -45,7 +45,7 @@ type Observation struct {
 // maxReady bounds Observation.ready. If more partitions become ready, the known-empty entry is dropped.
 const maxReady = 64
 
-// dueAt records that something of the target is due at the instant at.
+// dueAt records that a partition of the target is due at the given instant.
 func (o *Observation) dueAt(at time.Time) {
 	if o.until.IsZero() || at.Before(o.until) {
 		o.until = at
@@ -125,7 +125,7 @@ func (t *Tracker) announce(ready []queue.Ready, now time.Time, cause string) (wo
 	return woken
 }
 
-// Forward gives a wake that an intent could not use to another intent, at the instant at.
+// Forward gives a wake that an intent could not use to another intent, at the given instant.
 func (t *Tracker) Forward(wake Wake, at time.Time) { t.notifier.Announce(at, wake.Cause, wake.Keys...) }
 
 // First returns the ticket of the intent that a wake for the target would wake now, or nil if no intent waits for the target.
@@ -185,7 +185,7 @@ func (t *Tracker) Resync(cause string) (woken int) {
 	return t.notifier.BroadcastAll(cause)
 }
 
-// WakeAt wakes one intent of key, and its SQL waiters, at the instant at.
+// WakeAt wakes one intent of key, and its SQL waiters, at the given instant.
 func (t *Tracker) WakeAt(key Key, at time.Time) { t.notifier.Announce(at, notify.ByTimer, key) }
 
 // Observe begins a probe of the target. Call it before the query of the probe.
@@ -291,7 +291,7 @@ func (t *Tracker) Drop(target queue.Target) {
 	delete(t.observations, TargetKey(target))
 }
 
-// noteReady records that a partition of the target of key is due at the instant at. partition is 0 if it is unknown. It returns
+// noteReady records that a partition of the target of key is due at the given instant. partition is 0 if it is unknown. It returns
 // false if the target is paused. A known-empty entry holds until that instant.
 func (t *Tracker) noteReady(key Key, partition int64, at time.Time) bool {
 	t.mu.Lock()
@@ -332,7 +332,7 @@ func (t *Tracker) Scheduled(limit int) []Scheduled {
 // WokenByTimer returns how many tickets woke at a scheduled instant.
 func (t *Tracker) WokenByTimer() uint64 { return t.notifier.WokenByTimer() }
 
-// WaitUntil blocks until the instant at, or until it receives from signal, which may be nil. signaled reports whether it received
+// WaitUntil blocks until the given instant, or until it receives from signal, which may be nil. signaled reports whether it received
 // from signal. If ctx ends first, it returns ctx.Err().
 func WaitUntil(ctx context.Context, at time.Time, signal <-chan struct{}) (signaled bool, err error) {
 	timer := time.NewTimer(time.Until(at))

@@ -21,8 +21,8 @@ type Store interface {
 	// Find returns the target of a pop, and registers nothing. ok is false if the queue or partition does not exist. registered is
 	// false if the group does not exist.
 	Find(ctx context.Context, req *queue.PopRequest) (target queue.Target, registered, ok bool, err error)
-	// Forget drops a resolved target that is gone.
-	Forget(req *queue.PopRequest, gone queue.Target)
+	// Forget drops a resolved target that does not exist any more.
+	Forget(req *queue.PopRequest, deleted queue.Target)
 	// Preflight probes targets with one read-only query.
 	Preflight(ctx context.Context, probes []queue.Probe, limit time.Duration) ([]queue.ProbeResult, error)
 	// Settle clears the ready mark of drained cursors of a group.

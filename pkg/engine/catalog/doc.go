@@ -23,8 +23,8 @@
 //  1. One small transaction deletes the row of the group.
 //  2. Every statement that pops, acknowledges, extends or releases joins the cursor with that row.
 //     So after this commit the statement finds no cursor.
-//  3. A claim with a remembered group id reports that the group is gone. Then the pop resolves the
-//     name again.
+//  3. A claim with a remembered group id reports that the group does not exist any more. Then the
+//     pop resolves the name again.
 //  4. Run deletes the cursors, dead letters and redrives.
 //
 // # Locks

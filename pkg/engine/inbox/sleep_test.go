@@ -56,9 +56,9 @@ func (r *fixture) wakeSequencer() {
 	}
 }
 
-// keepAwake keeps the sequencer awake until the test calls until. Then the sequencer stays awake for the given time
+// keepAwake keeps the sequencer awake until the test calls release. Then the sequencer stays awake for the given time
 // after the next row that it moves. Call keepAwake before start.
-func (r *fixture) keepAwake() (until func(time.Duration)) {
+func (r *fixture) keepAwake() (release func(time.Duration)) {
 	r.linger = time.Hour
 	var wanted atomic.Int64
 	wanted.Store(int64(r.linger))

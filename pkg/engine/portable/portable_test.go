@@ -66,18 +66,19 @@ func TestPortableJSONHasNoFlaw(t *testing.T) {
 	}
 }
 
-// The package does not report malformed JSON: Find returns for each truncated text.
+// The package does not report malformed JSON. Find ends, without a panic, for each truncated text.
 func TestMalformedJSONIsRead(t *testing.T) {
 	for _, raw := range []string{`"`, `"\`, `"\"`, `"\u`, `"\ud83`, `"\ud83c`, `"\ud83c\`, `"\ud83c\ud`, `{"a":"\ud83c\udf89`, `1e`, `-`, `1-2`, `]]]]`, `"\uzzzz"`, "\x00\xff\"\xff\\"} {
 		for end := range len(raw) + 1 {
-			_ = none.Find("p", []byte(raw[:end])) // it must return
+			_ = none.Find("p", []byte(raw[:end])) // it must end
 		}
 	}
 	require.Nil(t, none.Find("p", []byte(`{"a":x,"b":1e400}`)), "Find stops at the first syntax error")
 }
 
-// Nesting is counted from a value of the body. Texts may have half of a surrogate pair. With Any, values may have
-// every flaw, but half of a surrogate pair is refused elsewhere.
+// Inside a path of Values, nesting is counted from the value at the path. Elsewhere it is counted from the body. With Any,
+// the body may have every flaw up to MaxAnyDepth levels, but half of a surrogate pair is still allowed only in Values and
+// Texts.
 func TestRulesAllowFlawsByPath(t *testing.T) {
 	rules := portable.Rules{Values: []string{"data", "items[].payload", "a[].b[].c"}, Texts: []string{"error", "acks[].error"}}
 	anything := rules
@@ -182,7 +183,7 @@ func randomString(r *rand.Rand, b *strings.Builder) (flawed bool) {
 	return flawed
 }
 
-func TestFindAgreesWithAPlainReaderOnRandomJSON(t *testing.T) {
+func TestFindAgreesWithTheGeneratorOfRandomJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	count := map[bool]int{}
 	for range 50_000 {

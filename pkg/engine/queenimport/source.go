@@ -157,15 +157,15 @@ const wanted = `
 const subscribes = `coalesce(d.queue_name, '') IN ('', q.name) AND coalesce(d.partition_name, '') IN ('', p.name)
                        AND coalesce(d.namespace, '') IN ('', q.namespace) AND coalesce(d.task, '') IN ('', q.task)`
 
-// messages returns the next messages to copy of a partition, after the message with time at and the
-// given id.
-func (s *source) messages(ctx context.Context, partition queue.ID, at time.Time, id queue.ID, limit int) ([]messageRow, error) {
+// messages returns the next messages of a partition to copy, after the message with the given creation time
+// and id.
+func (s *source) messages(ctx context.Context, partition queue.ID, createdAt time.Time, id queue.ID, limit int) ([]messageRow, error) {
 	return rows(ctx, "the messages", s.query(ctx, `
 SELECT m.id, m.transaction_id, m.trace_id, m.payload::text, m.created_at, coalesce(m.is_encrypted, false), m.producer_sub
   FROM queen.messages m
  WHERE m.partition_id = $1 AND (m.created_at, m.id) > (coalesce($3::timestamptz, '-infinity'), $4::uuid) AND `+wanted+`
  ORDER BY m.created_at, m.id
- LIMIT $5`, [16]byte(partition), s.all, zeronull.Timestamptz(at), [16]byte(id), limit), func(row pgx.CollectableRow) (m messageRow, err error) {
+ LIMIT $5`, [16]byte(partition), s.all, zeronull.Timestamptz(createdAt), [16]byte(id), limit), func(row pgx.CollectableRow) (m messageRow, err error) {
 		err = row.Scan(uid(&m.ID), &m.TransactionID, uid(&m.TraceID), (*zeronull.Text)(&m.Payload), &m.CreatedAt, &m.Encrypted,
 			(*zeronull.Text)(&m.ProducerSub))
 		if m.Payload == "" {

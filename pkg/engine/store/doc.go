@@ -110,8 +110,9 @@
 // rolls its claim back to a savepoint, which also releases the lock of the cursor.
 //
 // The scan floors of the instances do not take into account a lease that is committed long after it was
-// taken, or after its end. So belfry.pop and belfry.extend announce the cursor at the commit, with its
-// ready_at. belfry.pop keeps a separate scan floor in a setting of its session (load_scan_floor).
+// taken, or after its end. So belfry.pop and belfry.extend announce the cursor at the commit. The
+// announcement has ready_at, except if ready_at is less than ten seconds ahead (belfry.announce_ready).
+// belfry.pop keeps a separate scan floor in a setting of its session (load_scan_floor).
 //
 // belfry.await writes nothing. The LISTEN of the session and its notification to the instances take
 // effect with the same commit. So the session receives every notification that an instance sends for it.

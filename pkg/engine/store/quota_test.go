@@ -60,7 +60,7 @@ func TestAFullQueueRefusesAPush(t *testing.T) {
 	requireFull(t, tryPush(t.Context(), b, "third", 2), `queue "q" is full: its maxSize is 5, 4 messages wait in it and this request brings 2; `+
 		`nothing of it was stored: send it again once consumers have caught up, or raise maxSize`)
 	requireFull(t, tryPush(t.Context(), b, "p", 6), `queue "q" is full: its maxSize is 5, 4 messages wait in it and this request brings 6; `+
-		`nothing of it was stored: send fewer items a call, or raise maxSize`)
+		`nothing of it was stored: send fewer items per call, or raise maxSize`)
 	require.NoError(t, tryPush(t.Context(), b, "p", 1), "a refused push uses no space")
 	require.Equal(t, 5, b.stored())
 

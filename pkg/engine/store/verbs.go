@@ -21,8 +21,9 @@ var sqlNotify = sql.Query("engine/store/notify")
 // no message can be delivered (I8). A queue or partition that does not exist counts as empty.
 // Delivery.Target has the ids that Pop claimed from. Pop ignores req.Wait.
 //
-// Errors: queue.ErrJoining if Pop found no message and the group still joins the queue after a
-// second. CodeUnavailable: a lease may have been taken; Run releases it, or it expires.
+// Errors: queue.ErrJoining if Pop found no message, and after a second the group still lacks cursors in
+// some partitions (it joins the queue). CodeUnavailable: a lease may have been taken; Run releases the
+// lease, or the lease expires.
 func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery, error) {
 	return s.claims.Pop(ctx, req)
 }
@@ -32,11 +33,15 @@ func (s *Store) Pop(ctx context.Context, req *queue.PopRequest) (queue.Delivery,
 // took the partition, or if the group does not exist any more.
 //
 // If a payload cannot be decrypted, Claim undoes the claim, and its delivery has Undeliverable. The
-// partition is due again after a minute. If Postgres cannot read a message, all claims of the round
-// fail. A single claim of one partition postpones the partition by a minute. A single claim of any
-// partition does not fail: its delivery is Contested, and a Pop then skips the partition.
+// partition is due again after a minute. If Postgres cannot read a message, all claims of the round fail.
+// If the round has only one claim, there are two cases:
 //
-// Errors: CodeUnavailable: leases may have been taken; Run releases them, or they expire.
+//   - The claim names a partition. Claim repeats it with smaller batches. If a batch of one message fails
+//     too, Claim makes the partition due again after a minute.
+//   - The claim names no partition. Claim does not fail. The delivery is Contested, and a Pop then skips the
+//     partition with the message.
+//
+// Errors: CodeUnavailable: leases may have been taken; Run releases the leases, or they expire.
 func (s *Store) Claim(ctx context.Context, assignments []queue.Assignment) ([]queue.Delivery, error) {
 	return s.claims.Round(ctx, assignments)
 }
@@ -76,9 +81,10 @@ func (s *Store) GroupsOf(queueKey int64) []int64 { return s.names.GroupsOf(queue
 // partition.
 func (s *Store) QueueOf(partition int64) (queueKey int64, ok bool) { return s.names.QueueOf(partition) }
 
-// Forget removes the target of req from the cache if the cached target is still gone, the target that
-// does not exist any more.
-func (s *Store) Forget(req *queue.PopRequest, gone queue.Target) { s.names.ForgetGroup(req, gone) }
+// Forget removes the cached target of req if it equals deleted, a target that does not exist any more.
+func (s *Store) Forget(req *queue.PopRequest, deleted queue.Target) {
+	s.names.ForgetGroup(req, deleted)
+}
 
 // Extend extends every live lease with the given id to now + d and returns the earliest expiry.
 // Errors: CodeNotFound for an unknown lease, CodeLeaseGone for an expired lease, CodeUnavailable.
@@ -143,7 +149,7 @@ func depthOf(pool *postgres.Pool) quota.DepthFunc {
 	return func(ctx context.Context, queueKey int64) (d quota.Depth, err error) {
 		bounded, cancel := pool.Bounded(ctx)
 		defer cancel()
-		defer context.AfterFunc(ctx, cancel)() // nothing is lost with the connection
+		defer context.AfterFunc(ctx, cancel)() // a cancel closes the connection, but this query only reads, so nothing is lost
 		err = pool.QueryRow(bounded, sqlQueueDepth, queueKey).Scan(&d.Limit, &d.Waiting, &d.Unread)
 		if postgres.IsNoRows(err) {
 			return quota.Depth{}, nil
@@ -170,14 +176,14 @@ func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 // applied. The queues and partitions of its pushes may have been created nevertheless.
 //
 // If a partition already has the transaction id of a push, the transaction is refused. Acks follow the
-// rules of Ack. The acks of one cursor are judged as one call: in the order of the log, against the
-// lease before the transaction. If Ack would not apply an ack, the transaction is refused. An ack with
+// rules of Ack. Transact checks the acks of one cursor together and in the order of the log. It compares
+// them with the lease that the cursor had before the transaction. If Ack would not apply an ack, the transaction is refused. An ack with
 // status `failed` counts a failure, and the message is redelivered while retries are left. AckDead
 // makes it a dead letter at once.
 //
 // Each of RequiredLeases must be live. For an ack without a lease id, the live lease of its cursor
-// must be a required lease. Empty leases are ignored. Without required leases, this condition does not
-// apply. All conditions are checked under the locks that the commit releases.
+// must be a required lease. Transact ignores empty ids in RequiredLeases (autoAck deliveries have no
+// lease). Without required leases, this condition does not apply. All conditions are checked under the locks that the commit releases.
 //
 // If a SQL consumer holds a cursor, Transact waits for the cursor like Ack.
 //
@@ -185,9 +191,9 @@ func (s *Store) Ack(ctx context.Context, items []queue.AckItem) ([]queue.AckResu
 // been applied. If the client sends the same operations again, to any instance, they are not applied twice,
 // because message ids contain a fingerprint of the whole transaction. A repetition that finds its own
 // messages gets the answer of the first attempt, with two exceptions: the message id of a push without
-// transaction id, and whether a failed ack made a dead letter. This needs at least one push with a
-// transaction id from the client. In a repetition without pushes, an ack is refused if the first attempt
-// ended its lease, as by Ack.
+// transaction id, and whether a failed ack made a dead letter. Transact recognizes a repetition only if at
+// least one push has a transaction id from the client. In a repetition without pushes, Transact refuses an
+// ack, as Ack does, if the first attempt ended the lease of the ack.
 func (s *Store) Transact(ctx context.Context, tx *queue.Transaction) (queue.TransactionResult, error) {
 	return s.transactions.Transact(ctx, tx)
 }
@@ -199,21 +205,22 @@ func (s *Store) handoffsOf(queueName, partition string) []queue.Handoff {
 	return s.handoffs.Handoffs(queueName, partition)
 }
 
-// QueuesOf returns the queue of each partition that exists, for the check of grants. may reports whether the sender may
+// QueuesOf returns the queue of each partition that exists, for the check of grants. allowed reports whether the sender may
 // use the partition ids[at], which is in the given queue. The cache is used only for a queue that the sender may use.
 // All other partitions are looked up in the database, so the duration does not reveal whether a refused partition
 // exists. Errors: CodeUnavailable.
-func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
-	queues, err := s.names.QueuesOf(ctx, ids, may)
+func (s *Store) QueuesOf(ctx context.Context, ids []queue.ID, allowed func(at int, queueName string) bool) (map[queue.ID]string, error) {
+	queues, err := s.names.QueuesOf(ctx, ids, allowed)
 	return queues, postgres.Wrap(err)
 }
 
 // OnReady lowers the scan floors of the groups. If the announcement comes from a SQL consumer,
-// OnReady queues the cursors for a settle. After a long transaction, a SQL consumer announces a
-// cursor without its ready_at. Then OnReady drops the floors of the group.
-func (s *Store) OnReady(ready []queue.Ready, from events.Origin) {
+// OnReady queues the cursors for a settle. A SQL session announces a cursor without its ready_at if that
+// instant is less than ten seconds ahead, because it may pass before the commit. Then OnReady drops the
+// floors of the group.
+func (s *Store) OnReady(ready []queue.Ready, origin events.Origin) {
 	s.floors.Ready(ready...)
-	if from != events.SQL {
+	if origin != events.SQL {
 		return
 	}
 	for _, r := range ready {

@@ -133,13 +133,13 @@ type foundPage struct {
 	steps    []step
 }
 
-// find searches a page of partitions, which begins at the name from, and returns the steps to take.
-func (s *Sweeper) find(ctx context.Context, j job, q sweptQueue, from string) (found foundPage, err error) {
+// find searches a page of partitions whose names are start or later. It returns the steps to take.
+func (s *Sweeper) find(ctx context.Context, j job, q sweptQueue, start string) (found foundPage, err error) {
 	// kept are partitions in which an earlier sweep kept a message for a dead letter.
 	var work, kept []int64
-	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, q.ID, from, int64(pageSize), j.evict, s.completedSeconds())
+	err = s.pool.ScanRow(ctx, []any{&found.searched, &found.last, &work, &kept}, sqlFind, q.ID, start, int64(pageSize), j.evict, s.completedSeconds())
 	if err != nil && !postgres.IsNoRows(err) {
-		return found, fmt.Errorf("finding partitions from %q on: %w", from, err)
+		return found, fmt.Errorf("finding partitions from %q on: %w", start, err)
 	}
 	for _, partition := range work {
 		found.steps = append(found.steps, step{queue: q, partition: partition})

@@ -39,13 +39,13 @@ func (h *Handlers) hideAcks(ctx context.Context, items []*queue.AckItem) error {
 			ids[i] = id
 		}
 	}
-	may := func(at int, name string) bool { return grants.MayConsume(name, items[at].Group) }
-	queues, err := h.Owners.QueuesOf(ctx, ids, may)
+	allowed := func(at int, name string) bool { return grants.MayConsume(name, items[at].Group) }
+	queues, err := h.Owners.QueuesOf(ctx, ids, allowed)
 	if err != nil {
 		return err
 	}
 	for i, item := range items {
-		if name, exists := queues[ids[i]]; exists && !may(i, name) {
+		if name, exists := queues[ids[i]]; exists && !allowed(i, name) {
 			item.PartitionID = queue.NewID().String()
 		}
 	}

@@ -110,15 +110,15 @@ func (h *Handlers) popRequest(p *wire.Params) *queue.PopRequest {
 	return req
 }
 
-// subscription returns where a new group starts. from has precedence over mode. If from is
-// not a valid instant, subscription returns an error. A start at the first message instead
-// would deliver messages that the consumer wants to exclude.
-func subscription(mode, from string) (queue.Subscription, error) {
+// subscription returns where a new group starts. start, the parameter subscriptionFrom, has
+// precedence over mode. If start is not a valid instant, subscription returns an error. A start at
+// the first message instead would deliver messages that the consumer wants to exclude.
+func subscription(mode, start string) (queue.Subscription, error) {
 	switch {
-	case strings.EqualFold(from, "now"):
+	case strings.EqualFold(start, "now"):
 		return queue.Subscription{Mode: queue.SubscribeNew}, nil
-	case from != "":
-		at, err := wire.Timestamp("subscriptionFrom", from, `"now" or `)
+	case start != "":
+		at, err := wire.Timestamp("subscriptionFrom", start, `"now" or `)
 		return queue.Subscription{Mode: queue.SubscribeFrom, From: at}, err
 	case mode == "new":
 		return queue.Subscription{Mode: queue.SubscribeNew}, nil

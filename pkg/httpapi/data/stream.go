@@ -149,8 +149,8 @@ func (h *Handlers) findQuery(ctx context.Context, text, partition string) (id qu
 		return id, false, err
 	}
 	place, _ := queue.ParseID(partition) // no partition has the zero id
-	may := func(_ int, name string) bool { return grants.MayConsume(name, streamGroup+id.String()) }
-	queues, err := h.Owners.QueuesOf(ctx, []queue.ID{place}, may)
+	mayConsume := func(_ int, name string) bool { return grants.MayConsume(name, streamGroup+id.String()) }
+	queues, err := h.Owners.QueuesOf(ctx, []queue.ID{place}, mayConsume)
 	name, exists := queues[place]
-	return id, found && exists && may(0, source) && may(0, name), err
+	return id, found && exists && mayConsume(0, source) && mayConsume(0, name), err
 }

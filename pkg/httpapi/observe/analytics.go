@@ -41,9 +41,10 @@ func (h *Handlers) WorkerMetrics(p *wire.Params) (any, error) {
 		HistorySpan: q.Span(), PointCount: int64(len(points)), TimeSeries: points,
 		Workers: wire.Each(processes, worker), Queues: queueLags(found, percentile),
 		Summary: api.WorkerSummary{
-			TotalPushMessages: all.PushMessages, TotalPopMessages: all.PopMessages, TotalAckMessages: all.AckSuccess + all.AckFailed,
+			TotalPushMessages: all.PushMessages, TotalPopMessages: all.PopMessages, TotalAckMessages: all.Acked(),
 			TotalPushRequests: all.PushRequests, TotalPopRequests: all.PopRequests, TotalAckRequests: all.AckRequests,
 			TotalDBErrors: dbErrors, TotalAckFailed: all.AckFailed, TotalDLQ: all.DeadLetters, PendingMessages: pending,
+			TotalAckRetried: all.AckRetried, TotalAckRefused: all.AckRefused,
 		},
 	}, err
 }
@@ -59,10 +60,15 @@ func (h *Handlers) queueBuckets(p *wire.Params, q *wire.HistoryQuery, each bool)
 	return found, percentile, err
 }
 
+// worker describes a process. Its last row stands for the minute after its instant, which may not have ended.
 func worker(one *Process) api.Worker {
-	last := one.Last()
+	last, now := one.Last(), time.Now().UTC()
+	seen := last.LastAt.Add(time.Minute)
+	if seen.After(now) {
+		seen = now
+	}
 	return api.Worker{
-		Hostname: one.Hostname, WorkerID: one.PID, DBConnections: int64(last.PoolSize[3]), MessagesProcessed: one.Popped, LastSeen: last.LastAt,
+		Hostname: one.Hostname, WorkerID: one.PID, DBConnections: int64(last.PoolSize[3]), MessagesProcessed: one.Popped, LastSeen: seen,
 	}
 }
 
@@ -70,14 +76,13 @@ func worker(one *Process) api.Worker {
 func workerPoints(q *wire.HistoryQuery, found []history.Bucket, processes []Process) (points []api.WorkerPoint, dbErrors int64) {
 	points = Points(q, found, processes, func(at time.Time, c *history.Counts, t *Totals) api.WorkerPoint {
 		dbErrors += t.DBErrors
-		acked := c.AckSuccess + c.AckFailed
 		return api.WorkerPoint{
-			Timestamp: wire.BucketTime(at), PushMessages: c.PushMessages, PopMessages: c.PopMessages, AckMessages: acked,
+			Timestamp: wire.BucketTime(at), PushMessages: c.PushMessages, PopMessages: c.PopMessages, AckMessages: c.Acked(),
 			PushRequests: c.PushRequests, PopRequests: c.PopRequests, AckRequests: c.AckRequests,
 			JobsDone:      c.PushRequests + c.PopRequests + c.AckRequests + c.Transactions,
-			PushPerSecond: q.PerSecond(c.PushMessages), PopPerSecond: q.PerSecond(c.PopMessages), AckPerSecond: q.PerSecond(acked),
+			PushPerSecond: q.PerSecond(at, c.PushMessages), PopPerSecond: q.PerSecond(at, c.PopMessages), AckPerSecond: q.PerSecond(at, c.Acked()),
 			DBConnections: int64(t.PoolSize), AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c), LagCount: c.LagCount,
-			DBErrors: t.DBErrors, AckSuccess: c.AckSuccess, AckFailed: c.AckFailed, DLQCount: c.DeadLetters,
+			DBErrors: t.DBErrors, Acknowledged: acknowledged(c),
 		}
 	})
 	return points, dbErrors
@@ -100,9 +105,13 @@ func queueLags(found []history.Bucket, percentile map[history.At]history.Percent
 		c := sums[*name]
 		return api.QueueDelays{
 			QueueName: *name, PushCount: c.PushMessages, PopCount: c.PopMessages, AvgLagMs: wire.AverageLag(c), MaxLagMs: wire.MaxLag(c),
-			Percentiles: wire.Percentiles(percentile[history.At{Queue: *name}]),
+			Percentiles: wire.Percentiles(percentile[history.At{Queue: *name}]), Acknowledged: acknowledged(c),
 		}
 	})
+}
+
+func acknowledged(c *history.Counts) api.Acknowledged {
+	return api.Acknowledged{AckSuccess: c.AckSuccess, AckFailed: c.AckFailed, DLQCount: c.DeadLetters, AckRetried: c.AckRetried, AckRefused: c.AckRefused}
 }
 
 // QueueLag serves GET /api/v1/analytics/queue-lag. It lists the buckets in which a queue delivered messages.
@@ -160,8 +169,9 @@ func (h *Handlers) QueueOps(p *wire.Params) (any, error) {
 			PopMessages: b.PopMessages, PopEmpty: b.PopEmpty, AckRequests: b.AckRequests, AckSuccess: b.AckSuccess, AckFailed: b.AckFailed,
 			Transactions: b.Transactions, PartitionsCreated: b.PartitionsCreated, PartitionsDeleted: b.PartitionsDeleted,
 			PartitionCount: partitions[b.Queue], AvgLagMs: wire.AverageLag(&b.Counts), MaxLagMs: wire.MaxLag(&b.Counts),
-			PushPerSecond: q.PerSecond(b.PushMessages), PopPerSecond: q.PerSecond(b.PopMessages), AckPerSecond: q.PerSecond(b.AckSuccess + b.AckFailed),
-			EmptyPerSecond: q.PerSecond(b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
+			PushPerSecond: q.PerSecond(b.At, b.PushMessages), PopPerSecond: q.PerSecond(b.At, b.PopMessages), AckPerSecond: q.PerSecond(b.At, b.Acked()),
+			EmptyPerSecond: q.PerSecond(b.At, b.PopEmpty), ParkedCount: waiting[at], Percentiles: wire.Percentiles(percentile[at]),
+			DLQCount: b.DeadLetters, AckRetried: b.AckRetried, AckRefused: b.AckRefused,
 		}
 	})
 	slices.Sort(names)

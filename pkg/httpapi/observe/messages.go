@@ -87,9 +87,10 @@ func messageFilter(p *wire.Params, page api.OffsetPage, now time.Time) (stats.Me
 	return filter, p.Err
 }
 
-// readSpan reads from and to. Without from, the span begins messagesSpan before now, or
-// before to if to is earlier. Without to, the span has no end. So it includes a message
-// whose time is later than now because two clocks differ.
+// readSpan reads the parameters "from" and "to". Without "from", the span begins messagesSpan
+// before now. If "to" is earlier than that, the span begins messagesSpan before "to". Without
+// "to", the span has no end. So it includes a message whose time is later than now because two
+// clocks differ.
 func readSpan(p *wire.Params, now time.Time) (from, to time.Time) {
 	from, to = p.Instant("from"), p.Instant("to")
 	if !to.IsZero() {

@@ -112,10 +112,10 @@ func setTables(answer *api.Postgres, tables []stats.Table) {
 	})
 }
 
-// most converts the rows, sorted by the value of of in descending order.
-func most[Row, JSON any](rows []Row, of func(*Row) int64, convert func(*Row) JSON) []JSON {
+// most converts the rows, sorted by key in descending order.
+func most[Row, JSON any](rows []Row, key func(*Row) int64, convert func(*Row) JSON) []JSON {
 	rows = slices.Clone(rows)
-	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(of(&b), of(&a)) })
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(key(&b), key(&a)) })
 	return wire.Each(rows, convert)
 }
 

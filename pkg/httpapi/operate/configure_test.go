@@ -113,7 +113,7 @@ func TestEveryOptionIsReadAndAnswered(t *testing.T) {
 	}}, f.Configured)
 	require.JSONEq(t, `{"configured":true,"queueId":"`+apitest.IDOne.String()+`","partitionId":"`+apitest.IDTwo.String()+`",
 		"queue":"a \"b\"","namespace":"n","task":"t","options":`+string(sent)+`,
-		"warnings":["options.ttl has no effect, because its default in clients would delete messages: set expireAfterSeconds to make messages expire"]}`,
+		"warnings":["options.ttl has no effect, because clients send it by default and messages would then be deleted: set expireAfterSeconds to make messages expire"]}`,
 		rec.Body.String())
 }
 

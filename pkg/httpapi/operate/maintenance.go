@@ -14,7 +14,7 @@ import (
 // SetMaintenance serves POST /api/v1/system/maintenance.
 func (h *Handlers) SetMaintenance(p *wire.Params) (any, error) {
 	enabled, err := h.setSwitch(p, maintenance.Push)
-	healthy, message := h.Spool.Healthy() == nil, "Push maintenance is off: the instances now store the messages on their disks in the database"
+	healthy, message := h.Spool.Healthy() == nil, "Push maintenance is off: the instances now move the messages from their disks to the database"
 	switch {
 	case enabled && healthy:
 		message = "Push maintenance is on: the instances keep pushes on their disks until push maintenance ends"

@@ -132,7 +132,7 @@ func (set *configuration) warnings(more string) []string {
 		}
 	}
 	add(set.sent["ttl"] && o.TTL > 0,
-		"options.ttl has no effect, because its default in clients would delete messages: set expireAfterSeconds to make messages expire")
+		"options.ttl has no effect, because clients send it by default and messages would then be deleted: set expireAfterSeconds to make messages expire")
 	add(set.sent["deadLetterQueue"] && !o.DeadLetterQueue,
 		"options.deadLetterQueue false has no effect: a message without remaining retries always becomes a dead letter")
 	add(set.sent["dlqAfterMaxRetries"] && !o.DLQAfterMaxRetries,

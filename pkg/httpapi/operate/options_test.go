@@ -14,8 +14,8 @@ import (
 	"github.com/belfry-mq/belfry/test/apitest"
 )
 
-// growth returns the default options that Queen MQ does not have, with edits.
-func growth(edit ...func(*queue.Extensions)) queue.Extensions {
+// extensions returns the defaults of the options that Queen MQ does not have, with edits.
+func extensions(edit ...func(*queue.Extensions)) queue.Extensions {
 	x := queue.DefaultDefaults().Extensions()
 	for _, e := range edit {
 		e(&x)
@@ -23,15 +23,15 @@ func growth(edit ...func(*queue.Extensions)) queue.Extensions {
 	return x
 }
 
-// The answer has an option that Queen MQ does not have only if the request sent it.
+// If Queen MQ does not have an option, the answer has the option only if the request sent it.
 func TestExtensionsAreAnsweredWhenTheyAreSent(t *testing.T) {
 	t.Parallel()
 	for options, want := range map[string]queue.Extensions{
-		``: growth(), `"expireAfterSeconds":null,"maxDeliveries":null,"deadLetterExpired":null`: growth(),
-		`"expireAfterSeconds":0,"deadLetterExpired":false,"maxDeliveries":0`: growth(),
-		`"expireAfterSeconds":5,"deadLetterExpired":true,"maxDeliveries":3`:  growth(func(x *queue.Extensions) { x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries = 5, true, 3 }),
-		`"expireAfterSeconds":7`: growth(func(x *queue.Extensions) { x.ExpireAfterSeconds = 7 }),
-		`"retryDelay":1000`:      growth(), `"retryDelay":0`: growth(),
+		``: extensions(), `"expireAfterSeconds":null,"maxDeliveries":null,"deadLetterExpired":null`: extensions(),
+		`"expireAfterSeconds":0,"deadLetterExpired":false,"maxDeliveries":0`: extensions(),
+		`"expireAfterSeconds":5,"deadLetterExpired":true,"maxDeliveries":3`:  extensions(func(x *queue.Extensions) { x.ExpireAfterSeconds, x.DeadLetterExpired, x.MaxDeliveries = 5, true, 3 }),
+		`"expireAfterSeconds":7`: extensions(func(x *queue.Extensions) { x.ExpireAfterSeconds = 7 }),
+		`"retryDelay":1000`:      extensions(), `"retryDelay":0`: extensions(),
 		`"retryBackoff":1,"retryDelayMax":0`: {RetryBackoff: 1},
 	} {
 		f := &apitest.Fakes{}
@@ -79,7 +79,7 @@ func TestConfigureWarnsAboutIneffectiveOptions(t *testing.T) {
 		`"maxDelivery":1,"tll":2`: {"options.maxDelivery is unknown and was dropped: did you mean maxDeliveries?", "options.tll is unknown and was dropped: did you mean ttl?"},
 		`"colour":[1],"colour":2`: {"options.colour is unknown and was dropped"},
 		`"":1`:                    {"options. is unknown and was dropped"},
-		`"ttl":3600`:              {"options.ttl has no effect, because its default in clients would delete messages: set expireAfterSeconds to make messages expire"},
+		`"ttl":3600`:              {"options.ttl has no effect, because clients send it by default and messages would then be deleted: set expireAfterSeconds to make messages expire"},
 		`"deadLetterQueue":false`: {"options.deadLetterQueue" + dead},
 		`"dlqAfterMaxRetries":false,"x":null`: {
 			"options.x is unknown and was dropped", "options.dlqAfterMaxRetries" + dead,

@@ -53,12 +53,12 @@ func (s *selection) set(name, value string) (err error) {
 }
 
 // check returns an error if the selection is empty, or if the grants of the sender do not allow it.
-func (s *selection) check(p *wire.Params, may func(queueName string) error) error {
+func (s *selection) check(p *wire.Params, checkQueue func(queueName string) error) error {
 	switch {
 	case s.ID == 0 && s.Queue == nil && s.Code == nil && !s.all:
 		return queue.Invalidf("the rejected rows are not selected: send id, queue or code, or all: true for every rejected row")
 	case s.Queue != nil:
-		return may(*s.Queue)
+		return checkQueue(*s.Queue)
 	case identity.GrantsOf(p.Ctx()) != nil:
 		return queue.Invalidf("queue is required: the token is limited to some queues")
 	}

@@ -60,8 +60,8 @@ func head(q *wire.HistoryQuery) wire.Fields {
 func throughput(q *wire.HistoryQuery, found []history.Bucket, processes []observe.Process) []wire.Fields {
 	return observe.Points(q, found, processes, func(at time.Time, c *history.Counts, t *observe.Totals) wire.Fields {
 		return wire.Fields{
-			"timestamp", wire.BucketTime(at), "ingested", c.PushMessages, "processed", c.AckSuccess, "popMessages", c.PopMessages,
-			"ingestedPerSecond", q.PerSecond(c.PushMessages), "processedPerSecond", q.PerSecond(c.AckSuccess), "popPerSecond", q.PerSecond(c.PopMessages),
+			"timestamp", wire.BucketTime(at), "ingested", c.PushMessages, "processed", c.Acked(), "popMessages", c.PopMessages,
+			"ingestedPerSecond", q.PerSecond(at, c.PushMessages), "processedPerSecond", q.PerSecond(at, c.Acked()), "popPerSecond", q.PerSecond(at, c.PopMessages),
 			"avgLagMs", wire.AverageLag(c), "maxLagMs", wire.MaxLag(c), "avgEventLoopLagMs", 0, "maxEventLoopLagMs", 0, "minFreeSlots", 0,
 			"dbErrors", t.DBErrors, "ackFailed", c.AckFailed, "dlqCount", c.DeadLetters,
 			"queenCpuUserPct", wire.Rounded(t.CPUUser), "queenCpuSysPct", wire.Rounded(t.CPUSystem), "queenRssMb", wire.Rounded(t.RSS / (1 << 20)),
@@ -109,7 +109,7 @@ func (s *liveStatus) messages(all *history.Counts) wire.Fields {
 	efficiency := func(messages, requests int64) float64 {
 		return wire.Rounded(float64(messages) / float64(max(1, requests)))
 	}
-	acked := all.AckSuccess + all.AckFailed
+	acked := all.Acked()
 	return wire.Fields{
 		"total", s.counts.Total, "pending", s.counts.Pending, "processing", s.counts.Processing, "completed", s.counts.Completed,
 		"failed", 0, "deadLetter", s.counts.DeadLetter,

@@ -184,10 +184,10 @@ func stringOrNull(s string, null bool) jsontext.Token {
 	return jsontext.String(s)
 }
 
-// AppendString appends the JSON text before, and then s as a JSON string.
-func AppendString(b []byte, before, s string) []byte {
+// AppendString appends the JSON text prefix, and then s as a JSON string.
+func AppendString(b []byte, prefix, s string) []byte {
 	// The only possible error is invalid UTF-8, which AppendQuote replaces.
-	b, _ = jsontext.AppendQuote(append(b, before...), s)
+	b, _ = jsontext.AppendQuote(append(b, prefix...), s)
 	return b
 }
 
@@ -199,10 +199,10 @@ func AppendStringOrNull(b []byte, before, s string) []byte {
 	return AppendString(b, before, s)
 }
 
-// AppendID appends the JSON text before, and then id as a JSON string. It appends null
+// AppendID appends the JSON text prefix, and then id as a JSON string. It appends null
 // for the zero id.
-func AppendID(b []byte, before string, id queue.ID) []byte {
-	b = append(b, before...)
+func AppendID(b []byte, prefix string, id queue.ID) []byte {
+	b = append(b, prefix...)
 	if id.IsZero() {
 		return append(b, "null"...)
 	}
@@ -211,12 +211,12 @@ func AppendID(b []byte, before string, id queue.ID) []byte {
 	return append(b, '"')
 }
 
-// AppendInt appends the JSON text before, and then n.
-func AppendInt(b []byte, before string, n int) []byte {
-	return strconv.AppendInt(append(b, before...), int64(n), 10)
+// AppendInt appends the JSON text prefix, and then n.
+func AppendInt(b []byte, prefix string, n int) []byte {
+	return strconv.AppendInt(append(b, prefix...), int64(n), 10)
 }
 
-// AppendBool appends the JSON text before, and then v.
-func AppendBool(b []byte, before string, v bool) []byte {
-	return strconv.AppendBool(append(b, before...), v)
+// AppendBool appends the JSON text prefix, and then v.
+func AppendBool(b []byte, prefix string, v bool) []byte {
+	return strconv.AppendBool(append(b, prefix...), v)
 }

@@ -77,9 +77,9 @@ func (q *HistoryQuery) SetRange(now time.Time, bucket time.Duration) {
 	}
 }
 
-// bucketSize returns the size of a bucket for an answer that covers span from the instant from. Sweeps merge old rows of the
+// bucketSize returns the size of a bucket for an answer that begins at start and covers span. Sweeps merge old rows of the
 // history, so the bucket is at least as long as the period of a row of that age.
-func bucketSize(now, from time.Time, span time.Duration) time.Duration {
+func bucketSize(now, start time.Time, span time.Duration) time.Duration {
 	bucket := longestBucket
 	for _, size := range bucketSizes {
 		if span <= size.span {
@@ -88,7 +88,7 @@ func bucketSize(now, from time.Time, span time.Duration) time.Duration {
 		}
 	}
 	for _, stage := range sweep.HistoryStages {
-		if from.Before(now.Add(-stage.Age)) {
+		if start.Before(now.Add(-stage.Age)) {
 			bucket = max(bucket, time.Duration(stage.To)*time.Minute)
 		}
 	}
@@ -110,8 +110,15 @@ func (q *HistoryQuery) Buckets(add func(at time.Time)) {
 	}
 }
 
-// PerSecond returns the mean rate of n events in a bucket.
-func (q *HistoryQuery) PerSecond(n int64) float64 { return Rounded(float64(n) / q.Bucket.Seconds()) }
+// PerSecond returns the mean rate of n events in the bucket that starts at an instant. A bucket that has not ended counts
+// until now, and at least as one second.
+func (q *HistoryQuery) PerSecond(at time.Time, n int64) float64 {
+	covered := q.Bucket
+	if rest := q.To.Sub(at); rest < covered {
+		covered = max(rest, time.Second)
+	}
+	return Rounded(float64(n) / covered.Seconds())
+}
 
 // Rounded returns x with two decimals.
 func Rounded(x float64) float64 { return math.Round(100*x) / 100 }

@@ -40,18 +40,18 @@ func ParsePartition(text string) (queue.ID, error) {
 	return id, err
 }
 
-// FindPartition checks that the partition id exists and that may allows its queue. Otherwise it returns the
+// FindPartition checks that the partition id exists and that allowed returns true for its queue. Otherwise it returns the
 // error for a message that does not exist. Without grants it returns nil without a query.
-func FindPartition(ctx context.Context, owners Owners, id queue.ID, may func(g *identity.Grants, queueName string) bool) error {
+func FindPartition(ctx context.Context, owners Owners, id queue.ID, allowed func(g *identity.Grants, queueName string) bool) error {
 	grants := identity.GrantsOf(ctx)
 	if grants == nil {
 		return nil
 	}
-	queues, err := owners.QueuesOf(ctx, []queue.ID{id}, func(_ int, name string) bool { return may(grants, name) })
+	queues, err := owners.QueuesOf(ctx, []queue.ID{id}, func(_ int, name string) bool { return allowed(grants, name) })
 	if err != nil {
 		return err
 	}
-	if name, exists := queues[id]; !exists || !may(grants, name) {
+	if name, exists := queues[id]; !exists || !allowed(grants, name) {
 		return &queue.Error{Code: queue.CodeNotFound, Message: MessageNotFound}
 	}
 	return nil

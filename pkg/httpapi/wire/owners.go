@@ -12,7 +12,7 @@ import (
 // duration reveals whether the id exists.
 type Owners interface {
 	// QueuesOf returns the queue of each existing partition; see store.Store.
-	QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error)
+	QueuesOf(ctx context.Context, ids []queue.ID, allowed func(at int, queueName string) bool) (map[queue.ID]string, error)
 	// InFlight returns the partitions and positions that live leases cover; see catalog.Owners.
 	InFlight(ctx context.Context, leases []queue.ID) (map[catalog.LeasePosition]int64, error)
 	// Targets returns the names of the group and the partition of each target.

@@ -99,7 +99,7 @@ func IDOrNull(id queue.ID) *string {
 	return &text
 }
 
-// CheckSpan returns an error if to is before from.
+// CheckSpan returns an error if a span ends before it begins.
 func CheckSpan(from, to time.Time) error {
 	if !from.IsZero() && !to.IsZero() && to.Before(from) {
 		return queue.Invalidf("to is before from: swap them")

@@ -21,10 +21,10 @@ import (
 // State says whether notifications reach the listener.
 type State string
 
-// The states of a listener. In StateProven, no notification means that nothing happened. In every other state, look at the
-// tables.
+// The states of a listener. If no notification arrives in StateProven, nothing happened. In every other state, the caller must
+// read the tables.
 const (
-	StateStarting State = "starting" // no connection has been proven or has failed yet
+	StateStarting State = "starting" // the first connection is neither proven nor failed yet
 	StateProven   State = "proven"   // the latest canary was heard in time
 	// StateReconnecting: there is no connection, or it is not proven yet, or canaries
 	// cannot be sent.
@@ -181,7 +181,8 @@ func (l *Listener) prove() (before State, gap time.Duration) {
 }
 
 // maxPeers is the maximum number of instances whose silence the listener notices. It receives messages of further instances, but
-// does not notice their silence. Only an instance can be a peer, because a peer must know belfry.channel_key.
+// does not notice their silence. A role that does not know belfry.channel_key cannot add peers, so its forged notifications do
+// not fill the map.
 const maxPeers = 1024
 
 // peers are the other live instances. It is safe for concurrent use.
@@ -199,8 +200,8 @@ func newPeers(timeout time.Duration) *peers {
 	return &peers{timeout: timeout, due: make(map[queue.ID]time.Time)}
 }
 
-// heard records a message of an instance. Only a heartbeat adds a new instance, because an instance that sends no heartbeats may
-// never send again.
+// heard records a message of an instance. Only a heartbeat adds an instance. Another message may be the last message of an
+// instance that has stopped, which must not count as silent later.
 func (p *peers) heard(id queue.ID, heartbeat bool, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -87,12 +87,12 @@ func (b *Buffer) write() {
 	}
 }
 
-// fail counts lines that could not be written. If gone is true, all later lines are dropped.
-func (b *Buffer) fail(lines int, gone bool) {
+// fail counts lines that could not be written. If readerClosed is true, all later lines are dropped.
+func (b *Buffer) fail(lines int, readerClosed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dropped += int64(lines)
-	if gone {
+	if readerClosed {
 		b.failed = true
 		close(b.gone)
 	}

@@ -6,7 +6,7 @@
 --   1. A pause of a queue or a group does not change ready_at. So a resume of a queue or a group needs no
 --      wake, but all waiting requests must probe again after it.
 --   2. In a paused partition, a claim and settle_drained set ready_at of a due cursor to NULL. Otherwise
---      every pop from any partition would find that cursor first. A wake follows both.
+--      every pop that names no partition would find that cursor first. A wake follows both.
 --   3. A wake does nothing in a paused partition. So a wake must follow the commit of a resume of a
 --      partition, as after a push. If the wake of step 2 still saw the pause, the wake of the resume
 --      starts later and sees the NULL.

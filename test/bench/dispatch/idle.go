@@ -115,8 +115,8 @@ func (t *trial) waitWritten(ctx context.Context) error {
 	}
 }
 
-// cpuShares blocks for the time over. It returns the share of one core that each server used in that time.
-func cpuShares(ctx context.Context, over time.Duration, servers ...*rig.Server) ([]float64, error) {
+// cpuShares blocks for duration. It returns the share of one core that each server used in that time.
+func cpuShares(ctx context.Context, duration time.Duration, servers ...*rig.Server) ([]float64, error) {
 	before := make([]time.Duration, len(servers))
 	shares := make([]float64, len(servers))
 	started := time.Now()
@@ -126,7 +126,7 @@ func cpuShares(ctx context.Context, over time.Duration, servers ...*rig.Server) 
 			return nil, err
 		}
 	}
-	if err := load.Pause(ctx, over); err != nil {
+	if err := load.Pause(ctx, duration); err != nil {
 		return nil, err
 	}
 	for i, s := range servers {

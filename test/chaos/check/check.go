@@ -115,7 +115,7 @@ func (o *Options) brokeConnectionsDuring(op *history.Operation) bool {
 	})
 }
 
-// allowedWait returns how long an operation may have waited between from and to. For a consumer in SQL it adds all
+// allowedWait returns how long an operation may have waited between two instants. For a consumer in SQL it adds all
 // faults since the begin of the wait, because a fault may have lost the request of the consumer.
 func (o *Options) allowedWait(op *history.Operation, from, to time.Duration) time.Duration {
 	inSQL := op.Kind == history.Await

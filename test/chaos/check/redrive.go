@@ -32,14 +32,14 @@ func (r *reader) findRedeliveries() {
 	}
 }
 
-// comesBack reports whether a message that was settled at from may be delivered again before by, because it may have
-// been dead-lettered and redriven.
-func (r *reader) comesBack(e *entry, from, by time.Duration) bool {
+// comesBack reports whether a message, which was settled at the given instant, may be delivered again before the deadline.
+// This is possible if the message was dead-lettered and redriven.
+func (r *reader) comesBack(e *entry, settled, deadline time.Duration) bool {
 	if len(r.group.redrives) == 0 {
 		return false
 	}
 	for _, a := range r.deadLetteringAcks(e) {
-		if (a.uncertain() || a.op.End >= from) && a.op.Begin < by && r.redriven(max(from, a.op.Begin), by) {
+		if (a.uncertain() || a.op.End >= settled) && a.op.Begin < deadline && r.redriven(max(settled, a.op.Begin), deadline) {
 			return true
 		}
 	}

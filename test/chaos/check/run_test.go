@@ -113,11 +113,11 @@ type breach struct {
 	mend func(*run)
 }
 
-// after returns a change that makes the change first and then the change then.
-func after(first, then func(*run)) func(*run) {
+// after returns a change that makes two changes, one after the other.
+func after(first, second func(*run)) func(*run) {
 	return func(r *run) {
 		first(r)
-		then(r)
+		second(r)
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// makeSteppable refuses a source that it does not know. An unchanged source would give a clock that never steps.
+// makeSteppable refuses a source text of package time that it does not know. With an unchanged source text, the clock would
+// never step.
 func TestUnexpectedSourcesAreRefused(t *testing.T) {
 	t.Parallel()
 	const good = "package time\n\nimport (\n)\n\nfunc Now() Time {\n\tsec, nsec, mono := runtimeNow()\n}\n"

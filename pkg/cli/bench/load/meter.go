@@ -31,7 +31,7 @@ type Meter struct {
 	Times map[string]*Times
 
 	mu sync.Mutex
-	// from and until limit the measured interval. A zero until means no end.
+	// from and until limit the measured interval. If until is zero, the interval has no end.
 	from, until time.Time
 	errors      map[string]int
 	examples    map[string]string
@@ -49,7 +49,7 @@ func NewMeter() *Meter {
 	return m
 }
 
-// Measure sets the measured interval. A zero until means no end.
+// Measure sets the measured interval. If until is zero, the interval has no end.
 func (m *Meter) Measure(from, until time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

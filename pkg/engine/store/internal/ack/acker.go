@@ -117,15 +117,15 @@ func (call *Call) Clone() *Call {
 	}
 }
 
-// Add adds an ack of the message at seq, with the cursor and the lease of the ack at index like. The partition
-// of the ack at like must exist. The message may be missing.
-func (call *Call) Add(like int, seq int64, status queue.AckStatus) {
-	item := call.Items[like]
+// Add adds an ack of the message at seq, with the cursor and the lease of the ack at index. The partition of that
+// ack must exist. The message may be missing.
+func (call *Call) Add(index int, seq int64, status queue.AckStatus) {
+	item := call.Items[index]
 	item.Status, item.TransactionID = status, ""
 	call.Found = append(call.Found, len(call.Items))
-	call.Items, call.Results = append(call.Items, item), append(call.Results, call.Results[like])
-	call.Partitions, call.Seqs = append(call.Partitions, call.Partitions[like]), append(call.Seqs, seq)
-	call.ofLog = append(call.ofLog, call.ofLog[like])
+	call.Items, call.Results = append(call.Items, item), append(call.Results, call.Results[index])
+	call.Partitions, call.Seqs = append(call.Partitions, call.Partitions[index]), append(call.Seqs, seq)
+	call.ofLog = append(call.ofLog, call.ofLog[index])
 }
 
 // Resolve finds the partitions of call, and the seqs of recently delivered messages. It replaces characters in error

@@ -65,9 +65,9 @@ func (a *Acker) newWaiting(cfg batch.Config, metrics *groupcommit.Metrics) *batc
 }
 
 // WaitForCursor waits until the cursor of contended is free, and holds no lock meanwhile. It
-// returns CodeUnavailable if until or the end of ctx comes first.
-func (a *Acker) WaitForCursor(ctx context.Context, contended *ContendedError, until time.Time) error {
-	return a.wait(ctx, &contendedCall{until: until}, contended)
+// returns CodeUnavailable if the deadline passes or ctx ends first.
+func (a *Acker) WaitForCursor(ctx context.Context, contended *ContendedError, deadline time.Time) error {
+	return a.wait(ctx, &contendedCall{until: deadline}, contended)
 }
 
 // wait applies the acks of c, or only waits for its cursor. It returns the error of gaveUp when

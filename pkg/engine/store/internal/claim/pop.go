@@ -153,10 +153,10 @@ func joinPatience(req *queue.PopRequest) time.Time {
 	return until
 }
 
-// goOn waits for the next page of the join of a group. After until, it returns queue.ErrJoining. A
+// goOn waits for the next page of the join of a group. After the deadline it returns queue.ErrJoining. A
 // pop must not answer empty before the join ends (I8).
-func (c *Claimer) goOn(ctx context.Context, req *queue.PopRequest, target queue.Target, until time.Time) error {
-	left := time.Until(until)
+func (c *Claimer) goOn(ctx context.Context, req *queue.PopRequest, target queue.Target, deadline time.Time) error {
+	left := time.Until(deadline)
 	if left <= 0 {
 		return queue.Joining(req.Queue, req.Group)
 	}

@@ -57,12 +57,12 @@ func (c *Claimer) Preflight(ctx context.Context, probes []queue.Probe, limit tim
 	return found, nil
 }
 
-// orBeginning returns at, or -infinity if at is not valid.
-func orBeginning(at pgtype.Timestamptz) pgtype.Timestamptz {
-	if !at.Valid {
+// orBeginning returns instant, or -infinity if instant is not valid.
+func orBeginning(instant pgtype.Timestamptz) pgtype.Timestamptz {
+	if !instant.Valid {
 		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
 	}
-	return at
+	return instant
 }
 
 // readProbes reads the rows of preflight.sql.

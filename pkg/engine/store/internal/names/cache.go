@@ -119,10 +119,10 @@ func (c *cache) add(found []*queue.Partition) (epochChanged bool) {
 }
 
 // forget removes partitions that do not exist any more, unless they were looked up again meanwhile.
-func (c *cache) forget(gone []*queue.Partition) {
+func (c *cache) forget(deleted []*queue.Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range gone {
+	for _, p := range deleted {
 		if name := (PartitionName{p.Queue, p.Name}); c.byName[name] == p {
 			delete(c.byName, name)
 			delete(c.byKey, p.Key)
@@ -221,10 +221,10 @@ func (c *cache) queueOf(partition int64) (queueKey int64, ok bool) {
 
 // forgetGroup removes a group that does not exist any more, unless it was looked up again
 // meanwhile.
-func (c *cache) forgetGroup(name groupName, gone queue.Target) {
+func (c *cache) forgetGroup(name groupName, deleted queue.Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.groups[name] == gone {
+	if c.groups[name] == deleted {
 		delete(c.groups, name)
 	}
 }

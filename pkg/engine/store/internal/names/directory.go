@@ -124,7 +124,7 @@ func (d *Directory) open(ctx context.Context, missing []PartitionName) (opened [
 }
 
 // Forget removes partitions that do not exist any more from the cache.
-func (d *Directory) Forget(gone []*queue.Partition) { d.cache.forget(gone) }
+func (d *Directory) Forget(deleted []*queue.Partition) { d.cache.forget(deleted) }
 
 // Remember adds partitions to the cache.
 func (d *Directory) Remember(found ...*queue.Partition) { d.resyncIf(d.cache.add(found)) }
@@ -177,12 +177,12 @@ func (d *Directory) ByIDs(ctx context.Context, ids []queue.ID) (map[queue.ID]*qu
 }
 
 // QueuesOf returns the queues of the given wire ids; see Store.QueuesOf.
-func (d *Directory) QueuesOf(ctx context.Context, ids []queue.ID, may func(at int, queueName string) bool) (map[queue.ID]string, error) {
+func (d *Directory) QueuesOf(ctx context.Context, ids []queue.ID, allowed func(at int, queueName string) bool) (map[queue.ID]string, error) {
 	known, queues := map[queue.ID]*queue.Partition{}, make(map[queue.ID]string, len(ids))
 	var unknown []queue.ID
 	remembered(d.cache, ids, known, func(c *cache) map[queue.ID]*queue.Partition { return c.byID })
 	for at, id := range ids {
-		if p := known[id]; p != nil && may(at, p.Queue) {
+		if p := known[id]; p != nil && allowed(at, p.Queue) {
 			queues[id] = p.Queue
 		} else {
 			unknown = append(unknown, id)

@@ -122,10 +122,10 @@ func (d *Directory) FindGroup(ctx context.Context, req *queue.PopRequest) (found
 	return found, group.Valid, true, nil
 }
 
-// ForgetGroup removes the group of req from the cache if its cached target is still gone, the
-// target that does not exist any more.
-func (d *Directory) ForgetGroup(req *queue.PopRequest, gone queue.Target) {
-	d.cache.forgetGroup(groupNameOf(req.Queue, req), gone)
+// ForgetGroup removes the group of req from the cache if its cached target equals deleted, a target
+// that does not exist any more.
+func (d *Directory) ForgetGroup(req *queue.PopRequest, deleted queue.Target) {
+	d.cache.forgetGroup(groupNameOf(req.Queue, req), deleted)
 }
 
 // join registers the group of req in its queue.

@@ -325,7 +325,7 @@ func (s *state) full(d Demand) error {
 	defer s.mu.Unlock()
 	advice := "send it again once consumers have caught up, or raise maxSize"
 	if d.Messages > s.limit {
-		advice = "send fewer items a call, or raise maxSize"
+		advice = "send fewer items per call, or raise maxSize"
 	}
 	return &queue.Error{
 		Code: queue.CodeQueueFull, RetryAfter: retryAfter,
