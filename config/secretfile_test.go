@@ -83,7 +83,7 @@ func marked(t *testing.T, mark string) Config {
 		"database.url":        setting.Secret("postgres://u:" + mark + "@h/d?sslpassword=" + mark),
 		"database.listen_url": setting.Secret("host=h password='" + mark + "'"),
 		"encryption.key":      setting.Secret(mark), "encryption.keys": setting.Secret("a:" + mark),
-		"auth.secret": setting.Secret(mark), "auth.previous_secret": setting.Secret(mark),
+		"auth.secret": setting.Secret(mark), "auth.previous_secret": setting.Secret(mark), "auth.client_secret": setting.Secret(mark),
 	}
 	for _, k := range allKeys() {
 		if k.isSecret() {

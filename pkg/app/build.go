@@ -12,6 +12,8 @@ import (
 
 	"github.com/belfry-mq/belfry/config"
 	"github.com/belfry-mq/belfry/pkg/access/audit"
+	"github.com/belfry-mq/belfry/pkg/access/provider"
+	"github.com/belfry-mq/belfry/pkg/access/rights"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/client/api"
 	"github.com/belfry-mq/belfry/pkg/dashboard"
@@ -147,7 +149,7 @@ func (b builder) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	auth, err := b.authenticator(ctx)
+	auth, signIn, err := b.authenticator(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,7 +170,7 @@ func (b builder) build(ctx context.Context) error {
 	registerGauges(b.reg, b.pool, b.parts, b.log)
 	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
 	b.api = httpapi.Deps{
-		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
+		Auth: auth, Rights: rights.New(b.pool, b.cfg.Auth), Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
 		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Totals: b.totals, Problems: problem.New(b.pool),
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
@@ -176,7 +178,7 @@ func (b builder) build(ctx context.Context) error {
 		Attachments: attach.NewLister(b.pool), Rejections: inbox.NewRejections(b.pool),
 		Events: b.hub, Listener: b.listenerState, Inbox: b.inboxState, Flushes: storeMetrics.Flushes, Defaults: b.cfg.Defaults,
 	}
-	return b.buildDashboard(auth)
+	return b.buildDashboard(auth, signIn)
 }
 
 // owners finds the queues of the objects that a request names by an id.
@@ -194,18 +196,24 @@ func (b builder) buildSweeper() {
 	b.sweeper = sweep.New(b.pool, cfg, b.bus, sweep.NewMetrics(b.reg, b.counts), b.log)
 }
 
-// authenticator returns the verifier of tokens, or nil if auth.enabled is false.
-func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, error) {
+// authenticator returns the verifier of tokens, or nil if auth.enabled is false. It also returns the sign-in with an identity
+// provider, or nil if auth.client_id is empty.
+func (b builder) authenticator(ctx context.Context) (httpapi.Authenticator, dashboard.Provider, error) {
 	if !b.cfg.Auth.Enabled {
-		return nil, nil
+		return nil, nil, nil
 	}
 	revocations := token.NewWatcher(b.pool, b.log)
 	if err := b.retry(ctx, "reading the revoked tokens failed; it will be retried", func() error { return revocations.Load(ctx) }); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	b.bus.Subscribe(revocations)
 	b.runs = append(b.runs, revocations.Run)
-	return token.New(ctx, b.cfg.Auth, revocations, b.log)
+	verifier, err := token.New(ctx, b.cfg.Auth, revocations, b.log)
+	if err != nil || b.cfg.Auth.ClientID == "" {
+		return verifier, nil, err
+	}
+	signIn, err := provider.New(b.cfg.Auth, verifier, b.log)
+	return verifier, signIn, err
 }
 
 // buildSwitches constructs the watcher of the maintenance switches, which pause pushes and pops.

@@ -27,14 +27,15 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-// buildDashboard constructs the dashboard, which calls the API like a client. auth may be nil.
-func (b builder) buildDashboard(auth httpapi.Authenticator) (err error) {
+// buildDashboard constructs the dashboard, which calls the API like a client. auth and signIn may be nil.
+func (b builder) buildDashboard(auth httpapi.Authenticator, signIn dashboard.Provider) (err error) {
 	if !b.cfg.Dashboard.Enabled {
 		return nil
 	}
 	b.bus.Subscribe(dashboardEvents{changes: b.changes})
 	b.dashboard, err = dashboard.New(b.cfg.Dashboard, dashboard.Deps{
-		API: b.server.Handler(), Auth: auth, Changes: b.changes, Watch: (&eventWatch{hub: b.hub, totals: b.totals}).run, Version: Version(), Log: b.log, Memory: b.server.Inflight(),
+		API: b.server.Handler(), Auth: auth, Provider: signIn, Changes: b.changes, Watch: (&eventWatch{hub: b.hub, totals: b.totals}).run,
+		Version: Version(), Log: b.log, Memory: b.server.Inflight(),
 	})
 	b.api.Dashboard = b.dashboard
 	return err

@@ -43,6 +43,8 @@ type Deps struct {
 	API http.Handler
 	// Auth verifies tokens. It is nil if the server requires no tokens.
 	Auth Authenticator
+	// Provider signs people in with an identity provider. It is nil if auth.client_id is empty.
+	Provider Provider
 	// Changes counts the changes after which pages may show other figures.
 	Changes *source.Changes
 	// Watch calls changed for each event of this and of other instances, until ctx ends. It also calls changed if it
@@ -89,8 +91,11 @@ func New(cfg Config, deps Deps) (*Dashboard, error) {
 	d.mux.HandleFunc("GET "+prefix+"sign-in", d.showSignIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-in", d.signIn)
 	d.mux.HandleFunc("POST "+prefix+"sign-out", d.signOut)
+	d.mux.HandleFunc("GET "+prefix+"provider", d.beginSignIn)
+	d.mux.HandleFunc("GET "+prefix+callback, d.endSignIn)
 	d.mux.HandleFunc("GET "+prefix+"live", d.live)
 	d.mux.HandleFunc("POST "+prefix+"do", d.do)
+	d.mux.HandleFunc("POST "+prefix+"token", d.createToken)
 	d.mux.HandleFunc("POST "+prefix+"redrive", d.redriveStream)
 	d.mux.HandleFunc("GET "+prefix+"export", d.export)
 	d.mux.HandleFunc("GET "+prefix+"{page...}", d.page)
@@ -155,7 +160,7 @@ func (d *Dashboard) page(w http.ResponseWriter, r *http.Request) {
 		d.lost(w, r)
 		return
 	}
-	caller, err := d.caller(r)
+	caller, err := d.session(w, r)
 	if err != nil {
 		d.toSignIn(w, r, err)
 		return
@@ -225,7 +230,7 @@ func (d *Dashboard) failure(err error) (int, *page.Failure) {
 	case http.StatusNotFound:
 		failure.Title, failure.Advice = "The object does not exist", "It may have been deleted. Choose another one from the list of queues."
 	case http.StatusForbidden, http.StatusUnauthorized:
-		failure.Title, failure.Advice = "Your token does not allow this", "Sign in with a token that allows it."
+		failure.Title, failure.Advice = "Your token does not allow this", "Ask an administrator for the missing role or grant, or sign in with another token."
 	case http.StatusServiceUnavailable:
 		failure.Title, failure.Advice = "The server cannot answer in time", "The page loads again automatically. See /readyz for the readiness of the server."
 	}

@@ -231,8 +231,11 @@ func TestEveryRouteRequiresItsRight(t *testing.T) {
 					require.NotContains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, answer.Code)
 					return
 				}
-				want, text := http.StatusForbidden, "Insufficient permissions"
+				least := map[httpapi.Right]string{httpapi.Read: "read-only", httpapi.Write: "read-write", httpapi.Administer: "admin"}[right]
+				want, text := http.StatusForbidden, "Insufficient permissions: this request needs the role "+least+", and the caller has the role "+token
 				switch token {
+				case "none":
+					text = strings.Replace(text, "the caller has the role none", "the token has no role", 1)
 				case "":
 					want, text = http.StatusUnauthorized, "Invalid token signature" // the error of the fake for an empty token
 				case "foreign":

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -100,13 +101,21 @@ func (s *Server) authorize(right Right, next echo.HandlerFunc) echo.HandlerFunc 
 		}
 		switch {
 		case p.Role < least:
-			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions"}
+			return &queue.Error{Code: queue.CodeForbidden, Message: fmt.Sprintf("Insufficient permissions: this request needs the role %s, and %s", least, roleOf(p))}
 		case p.Grants != nil && right&Granted == 0:
 			return &queue.Error{Code: queue.CodeForbidden, Message: "Insufficient permissions: this request needs a token without the claim belfry"}
 		}
 		c.SetRequest(c.Request().WithContext(identity.With(c.Request().Context(), p)))
 		return next(c)
 	}
+}
+
+// roleOf returns the role of a principal as a part of a sentence.
+func roleOf(p *identity.Principal) string {
+	if p.Role == identity.NoRole {
+		return "the token has no role"
+	}
+	return "the caller has the role " + p.Role.String()
 }
 
 // seesAudit reports whether the sender may read the audit. It requires the same as GET /api/v1/audit.

@@ -64,8 +64,17 @@ func (s *Server) operateRoutes() []Route {
 	serves := &operate.Handlers{
 		Transactor: d.Verbs, Catalog: d.Catalog, GroupWriter: d.GroupWriter, DeadLetters: d.DeadLetters, Rejections: d.Rejections, Owners: d.Owners, Queries: d.Streams,
 		Switches: d.Switches, Spool: d.Spool, Meter: s.start.Metrics, Defaults: d.Defaults, Bodies: s.bodies(), Streams: s.streams(), Report: s.reportStream,
+		Rights: d.Rights,
+	}
+	if d.Auth != nil {
+		serves.Verify = d.Auth.Verify
 	}
 	return []Route{
+		{get, "/api/v1/rights", Administer, wire.JSON(serves.ListRights)},
+		{post, "/api/v1/tokens", Administer, change(audit.CreateToken, serves.CreateToken)},
+		{post, "/api/v1/tokens/revoke", Administer, change(audit.RevokeToken, serves.RevokeToken)},
+		{post, "/api/v1/sql-grants", Administer, change(audit.GiveGrant, serves.ChangeGrant(false))},
+		{post, "/api/v1/sql-grants/revoke", Administer, change(audit.RevokeGrant, serves.ChangeGrant(true))},
 		{post, "/api/v1/configure", Write | Granted, change(audit.ConfigureQueue, serves.Configure)},
 		{patch, "/api/v1/resources/queues/:queue", Write | Granted, change(audit.ConfigureQueue, serves.ChangeQueue)},
 		{remove, "/api/v1/resources/queues/:queue", Administer | Granted, change(audit.DeleteQueue, serves.DeleteQueue)},

@@ -2762,7 +2762,8 @@ END $$;
 
 -- From sql/functions/grants/change_grant.sql.
 
--- Gives a grant, or revokes it. Only the owner of the schema and admins may execute it.
+-- Gives a grant, or revokes it. Only the owner of the schema and admins may execute it. The caller writes the
+-- row of the audit.
 --
 -- The first grant to push creates the trigger on the inbox. The creation waits up to 5 seconds for open
 -- transactions that have pushed, and later pushes wait meanwhile. The trigger does not exist from the
@@ -2789,9 +2790,6 @@ BEGIN
            SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, revoked_at = NULL
          WHERE g.revoked_at IS NOT NULL;
     END IF;
-    INSERT INTO belfry.audit (id, subject, address, request_id, action, parameters, counts, result)
-    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN p_revoke THEN 'grant.revoke' ELSE 'grant.give' END,
-            json_build_object('kind', p_kind, 'role', p_role, 'queue', p_queue, 'consumerGroup', p_group), '{}', 'ok');
     IF NOT p_revoke AND p_kind = 'push' AND NOT belfry.pushes_are_checked() THEN
         CREATE OR REPLACE TRIGGER check_grants AFTER INSERT ON belfry.inbox
             REFERENCING NEW TABLE AS belfry_new FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_check();
@@ -2801,6 +2799,18 @@ EXCEPTION WHEN lock_not_available THEN
         HINT = 'Run this again. The first grant to push waits up to 5 seconds for such transactions.';
 END $$;
 REVOKE ALL ON FUNCTION belfry.change_grant(text, name, text, text, boolean) FROM PUBLIC;
+
+-- From sql/functions/grants/change_grant_in_session.sql.
+
+-- Runs belfry.grant_push and its siblings: changes a grant in a SQL session and writes a row of the audit.
+CREATE FUNCTION belfry.change_grant_in_session(p_kind text, p_role name, p_queue text, p_group text, p_revoke boolean) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM belfry.change_grant(p_kind, p_role, p_queue, p_group, p_revoke);
+    INSERT INTO belfry.audit (id, subject, address, request_id, action, parameters, counts, result)
+    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN p_revoke THEN 'grant.revoke' ELSE 'grant.give' END,
+            json_build_object('kind', p_kind, 'role', p_role, 'queue', p_queue, 'consumerGroup', p_group), '{}', 'ok');
+END $$;
 
 -- From sql/functions/grants/check_push_grants.sql.
 
@@ -2826,7 +2836,7 @@ END $$;
 -- Lets a role consume the queues whose names match the pattern, as the groups whose names match
 -- consumer_group. After the first grant to consume, each role needs such a grant; see grant_push.
 CREATE FUNCTION belfry.grant_consume(role name, queue text, consumer_group text DEFAULT '*') RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('consume', $1, $2, $3, false)
+    SELECT belfry.change_grant_in_session('consume', $1, $2, $3, false)
 $$;
 
 -- From sql/functions/grants/grant_push.sql.
@@ -2834,7 +2844,7 @@ $$;
 -- Lets a role push to the queues whose names match the pattern. After the first grant to push, each
 -- role needs such a grant, except the owner of the schema, admins and superusers.
 CREATE FUNCTION belfry.grant_push(role name, queue text) RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('push', $1, $2, '*', false)
+    SELECT belfry.change_grant_in_session('push', $1, $2, '*', false)
 $$;
 
 -- From sql/functions/grants/inbox_check.sql.
@@ -2884,14 +2894,14 @@ END $$;
 
 -- Revokes the grant that grant_consume gave with the same patterns, from the next call of the role on.
 CREATE FUNCTION belfry.revoke_consume(role name, queue text, consumer_group text DEFAULT '*') RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('consume', $1, $2, $3, true)
+    SELECT belfry.change_grant_in_session('consume', $1, $2, $3, true)
 $$;
 
 -- From sql/functions/grants/revoke_push.sql.
 
 -- Revokes the grant that grant_push gave with the same pattern, from the next statement of the role on.
 CREATE FUNCTION belfry.revoke_push(role name, queue text) RETURNS void LANGUAGE sql AS $$
-    SELECT belfry.change_grant('push', $1, $2, '*', true)
+    SELECT belfry.change_grant_in_session('push', $1, $2, '*', true)
 $$;
 
 -- From sql/functions/groups/create_cursors.sql.
@@ -4373,4 +4383,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'faae257f4d39410bf63bae374425fa57e43a1c91f0d082672de594be8057a9c4';
+COMMENT ON FUNCTION belfry.baseline() IS '47d8666752fb775d7ad7d0abaf2f0671bc26362cbbb5a8731366a36630795f64';

@@ -68,6 +68,7 @@ type Fakes struct {
 	Configured   []catalog.Settings
 	Deleted      []string
 	Queries      []stream.Query
+	Rights       RightsCalls
 	GroupCalls   []GroupCall
 }
 
@@ -104,7 +105,7 @@ func Deliver(d queue.Delivery) func(context.Context, *queue.PopRequest) (queue.D
 
 // Reached reports whether a fake was called.
 func (f *Fakes) Reached() bool {
-	return len(f.Pushed)+len(f.Acked)+len(f.Popped)+len(f.Transactions)+len(f.Configured)+len(f.Deleted)+len(f.GroupCalls)+len(f.Queries)+
+	return len(f.Rights.Tokens)+len(f.Rights.Revoked)+len(f.Rights.Grants)+len(f.Pushed)+len(f.Acked)+len(f.Popped)+len(f.Transactions)+len(f.Configured)+len(f.Deleted)+len(f.GroupCalls)+len(f.Queries)+
 		f.DeadLetters.Calls+f.Traces.Calls > 0
 }
 

@@ -91,6 +91,7 @@ var hints = []string{
 	"status", "from is", "to is", "cursor is", "offset", "from must", "to must", "say which", "all must",
 	"dryRun must", "rate ", "partition", "error must", "traceNames", "eventType", "data is required", "pg_dump",
 	"query_id", "partition_id", "name ", "source_queue", "config_hash", "allow_any_json", "half of a surrogate pair", "reset ", "keys", "key_prefix", "ripe_at", "state_ops", "push_items", "ack", "release_lease", "consumer_group", "enabled (boolean)", "no such endpoint: ", "is not allowed on ",
+	"token ", "token must", "id must", "kind must", "role must", "subject must", "role is", "kind is", "subject ", "ttlSeconds ", "grants: ",
 }
 
 // Ask sends one request and checks the answer and the calls of the fakes.
@@ -98,7 +99,7 @@ func (p *Probe) Ask(t *testing.T, r *http.Request) {
 	t.Helper()
 	p.DeadLetters, p.Traces = DeadLetters{}, Traces{}
 	p.Pushed, p.Acked, p.Popped, p.Transactions, p.Configured, p.Deleted, p.Released, p.GroupCalls = nil, nil, nil, nil, nil, nil, nil, nil
-	p.extended, p.Queries = nil, nil
+	p.extended, p.Queries, p.Rights = nil, nil, RightsCalls{}
 	rec := Send(p.Server, r)
 	for _, entry := range p.logs.TakeAll() {
 		require.Fail(t, "a request caused a log line", "%s %v", entry.Message, entry.ContextMap())

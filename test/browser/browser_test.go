@@ -25,6 +25,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/access/token"
 	"github.com/belfry-mq/belfry/pkg/app"
+	"github.com/belfry-mq/belfry/test/openid"
 	"github.com/belfry-mq/belfry/test/pgtest"
 )
 
@@ -113,6 +114,7 @@ func TestDashboard(t *testing.T) {
 		"BELFRY_OPEN="+start(t, known, func(*config.Config) {}),
 		"BELFRY_READ_ONLY="+start(t, known, func(cfg *config.Config) { cfg.Dashboard.ReadOnly = true }),
 		"BELFRY_CLOSED="+start(t, known, func(cfg *config.Config) { cfg.Auth = auth }),
+		"BELFRY_PROVIDER="+startWithProvider(t, known),
 		"BELFRY_ADMIN="+sign("admin", identity.Admin, nil), "BELFRY_READER="+sign("reader", identity.ReadOnly, nil),
 		"BELFRY_GRANTED="+sign("mailer", identity.ReadWrite, &identity.Grants{Read: []string{"shop.mails"}}),
 	)
@@ -122,6 +124,16 @@ func TestDashboard(t *testing.T) {
 	output, err := tests.CombinedOutput()
 	t.Logf("%s", output)
 	require.NoError(t, err)
+}
+
+// startWithProvider starts a server with an identity provider and returns the URL of the server.
+func startWithProvider(t *testing.T, known databases) string {
+	t.Helper()
+	remote := openid.Start(t)
+	return start(t, known, func(cfg *config.Config) {
+		cfg.Auth.Enabled, cfg.Auth.Algorithm, cfg.Auth.Issuer, cfg.Auth.Audience = true, token.RS256, remote.URL, "belfry"
+		cfg.Auth.JWKSURL, cfg.Auth.ClientID, cfg.Auth.ClientSecret = remote.URL+"/keys", openid.ClientID, openid.ClientSecret
+	})
 }
 
 // startShop starts a server with the example shop of belfry demo and returns its URL. Both stop at the end of t.

@@ -4,10 +4,12 @@ import { createServer, request as send } from "node:http";
 import { chromium } from "playwright-core";
 import { Server, seed } from "./api.mjs";
 import { inspect, look, shots, watch } from "./look.mjs";
+import { manages } from "./access.mjs";
 import * as aside from "./aside.mjs";
 import { firstMinute } from "./first.mjs";
 import * as person from "./person.mjs";
 import { pictures } from "./pictures.mjs";
+import * as provider from "./provider.mjs";
 import * as system from "./system.mjs";
 import * as totals from "./totals.mjs";
 import * as transport from "./transport.mjs";
@@ -425,6 +427,21 @@ const tests = {
     assert.deepEqual(complaints, []);
     await context.close();
     proxy.close();
+  },
+
+  async "an administrator changes tokens and grants on the page Access"() {
+    await closed.push("shop.mails", "eu", [1]);
+    const { context, page } = await signIn(process.env.BELFRY_ADMIN);
+    page.setDefaultTimeout(patience);
+    await manages(page, closed);
+    await context.close();
+  },
+
+  async "a person signs in and out with an identity provider"() {
+    await provider.signsInAndOut(browser, process.env.BELFRY_PROVIDER, patience);
+  },
+  async "a session of an identity provider is refreshed"() {
+    await provider.refreshes(browser, process.env.BELFRY_PROVIDER, patience);
   },
 
   async "scripts and other sites cannot use the cookie"() {

@@ -20,7 +20,7 @@ export async function seedMessages(server) {
 }
 
 export const emptyPages = ["messages", "traces", "history", "system", "producers", "streams"];
-export const adminPages = ["maintenance", "audit", "audit?action=queue.configure&q=shop.orders"];
+export const adminPages = ["maintenance", "access", "audit", "audit?action=queue.configure&q=shop.orders"];
 
 // fullPages returns the pages with data. partition is the id of the partition that has the message order-big.
 export function fullPages(partition) {

@@ -69,7 +69,7 @@ func TestTokensGuardTheServer(t *testing.T) {
 	}
 	requireProducer(ask[list](c, as(get("/api/v1/dlq?queue=q"), identity.ReadOnly)).ok(http.StatusOK))
 	remove := call{Method: http.MethodDelete, Target: "/api/v1/resources/queues/q"}
-	require.Equal(t, "Insufficient permissions", ask[any](c, as(remove, identity.ReadWrite)).failure)
+	require.Equal(t, "Insufficient permissions: this request needs the role admin, and the caller has the role read-write", ask[any](c, as(remove, identity.ReadWrite)).failure)
 	ask[any](c, as(remove, identity.Admin)).ok(http.StatusOK)
 	audit := get("/api/v1/audit?action=queue.delete")
 	require.Equal(t, http.StatusForbidden, ask[any](c, as(audit, identity.ReadWrite)).Status)

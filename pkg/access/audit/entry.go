@@ -36,6 +36,9 @@ const (
 	RetryInbox           = "inbox.retry"
 	DiscardInbox         = "inbox.discard"
 	RevokeToken          = "token.revoke"
+	CreateToken          = "token.create"
+	GiveGrant            = "grant.give"
+	RevokeGrant          = "grant.revoke"
 )
 
 // Session is the address of a change that was made in a session of the database. The subject of the change is the role.

@@ -21,6 +21,12 @@ const (
 	Auto  = "auto"
 )
 
+// openID is the scope of OpenID Connect, without which a provider returns no ID token.
+const openID = "openid"
+
+// minClientSecret is the minimum length of the secret of the client in bytes. The keys that seal cookies are made from it.
+const minClientSecret = 16
+
 // minSecret is the minimum length of a secret in bytes. RFC 7518, section 3.2, requires it.
 const minSecret = 32
 
@@ -43,6 +49,11 @@ type Config struct {
 	ReadWriteRole   string         `mapstructure:"read_write_role"`
 	ReadOnlyRole    string         `mapstructure:"read_only_role"`
 	SkipPaths       []string       `mapstructure:"skip_paths"`
+	// The fields below are for the sign-in with an identity provider; see the package provider.
+	ClientID     string         `mapstructure:"client_id"`
+	ClientSecret setting.Secret `mapstructure:"client_secret"`
+	RedirectURL  string         `mapstructure:"redirect_url"`
+	Scopes       []string       `mapstructure:"scopes"`
 }
 
 // DefaultConfig returns the values of config/belfry.yaml.
@@ -52,6 +63,7 @@ func DefaultConfig() Config {
 		RoleClaim: "role", RolesClaim: "roles",
 		AdminRole: identity.Admin.String(), ReadWriteRole: identity.ReadWrite.String(), ReadOnlyRole: identity.ReadOnly.String(),
 		SkipPaths: []string{"/health", "/metrics/prometheus", "/metrics", "/"},
+		Scopes:    []string{openID, "profile"},
 	}
 }
 
@@ -64,7 +76,7 @@ func (c Config) Validate() error {
 	return errors.Join(
 		setting.Check(slices.Contains([]string{HS256, RS256, ES256, EdDSA, Auto}, c.Algorithm),
 			"auth.algorithm is %q: it must be HS256, RS256, ES256, EdDSA or auto", c.Algorithm),
-		c.checkKeys(), err, c.checkURL(),
+		c.checkKeys(), err, c.checkURL(), c.checkClient(),
 		setting.Positive("auth.jwks_refresh_interval", c.RefreshInterval),
 		setting.Positive("auth.jwks_timeout", c.FetchTimeout),
 		setting.Check(c.ClockSkew >= 0 && c.ClockSkew <= time.Hour, "auth.clock_skew is %s: it must be from 0s to 1h", c.ClockSkew),
@@ -98,14 +110,30 @@ func (c Config) checkKeys() error {
 }
 
 func (c Config) checkURL() error {
-	if c.JWKSURL == "" {
-		return nil
+	return setting.Check(c.JWKSURL == "" || isWebURL(c.JWKSURL), "auth.jwks_url must be a URL that begins with https:// or http:// and has no user name")
+}
+
+// isWebURL reports whether a text is a URL of HTTP without a user name.
+func isWebURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && u.User == nil && (u.Scheme == "https" || u.Scheme == "http")
+}
+
+// checkClient returns an error if the settings of the sign-in with an identity provider are incomplete.
+func (c Config) checkClient() error {
+	if c.ClientID == "" {
+		return setting.Check(c.ClientSecret == "" && c.RedirectURL == "",
+			"auth.client_secret or auth.redirect_url is set without auth.client_id: set auth.client_id too, or remove the setting")
 	}
-	u, err := url.Parse(c.JWKSURL)
-	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "https" && u.Scheme != "http") {
-		return errors.New("auth.jwks_url must be a URL that begins with https:// or http:// and has no user name")
-	}
-	return nil
+	return errors.Join(
+		setting.Check(isWebURL(c.Issuer), "auth.issuer is %q: with auth.client_id it must be the URL of the identity provider, which begins with https:// or http://", c.Issuer),
+		setting.Check(len(c.ClientSecret) >= minClientSecret, "auth.client_secret has fewer than %d bytes: auth.client_id needs the secret of the client", minClientSecret),
+		setting.Check(c.Algorithm != HS256, "auth.algorithm is HS256, but an identity provider (auth.client_id) signs with a private key: set RS256, ES256, EdDSA or auto, and auth.jwks_url"),
+		setting.Check(c.PublicKey != "" || c.JWKSURL != "", "auth.jwks_url is empty: the server needs the keys of the identity provider of auth.client_id"),
+		setting.Check(c.RedirectURL == "" || isWebURL(c.RedirectURL) && strings.HasSuffix(c.RedirectURL, "/ui/callback"),
+			"auth.redirect_url is %q: it must be the URL of the dashboard as browsers see it, and end with /ui/callback", c.RedirectURL),
+		setting.Check(slices.Contains(c.Scopes, openID), "auth.scopes is %q: it must contain openid", c.Scopes),
+	)
 }
 
 func (c Config) checkRoles() error {

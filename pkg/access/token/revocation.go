@@ -2,10 +2,12 @@ package token
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 	"go.uber.org/zap"
@@ -43,8 +45,8 @@ func Revoke(ctx context.Context, conn *pgx.Conn, id string, expiresAt time.Time)
 	}
 	audit.Begin(ctx, audit.Target{}, parameters)
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		var told string // void
-		if err := tx.QueryRow(ctx, sqlRevoke, id, zeronull.Timestamptz(expiresAt)).Scan(&entry.Subject, &told); err != nil {
+		var err error
+		if entry.Subject, err = RevokeIn(ctx, tx, id, expiresAt); err != nil {
 			return err
 		}
 		return audit.Write(ctx, tx, nil)
@@ -56,6 +58,20 @@ func Revoke(ctx context.Context, conn *pgx.Conn, id string, expiresAt time.Time)
 		return fmt.Errorf("revoking token %q: %w", id, err)
 	}
 	return nil
+}
+
+// RevokeIn revokes a token in a transaction. It returns the role of the session, and writes no row of the audit. Errors come
+// from Postgres.
+func RevokeIn(ctx context.Context, tx pgx.Tx, id string, expiresAt time.Time) (role string, err error) {
+	var told string // void
+	err = tx.QueryRow(ctx, sqlRevoke, id, zeronull.Timestamptz(expiresAt)).Scan(&role, &told)
+	return role, err
+}
+
+// ListRevokedIn returns the revoked tokens, the last revoked token first. Errors: CodeUnavailable.
+func ListRevokedIn(ctx context.Context, pool *postgres.Pool) ([]Revoked, error) {
+	found, err := postgres.Collect(ctx, pool, sqlListRevoked, readToken)
+	return found, postgres.Wrapf(err, "reading the revoked tokens")
 }
 
 // ListRevoked returns the revoked tokens, the last revoked token first.
@@ -121,9 +137,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // Load reads the revoked tokens. Errors: CodeUnavailable.
 func (w *Watcher) Load(ctx context.Context) error {
-	found, err := postgres.Collect(ctx, w.pool, sqlListRevoked, readToken)
+	found, err := ListRevokedIn(ctx, w.pool)
 	if err != nil {
-		return postgres.Wrapf(err, "reading the revoked tokens")
+		return err
 	}
 	before := w.revoked.Load()
 	set, grown := &revokedSet{ids: make(map[string]struct{}, len(found)), grown: make(chan struct{})}, false
@@ -157,6 +173,14 @@ func (v *Verifier) NextRevocation() <-chan struct{} {
 	return v.revocations.NextRevocation()
 }
 
+// IsExpired reports whether Verify has refused a token only because it has expired.
+func IsExpired(err error) bool { return errors.Is(err, jwt.ErrTokenExpired) }
+
+// IsRevoked reports whether the token with an id is revoked. It does not block.
+func (v *Verifier) IsRevoked(id string) bool {
+	return id != "" && v.revocations != nil && v.revocations.Revoked(id)
+}
+
 // limit sets EndsAt and Check of a principal. The rights end when the token is revoked, or auth.clock_skew
 // after it expires. A token without an id cannot be revoked.
 func (v *Verifier) limit(p *identity.Principal) {
@@ -165,10 +189,10 @@ func (v *Verifier) limit(p *identity.Principal) {
 	}
 	p.Check = func() error {
 		switch {
-		case p.TokenID != "" && v.revocations != nil && v.revocations.Revoked(p.TokenID):
+		case v.IsRevoked(p.TokenID):
 			return refused("Token has been revoked", nil)
 		case !p.EndsAt.IsZero() && !time.Now().Before(p.EndsAt):
-			return refused("Token has expired", nil)
+			return refused("Token has expired", jwt.ErrTokenExpired)
 		}
 		return nil
 	}

@@ -18,6 +18,7 @@ func List() []*page.Page {
 		{Path: "producers", Under: "system", Payloads: true, Template: "producers", Load: producers},
 		{Path: "streams", Under: "system", Template: "streams", Load: streams},
 		{Path: "maintenance", Under: "system", Template: "maintenance", Load: maintenance},
+		{Path: "access", Under: "system", Template: "access", Load: access},
 		{Path: "audit", Under: "system", Template: "audit", Load: auditLog},
 		{Path: "queue", Under: "queues", Template: "queue", Load: queue},
 		{Path: "options", Under: "queues", Template: "options", Load: options},

@@ -94,7 +94,7 @@ func mayPop(ctx context.Context, req *queue.PopRequest) error {
 	patterns := grants.Consumable(req.Group)
 	if len(patterns) == 0 {
 		return &queue.Error{
-			Code: queue.CodeForbidden, Message: fmt.Sprintf("Insufficient permissions: the token has no grant to consume any queue as group %q", req.Group),
+			Code: queue.CodeForbidden, Message: fmt.Sprintf("Insufficient permissions: the token has no grant to consume any queue as group %q; the list consume of its claim belfry does not have it", req.Group),
 		}
 	}
 	req.Tags.Allowed = queue.JoinPatterns(patterns)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/belfry-mq/belfry/pkg/access/identity"
 	"github.com/belfry-mq/belfry/pkg/engine/catalog"
 	"github.com/belfry-mq/belfry/pkg/engine/deadletter"
 	"github.com/belfry-mq/belfry/pkg/engine/inbox"
@@ -89,8 +90,11 @@ type Handlers struct {
 	Switches    Switches
 	Spool       Spool
 	Meter       Meter
-	Defaults    queue.Defaults
-	Bodies      wire.BodyReader
+	Rights      Rights
+	// Verify returns the principal of a token, or an error. It is nil if the server requires no tokens.
+	Verify   func(ctx context.Context, text string) (*identity.Principal, error)
+	Defaults queue.Defaults
+	Bodies   wire.BodyReader
 	// Streams has the values that all streams share.
 	Streams wire.Streams
 	// Report counts and logs an error that ends a stream, and returns the text for the client.

@@ -1,4 +1,5 @@
--- Gives a grant, or revokes it. Only the owner of the schema and admins may execute it.
+-- Gives a grant, or revokes it. Only the owner of the schema and admins may execute it. The caller writes the
+-- row of the audit.
 --
 -- The first grant to push creates the trigger on the inbox. The creation waits up to 5 seconds for open
 -- transactions that have pushed, and later pushes wait meanwhile. The trigger does not exist from the
@@ -25,9 +26,6 @@ BEGIN
            SET granted_by = excluded.granted_by, granted_at = excluded.granted_at, revoked_at = NULL
          WHERE g.revoked_at IS NOT NULL;
     END IF;
-    INSERT INTO belfry.audit (id, subject, address, request_id, action, parameters, counts, result)
-    VALUES (belfry.uuid_v7(), belfry.calling_role(), 'sql', gen_random_uuid()::text, CASE WHEN p_revoke THEN 'grant.revoke' ELSE 'grant.give' END,
-            json_build_object('kind', p_kind, 'role', p_role, 'queue', p_queue, 'consumerGroup', p_group), '{}', 'ok');
     IF NOT p_revoke AND p_kind = 'push' AND NOT belfry.pushes_are_checked() THEN
         CREATE OR REPLACE TRIGGER check_grants AFTER INSERT ON belfry.inbox
             REFERENCING NEW TABLE AS belfry_new FOR EACH STATEMENT EXECUTE FUNCTION belfry.inbox_check();
