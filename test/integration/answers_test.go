@@ -28,6 +28,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/insight/history"
 	"github.com/belfry-mq/belfry/pkg/insight/problem"
 	"github.com/belfry-mq/belfry/pkg/insight/stats"
+	"github.com/belfry-mq/belfry/pkg/insight/totals"
 	"github.com/belfry-mq/belfry/pkg/insight/trace"
 	"github.com/belfry-mq/belfry/pkg/postgres"
 	"github.com/belfry-mq/belfry/pkg/process/events"
@@ -56,8 +57,8 @@ var small = map[string]string{
 	"GET /api/v1/system/shared-state": figures, "GET /internal/api/shared-state/stats": figures, "GET /internal/api/inter-instance/stats": figures,
 	"GET /api/v1/migration/status": figures, "GET /api/v1/doctor": "the doctor uses its own session, and a finding has at most 20 names",
 	"GET /api/v1/system/maintenance": oneRow, "GET /api/v1/system/maintenance/pop": oneRow, "GET /api/v1/status/buffers": oneRow,
-	"GET /api/v1/system/maintenance/rejected":               "it reads a file: see TestRejectionsFitIntoMemory of pkg/engine/spool",
-	"GET /api/v1/resources/overview":                        figures,
+	"GET /api/v1/system/maintenance/rejected": "it reads a file: see TestRejectionsFitIntoMemory of pkg/engine/spool",
+	"GET /api/v1/resources/overview":          figures, "GET /api/v1/totals": figures,
 	"GET /api/v1/consumer-groups/:group/queues/:queue/seek": oneRow,
 	"GET /api/v1/analytics/system-metrics":                  figures, "GET /api/v1/analytics/postgres-stats": figures, "GET /api/v1/analytics/retention": figures,
 	"GET /api/v1/analytics/queue-parked-replicas": oneRow, "GET /api/v1/status/analytics": figures,
@@ -117,7 +118,7 @@ var fillLarge = []string{
 	`INSERT INTO belfry.attachment (target, queue, events, key, payload, strict)
 	 SELECT 'belfry.queue'::regclass, n || repeat('x', 200), '{insert}', '{}', 'row', false FROM generate_series(1, 1000) n`,
 	`INSERT INTO belfry.history
-	 SELECT date_trunc('minute', now()) - m * interval '1 minute', 1, '` + fixedID + `', 'q' || q || repeat('"', 240), 'g', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '{}', 1
+	 SELECT date_trunc('minute', now()) - m * interval '1 minute', 1, '` + fixedID + `', 'q' || q || repeat('"', 240), 'g', 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, '{}', 1
 	   FROM generate_series(1, 150) q, generate_series(1, 60) m`,
 }
 
@@ -139,6 +140,7 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool)
 		deps.DeadLetters, deps.Traces = deadletter.New(pool, nil, &events.Bus{}, log), trace.New(pool, nil, "")
 		deps.Resources, deps.Queues, deps.Live, deps.GroupReader, deps.Progress = all, all, all, groups, groups
+		deps.Totals = totals.New(pool)
 		deps.Problems, deps.Explainer, deps.Streams, deps.Audit = problem.New(pool), explain.New(pool, 0), streams.New(pool), audit.NewLog(pool, log)
 		deps.Owners = struct {
 			*catalog.Owners

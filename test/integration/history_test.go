@@ -173,7 +173,7 @@ func TestCountsOfWaitingRequestsLastUntilTheNextRow(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Minute)
 	s.scan(t, `WITH i AS (INSERT INTO belfry.history_instance SELECT $1::timestamptz - m * interval '1 minute', 1, '00000000-0000-4000-8000-000000000001', 'host', 6632, 7,
 			1, 1, 1, 1, 1, 1, 1, 1, 1 FROM unnest(ARRAY[180, 100, 90]) m RETURNING at, instance),
-		h AS (INSERT INTO belfry.history SELECT i.at, 1, i.instance, 'q', 'g', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}',
+		h AS (INSERT INTO belfry.history SELECT i.at, 1, i.instance, 'q', 'g', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '{}',
 			CASE extract(epoch FROM $1::timestamptz - i.at) WHEN 90 * 60 THEN 5 ELSE 9 END FROM i RETURNING 1) SELECT count(*) FROM h`, []any{now}, new(int))
 	waiting := func(from, to int) (counts []int64) {
 		at := func(minutes int) string { return now.Add(-time.Duration(minutes) * time.Minute).Format(time.RFC3339) }

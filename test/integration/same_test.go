@@ -67,7 +67,7 @@ func fillHistory(t *testing.T, s *server) {
 			RETURNING at, instance),
 		h AS (
 			INSERT INTO belfry.history
-			SELECT i.at, 1, i.instance, 'q', 'g', 1, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 3, 2, 1, 0, 0, 0, '{}', 5 FROM i RETURNING 1)
+			SELECT i.at, 1, i.instance, 'q', 'g', 1, 1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 3, 2, 1, 0, 0, 0, '{}', 5 FROM i RETURNING 1)
 		SELECT count(*) FROM h`, nil, new(int))
 }
 

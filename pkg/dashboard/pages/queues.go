@@ -179,7 +179,7 @@ func with(r *page.Request, path, name, value string) template.URL {
 }
 
 // draw adds the small chart of the last hour to each row, and the p99 of the last minute with a delivery. Both leave out the
-// minute that has not ended.
+// minute that has not ended, unless the first delivery is in it.
 func (d *queuesData) draw(ops *api.QueueOps) {
 	at := map[string]int{}
 	for i := range d.Rows {
@@ -191,14 +191,13 @@ func (d *queuesData) draw(ops *api.QueueOps) {
 		values[i] = make([]float64, sparkBuckets)
 	}
 	var newest = map[int]time.Time{}
-	for i := range ops.Series {
+	for i := range slices.Backward(ops.Series) { // the oldest first
 		b := &ops.Series[i]
 		row, shown := at[b.QueueName]
-		if !shown || width <= 0 || !b.Bucket.Before(end) {
+		if !shown || width <= 0 || !b.Bucket.Before(end) && !newest[row].IsZero() {
 			continue
 		}
-		slot := int(b.Bucket.Sub(ops.TimeRange.From) / width)
-		if slot >= 0 && slot < sparkBuckets {
+		if slot := min(int(b.Bucket.Sub(ops.TimeRange.From)/width), sparkBuckets-1); slot >= 0 {
 			values[row][slot] += b.PopPerSecond
 		}
 		if b.PopMessages > 0 && b.Bucket.After(newest[row]) {

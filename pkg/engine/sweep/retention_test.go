@@ -259,12 +259,12 @@ func TestOldHistoryIsRolledUpAndDeleted(t *testing.T) {
 		FROM unnest(ARRAY[28, 8, 0]) h, generate_series(0, 56, 7) m, unnest(ARRAY['00000000-0000-4000-8000-000000000001', '00000000-0000-4000-8000-000000000002']) i`)
 	r.exec(`INSERT INTO belfry.history_instance SELECT date_bin('6 hours', now() - interval '10 days', 'epoch') + h * interval '1 hour', 60,
 		'00000000-0000-4000-8000-000000000001', 'h', 1, 1, 10, 1, 1, 1, 1, 1, 1, 1, 1 FROM generate_series(0, 11) h`)
-	r.exec(`INSERT INTO belfry.history SELECT i.at, i.minutes, i.instance, q, g, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	r.exec(`INSERT INTO belfry.history SELECT i.at, i.minutes, i.instance, q, g, 1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 9, 10, 11, 12, 13, 14, 15,
 		16, extract(minute FROM i.at), 18, ARRAY[(3::bigint << 40) + 5, ((extract(minute FROM i.at)::bigint) << 40) + 1], 7
 		FROM belfry.history_instance i, unnest(ARRAY['a', 'b']) q, unnest(ARRAY['', 'g']) g`)
-	r.exec(`INSERT INTO belfry.history SELECT now() - interval '91 days' + i * interval '1 day', 60, gen_random_uuid(), 'q', '', 1, 2, 3, 4, 5, 6, 7, 8, 9,
+	r.exec(`INSERT INTO belfry.history SELECT now() - interval '91 days' + i * interval '1 day', 60, gen_random_uuid(), 'q', '', 1, 2, 3, 4, 5, 6, 7, 8, 21, 22, 9,
 		10, 11, 12, 13, 14, 15, 16, 17, 18, '{}', NULL FROM generate_series(-5001, 2) i`)
-	const sums = `SELECT sum(push_requests + push_messages + pop_requests + pop_messages + pop_empty + ack_requests + ack_success + ack_failed
+	const sums = `SELECT sum(push_requests + push_messages + pop_requests + pop_messages + pop_empty + ack_requests + ack_success + ack_failed + ack_retried + ack_refused
 		+ dead_letters + transactions + partitions_created + partitions_deleted + removed_retention + removed_completed + removed_evicted
 		+ lag_sum + lag_count)::bigint FROM belfry.history WHERE queue <> 'q'`
 	const histogram = `SELECT sum(e & ((1::bigint << 40) - 1))::bigint FROM belfry.history, unnest(latency) e WHERE queue <> 'q'`

@@ -97,7 +97,7 @@ func (h *Handlers) ListQueues(p *wire.Params) (any, error) {
 		CountedAt:  s.At,
 		Queues:     wire.Each(found, func(q **totals.Queue) api.CountedQueue { return countedQueue(s, *q) }),
 		Pagination: api.Page{Limit: int64(limit), Next: cursorOf(next)},
-	}, nil
+	}, wire.ReserveRows(p.Ctx(), len(found))
 }
 
 func countedQueue(s *totals.Snapshot, q *totals.Queue) api.CountedQueue {
@@ -155,7 +155,7 @@ func (h *Handlers) ListAllGroups(p *wire.Params) (any, error) {
 			return api.ListedGroup{QueueName: (*g).Queue, QueuePaused: (*g).QueuePaused, GroupFigures: figures(s, *g)}
 		}),
 		Pagination: api.Page{Limit: int64(limit), Next: cursorOf(next)},
-	}, nil
+	}, wire.ReserveRows(p.Ctx(), len(found))
 }
 
 // GroupsOfQueue serves GET /api/v1/resources/queues/:queue/groups.
@@ -181,7 +181,7 @@ func (h *Handlers) GroupsOfQueue(p *wire.Params) (any, error) {
 	return api.QueueGroups{
 		CountedAt: s.At, QueueName: name, Paused: q.Paused, Partitions: q.Partitions, Messages: allCounts(&q.Messages), DeadLetters: q.DeadLetters,
 		OldestSeconds: oldest(s, q.Oldest), Groups: wire.Each(groups, func(g *totals.Group) api.GroupFigures { return figures(s, g) }), Pagination: api.Page{Limit: int64(limit), Next: next},
-	}, nil
+	}, wire.ReserveRows(p.Ctx(), len(groups))
 }
 
 // figures describes a group of one queue.

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"io"
 	"math"
@@ -126,3 +127,15 @@ var ErrLostPlace error = &queue.Error{
 // drain reads and discards the rest of a body. Many clients read the answer only after they have sent the whole body. The limit
 // and the deadline of the body still apply.
 func drain(body io.Reader) { _, _ = io.Copy(io.Discard, body) }
+
+// listedRow is the size of a listed queue or group with long names. AnswerCopies makes it enough for names that JSON escapes.
+const listedRow = 700
+
+// ReserveRows reserves memory for the rows of a list that comes from memory. Rows of the database reserve it as they arrive
+// (see postgres.Pool.Query). Errors: CodeOverloaded if no memory is left.
+func ReserveRows(ctx context.Context, rows int) error {
+	if memory := inflight.From(ctx); memory != nil && !memory.Read(rows*listedRow) {
+		return queue.MemoryFull()
+	}
+	return nil
+}
