@@ -163,10 +163,12 @@ func (b builder) build(ctx context.Context) error {
 	b.operator = catalog.New(b.pool, sealer, b.bus, b.log)
 	b.buildSweeper()
 	registerGauges(b.reg, b.pool, b.parts, b.log)
-	b.reg.MustRegister(lateness(b.operator.Lateness), inboxCounts(b.sequencer.Counts))
+	b.reg.MustRegister(lateness(b.operator.Lateness, b.cfg.Problems.LateAfter), inboxCounts(b.sequencer.Counts))
+	groups := stats.NewGroups(b.pool, b.cfg.Problems.LateAfter)
 	b.api = httpapi.Deps{
 		Auth: auth, Pusher: pushes, Spool: pushes, Verbs: b.verbs, Popper: b.dispatcher, Catalog: b.operator, GroupWriter: b.operator,
-		GroupReader: stats.NewGroups(b.pool), Progress: stats.NewGroups(b.pool), Resources: stats.New(b.pool), Queues: stats.New(b.pool), Problems: problem.New(b.pool),
+		GroupReader: groups, Progress: groups, Resources: stats.New(b.pool), Queues: stats.New(b.pool),
+		Problems: problem.New(b.pool, b.cfg.Problems), LateAfter: b.cfg.Problems.LateAfter,
 		History: history.NewReader(b.pool, b.writer, b.hub.Unwritten), Live: stats.New(b.pool), Pool: b.connections,
 		DeadLetters: deadletter.New(b.pool, sealer, b.bus, b.log), Traces: trace.New(b.pool, sealer, hostname()),
 		Audit: audit.NewLog(b.pool, b.log), Texts: b.pool, Confirm: b.pool.Confirm, Owners: owners{catalog.NewOwners(b.pool), b.verbs}, Streams: stream.New(b.pool), MaxQueueMetrics: b.cfg.Metrics.MaxQueues, Switches: switches, Explainer: explain.New(b.pool, b.cfg.Retention.Completed), Doctor: b.doctor(sealer, pushes),

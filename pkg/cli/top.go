@@ -13,7 +13,7 @@ func newTop() *cobra.Command {
 		Long: `Show on one screen what the server does: its instances, and the queues with their rates, waiting requests, lag and dead
 letters. Keys: q quits, s sorts, / filters, e explains, p pauses, r reads the counts of stored messages again.
 
-LAG is shown for queues with a group that is later than live.lag_threshold of the server. An exclamation mark at DEAD
+LAG is shown for queues with a late group, as problems.late_after of the server says. An exclamation mark at DEAD
 means that a group has at least live.dead_letters_threshold dead letters. PENDING and DEAD are as old as the last line says.`,
 		RunE: session.Run(func(s *session.Session, _ []string) error {
 			in, out := s.Cmd.InOrStdin(), s.Cmd.OutOrStdout()

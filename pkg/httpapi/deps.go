@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/belfry-mq/belfry/pkg/access/audit"
 	"github.com/belfry-mq/belfry/pkg/client/api"
@@ -78,8 +79,10 @@ type Deps struct {
 	Progress  observe.Progress
 	Resources queen.Resources
 	// Queues and Problems are the lists that read a bounded number of rows.
-	Queues      observe.Queues
-	Problems    observe.Problems
+	Queues   observe.Queues
+	Problems observe.Problems
+	// LateAfter is problems.late_after.
+	LateAfter   time.Duration
 	DeadLetters operate.DeadLetters
 	Traces      Traces
 	Audit       Audit

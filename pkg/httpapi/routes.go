@@ -165,7 +165,7 @@ func (s *Server) count(answer func(*wire.Params) (any, error)) echo.HandlerFunc 
 func (s *Server) observes() *observe.Handlers {
 	d := s.deps
 	return &observe.Handlers{
-		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Problems: d.Problems, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
+		Waiting: d.Popper, Resources: d.Resources, Queues: d.Queues, Problems: d.Problems, LateAfter: d.LateAfter, Groups: d.GroupReader, Progress: d.Progress, History: d.History, Live: d.Live,
 		DeadLetters: d.DeadLetters, Traces: d.Traces, Audit: d.Audit, Owners: d.Owners, Queries: d.Streams, Attachments: d.Attachments, Rejections: d.Rejections,
 		Switches: d.Switches, Spool: d.Spool, Explainer: d.Explainer, Doctor: d.Doctor, Listener: d.Listener, Inbox: d.Inbox, Flushes: d.Flushes, Meter: s.start.Metrics,
 		Events: d.Events, Streams: s.streams(), SeesAudit: s.seesAudit, Holders: &s.holders,

@@ -3776,6 +3776,15 @@ BEGIN
     END LOOP;
 END $$;
 
+-- From sql/functions/stats/late_after.sql.
+
+-- Returns from which age in seconds on an unfinished message makes its group late: half of the maxWaitTimeSeconds of the
+-- queue, p_max_wait_time, or p_default if the queue has none. NULL: the group is never late. A sweep deletes the message
+-- at the age of maxWaitTimeSeconds, so half of it leaves time to react.
+CREATE FUNCTION belfry.late_after(p_max_wait_time bigint, p_default float8) RETURNS float8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT CASE WHEN p_max_wait_time > 0 THEN p_max_wait_time / 2.0::float8 WHEN p_default > 0 THEN p_default END
+$$;
+
 -- From sql/functions/stats/partition_counts.sql.
 
 -- Counts the messages of one partition by state, in one row. done is the seq up to which every
@@ -4371,4 +4380,4 @@ BEGIN
         END LOOP;
     END LOOP;
 END $$;
-COMMENT ON FUNCTION belfry.baseline() IS 'b7892247f8e954c747ffbf97e32e01b1bdade7ba4b356aded7c92d64ed6d6265';
+COMMENT ON FUNCTION belfry.baseline() IS '370d71ea19c95c61ac712f39214052fe530bce97ce460bbbb7d23b2fc36557d6';

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -136,10 +137,10 @@ func onLargeTables(t *testing.T, edit func(cfg *httpapi.Config)) *httpapi.Server
 	var s *httpapi.Server
 	s, _ = apitest.Server(&apitest.Fakes{}, func(cfg *httpapi.Config, deps *httpapi.Deps) {
 		edit(cfg)
-		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool)
+		log, all, groups := zap.NewNop(), stats.New(pool), stats.NewGroups(pool, time.Minute)
 		deps.DeadLetters, deps.Traces = deadletter.New(pool, nil, &events.Bus{}, log), trace.New(pool, nil, "")
 		deps.Resources, deps.Queues, deps.Live, deps.GroupReader, deps.Progress = all, all, all, groups, groups
-		deps.Problems, deps.Explainer, deps.Streams, deps.Audit = problem.New(pool), explain.New(pool, 0), streams.New(pool), audit.NewLog(pool, log)
+		deps.Problems, deps.Explainer, deps.Streams, deps.Audit = problem.New(pool, problem.DefaultConfig()), explain.New(pool, 0), streams.New(pool), audit.NewLog(pool, log)
 		deps.Owners = struct {
 			*catalog.Owners
 			*store.Store

@@ -53,7 +53,7 @@ type LateGroup struct {
 	Beyond bool   `json:"beyond"`
 	// Seconds is the age of the oldest message that the group has not finished; 0: none.
 	Seconds float64 `json:"seconds"`
-	// ThresholdSeconds is live.lag_threshold.
+	// ThresholdSeconds is from which age on the group is late.
 	ThresholdSeconds float64 `json:"thresholdSeconds"`
 }
 

@@ -65,6 +65,7 @@ type GroupFigures struct {
 	CountsAreLowerBounds  bool       `json:"countsAreLowerBounds"` // It has cursors with messages left that are not examined.
 	Lag                   int64      `json:"lag"`                  // Unfinished messages, and redriven messages that are not settled.
 	OldestSeconds         int64      `json:"oldestSeconds"`        // The age of the oldest of these messages.
+	Late                  bool       `json:"late"`                 // One of them is due or in delivery, and at least as old as `problems.late_after`, or half of `maxWaitTimeSeconds` of the queue. False while paused.
 	PartitionsWithLag     int64      `json:"partitionsWithLag"`
 	Due                   int64      `json:"due"`             // Partitions with a message for the next pop.
 	Leased                int64      `json:"leased"`          // Partitions with a live lease.

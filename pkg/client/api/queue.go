@@ -55,6 +55,9 @@ type CountedQueue struct {
 	// The age of the oldest message that a group is not done with. Null: there is none. With `countsAreLowerBounds` it is that
 	// of the counted partitions, and of the 10 partitions of each group that are due longest.
 	OldestSeconds *int64 `json:"oldestSeconds"`
+	// A group is late: its pops can receive, or have in delivery, a message that is as old as `problems.late_after`, or half of
+	// `maxWaitTimeSeconds` of the queue. False for a paused queue.
+	Late bool `json:"late"`
 }
 
 // Tags is the answer to GET /api/v1/tags.
@@ -85,7 +88,8 @@ type TagCursor struct {
 type Problem struct {
 	// `held_snapshot`: a transaction is open for 5 minutes and holds a snapshot, a transaction id or locks. It is shown to
 	// tokens without grants, and on the first page only. `stuck_head`: the first message of a partition was delivered 3 times,
-	// or waits at least a minute for a retry. `lag`: the oldest first message is at least a minute old and due, or in delivery.
+	// or waits at least a minute for a retry. `lag`: the group is late. Its first message is due, or in delivery, and as old as
+	// `problems.late_after`, or half of `maxWaitTimeSeconds` of the queue.
 	// `dead_letters`: the group has dead letters. `paused_queue`, `paused_group` and `paused_partition`: no pop returns its
 	// messages.
 	Kind          string  `json:"kind"`

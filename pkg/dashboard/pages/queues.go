@@ -65,7 +65,6 @@ type queueRow struct {
 	Line template.HTML
 	// Fill is the length of the gauge from 0 to 10: the pending messages relative to the largest number on the page.
 	Fill int
-	Late bool
 }
 
 // maxDeadLetters is the largest number of dead letters that the list of queues counts.
@@ -121,7 +120,7 @@ func shownColumns(chosen []string) map[string]bool {
 func (d *queuesData) list(r *page.Request, found *api.QueuePage) {
 	most := int64(1)
 	for _, q := range found.Queues {
-		d.Rows = append(d.Rows, queueRow{CountedQueue: q, Late: page.Optional(q.OldestSeconds) >= lateAfter})
+		d.Rows = append(d.Rows, queueRow{CountedQueue: q})
 		most = max(most, q.Messages.Pending)
 	}
 	for i := range d.Rows {

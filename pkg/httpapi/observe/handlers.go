@@ -164,6 +164,7 @@ type Handlers struct {
 	Resources   Resources
 	Queues      Queues
 	Problems    Problems
+	LateAfter   time.Duration // problems.late_after
 	Groups      GroupReader
 	Progress    Progress
 	History     History

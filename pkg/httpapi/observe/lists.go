@@ -27,6 +27,7 @@ func readLimit(p *wire.Params, most int) int {
 func (h *Handlers) ListQueues(p *wire.Params) (any, error) {
 	filter := stats.QueuePageFilter{
 		Name: p.Text("name"), Namespace: p.Text("namespace"), Task: p.Text("task"), Limit: readLimit(p, maxQueues), Allowed: readable(p),
+		LateAfter: h.LateAfter,
 	}
 	if p.QueryParams().Has("cursor") {
 		after := p.Text("cursor")
@@ -43,7 +44,7 @@ func countedQueue(q *stats.PagedQueue) api.CountedQueue {
 	return api.CountedQueue{
 		ID: q.ID.String(), Name: q.Name, Namespace: q.Namespace, Task: q.Task, CreatedAt: q.CreatedAt, Paused: q.Paused,
 		Groups: q.Groups, Partitions: q.Partitions, Messages: listedCounts(q.Counts), CountsAreLowerBounds: !q.Complete,
-		OldestSeconds: secondsOrNull(q.Oldest),
+		OldestSeconds: secondsOrNull(q.Oldest), Late: q.Late,
 	}
 }
 

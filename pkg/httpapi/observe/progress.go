@@ -56,7 +56,7 @@ func figures(g *stats.GroupFigures) api.GroupFigures {
 	row := api.GroupFigures{
 		Name: g.Name, Paused: g.Paused, CreatedAt: g.CreatedAt, Joining: g.Joining, CountsAreLowerBounds: g.AtLeast, Lag: g.Lag,
 		OldestSeconds: seconds(g.Oldest), PartitionsWithLag: g.Lagging, Due: g.Due, Leased: g.Leased, Resting: g.Resting,
-		Failing: g.Failing, LeasedMessages: g.Held, DeadLetters: g.Dead, MoreDeadLetters: g.DeadAtLeast,
+		Late: g.Late, Failing: g.Failing, LeasedMessages: g.Held, DeadLetters: g.Dead, MoreDeadLetters: g.DeadAtLeast,
 	}
 	if g.Mode != queue.SubscribeAll {
 		row.SubscriptionMode, row.SubscriptionTimestamp = (*string)(&g.Mode), &g.StartAt

@@ -66,6 +66,8 @@ type GroupFigures struct {
 	// of the oldest unfinished message.
 	Lagging, Lag int64
 	Oldest       time.Duration
+	// Late says that an unfinished message is due or in delivery, and so old that the group is late.
+	Late bool
 	// Dead counts dead letters. If DeadAtLeast is true, there are more.
 	Dead        int64
 	DeadAtLeast bool
@@ -117,7 +119,7 @@ func (g *Groups) figures(ctx context.Context, queueKey int64, from Start, limit,
 		var lives bool
 		err = row.Scan(&figures.key, &figures.Name, &figures.Mode, (*zeronull.Timestamptz)(&figures.StartAt), &figures.CreatedAt, &figures.Paused, &figures.Joining,
 			&lives, &figures.AtLeast, &figures.Due, &figures.Leased, &figures.Resting, &figures.Failing, &figures.Held, &figures.Lagging, &figures.Lag,
-			(*postgres.Seconds)(&figures.Oldest), &figures.Dead)
+			(*postgres.Seconds)(&figures.Oldest), &figures.Dead, &figures.Late)
 		figures.AtLeast = figures.AtLeast || figures.Joining
 		if figures.DeadAtLeast = figures.Dead > maxDead; figures.DeadAtLeast {
 			figures.Dead = maxDead
@@ -127,7 +129,7 @@ func (g *Groups) figures(ctx context.Context, queueKey int64, from Start, limit,
 		}
 		examined, last = examined+1, figures.Name
 		return none, err
-	}, queueKey, from.Name, from.After, int64(limit), int64(cursors), int64(maxDead+1))
+	}, queueKey, from.Name, from.After, int64(limit), int64(cursors), int64(maxDead+1), g.lateAfter.Seconds())
 	return out, examined, last, err
 }
 

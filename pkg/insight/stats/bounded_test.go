@@ -13,7 +13,7 @@ import (
 	"github.com/belfry-mq/belfry/pkg/queue"
 )
 
-func (r *fixture) groups() *stats.Groups { return stats.NewGroups(r.pool) }
+func (r *fixture) groups() *stats.Groups { return stats.NewGroups(r.pool, time.Minute) }
 
 func (r *fixture) show(queueName, group string) stats.GroupState {
 	r.t.Helper()
@@ -288,7 +288,7 @@ func TestBoundedReadsAreBounded(t *testing.T) {
 	r.manyPartitions(20_000)
 	r.exec(`UPDATE belfry.cursor SET ready_at = now() - partition_id * interval '1 second' WHERE committed = 0`)
 	r.exec(`ANALYZE belfry.cursor, belfry.partition, belfry.message`)
-	require.Less(t, r.reads("insight/stats/queue_groups", int64(1), "", false, int64(50), int64(1000), int64(1001)), 15_000)
+	require.Less(t, r.reads("insight/stats/queue_groups", int64(1), "", false, int64(50), int64(1000), int64(1001), 60.0), 15_000)
 	require.Less(t, r.reads("insight/stats/queue_size", int64(1), int64(1001)), 1100)
 	require.Less(t, r.reads("insight/stats/group_places", int64(1), "due", nil, int64(0), int64(100), int64(100)), 1500)
 	require.Less(t, r.reads("insight/stats/group_places", int64(1), "resting", nil, int64(0), int64(100), int64(1000)), 1500)

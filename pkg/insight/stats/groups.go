@@ -22,10 +22,15 @@ var (
 const groupPage = 5000
 
 // Groups reads consumer groups. It is safe for concurrent use.
-type Groups struct{ pool *postgres.Pool }
+type Groups struct {
+	pool      *postgres.Pool
+	lateAfter time.Duration
+}
 
-// NewGroups returns Groups that use pool.
-func NewGroups(pool *postgres.Pool) *Groups { return &Groups{pool: pool} }
+// NewGroups returns Groups that use pool. lateAfter is problems.late_after.
+func NewGroups(pool *postgres.Pool, lateAfter time.Duration) *Groups {
+	return &Groups{pool: pool, lateAfter: lateAfter}
+}
 
 // Group is a consumer group of one queue.
 type Group struct {

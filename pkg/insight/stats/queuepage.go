@@ -46,6 +46,8 @@ type PagedQueue struct {
 	// Oldest is the age of the oldest unfinished message of a group, or zero. It covers the counted partitions and the
 	// partitions that have been due the longest. If Complete is false, another partition may have an older message.
 	Oldest time.Duration
+	// Late says that an unfinished message is due or in delivery, and so old that its group is late.
+	Late bool
 
 	key int64
 }
@@ -59,6 +61,8 @@ type QueuePageFilter struct {
 	Limit                 int
 	// Allowed are patterns of names, as in belfry.matches. Nil matches any.
 	Allowed []string
+	// LateAfter is problems.late_after.
+	LateAfter time.Duration
 }
 
 // QueuePage is a page of queues by name.
@@ -89,11 +93,11 @@ func (r *Reader) QueuePage(ctx context.Context, f QueuePageFilter) (page QueuePa
 		rows = rows[:len(rows)-1]
 	}
 	page.Queues = rows
-	return page, postgres.Wrapf(r.figures(ctx, page.Queues), "counting queues")
+	return page, postgres.Wrapf(r.figures(ctx, page.Queues, f.LateAfter), "counting queues")
 }
 
 // figures sets the numbers of the queues of a page.
-func (r *Reader) figures(ctx context.Context, queues []PagedQueue) error {
+func (r *Reader) figures(ctx context.Context, queues []PagedQueue, lateAfter time.Duration) error {
 	if len(queues) == 0 {
 		return nil
 	}
@@ -105,13 +109,15 @@ func (r *Reader) figures(ctx context.Context, queues []PagedQueue) error {
 		var ord int64
 		var figures PagedQueue
 		c := &figures.Counts
-		if err = row.Scan(&ord, &figures.Groups, &figures.Partitions, &figures.Complete, &c.Total, &c.Pending, &c.Processing, &c.DeadLetter, (*postgres.Seconds)(&figures.Oldest)); err != nil {
+		if err = row.Scan(&ord, &figures.Groups, &figures.Partitions, &figures.Complete, &c.Total, &c.Pending, &c.Processing, &c.DeadLetter,
+			(*postgres.Seconds)(&figures.Oldest), &figures.Late); err != nil {
 			return none, err
 		}
 		q := &queues[ord-1]
-		q.Groups, q.Partitions, q.Complete, q.Counts, q.Oldest = figures.Groups, figures.Partitions, figures.Complete, figures.Counts, max(0, figures.Oldest)
+		q.Groups, q.Partitions, q.Complete, q.Counts = figures.Groups, figures.Partitions, figures.Complete, figures.Counts
+		q.Oldest, q.Late = max(0, figures.Oldest), figures.Late
 		return none, nil
-	}, keys, int64(CountedPartitions), int64(countedCursors), int64(MaxDeadLetters))
+	}, keys, int64(CountedPartitions), int64(countedCursors), int64(MaxDeadLetters), lateAfter.Seconds())
 	return err
 }
 

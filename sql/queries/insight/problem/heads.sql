@@ -1,9 +1,13 @@
 -- Lists the first unfinished messages of partitions of the groups $1 that are late or stuck. Of each group it examines the 5
--- partitions that are due longest, and the 3 that are due last. $2: the age in seconds from which on a message is
--- late. It must be due or leased. $3: the deliveries from which on it is stuck. $4: the seconds from which on a wait for a
+-- partitions that are due longest, and the 3 that are due last. A late one is due or
+-- leased, and as old as belfry.late_after says with the default $2 in seconds. $3: the deliveries from which on it is stuck. $4: the seconds from which on a wait for a
 -- retry is stuck. The column retry_in is NULL without such a wait. A partition may be listed twice.
-SELECT k.group_id, c.partition_id, head.age, c.due AND head.age >= $2::float8 AS late, c.stuck, c.attempts, c.failures, c.retry_in
+SELECT k.group_id, c.partition_id, head.age, coalesce(c.due AND head.age >= q.target, false) AS late, c.stuck, c.attempts, c.failures, c.retry_in
   FROM unnest($1::bigint[]) AS k(group_id)
+ CROSS JOIN LATERAL (
+        SELECT CASE WHEN NOT g.paused AND NOT q.paused THEN belfry.late_after(q.max_wait_time_seconds, $2::float8) END AS target
+          FROM belfry.consumer_group g JOIN belfry.queue q ON q.id = g.queue_id
+         WHERE g.id = k.group_id OFFSET 0) AS q
  CROSS JOIN LATERAL (
         SELECT o.partition_id, o.committed, o.skip, o.attempts, o.failures,
                CASE WHEN o.retry_at > statement_timestamp() THEN extract(epoch FROM o.retry_at - statement_timestamp())::float8 END AS retry_in,
@@ -27,4 +31,4 @@ SELECT k.group_id, c.partition_id, head.age, c.due AND head.age >= $2::float8 AS
          WHERE m.partition_id = c.partition_id AND m.seq > c.committed AND (c.skip IS NULL OR NOT m.seq <@ c.skip)
          ORDER BY m.seq
          LIMIT 1) AS head
- WHERE c.stuck OR c.due AND head.age >= $2::float8
+ WHERE c.stuck OR c.due AND head.age >= q.target

@@ -1,7 +1,8 @@
 -- Lists groups of queue $1 by name. $2: the first name. $3: leave out the group $2 itself. $4: groups at most. $5: cursors
 -- of each group at most. $6: dead letters of each group at most.
 --
--- The figures of a group are sums over $5 cursors by ready_at, the earliest first, and over $5 paused partitions. more: the
+-- The column late says that an unfinished message is due or leased, and as old as belfry.late_after says with the default $7
+-- in seconds. The figures of a group are sums over $5 cursors by ready_at, the earliest first, and over $5 paused partitions. more: the
 -- group may have other cursors with messages left. lives: the group exists, and is not only the kept subscription of
 -- a deleted group. The cost does not grow with the partitions.
 SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joining,
@@ -12,7 +13,9 @@ SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joining,
                     SELECT 1 FROM belfry.cursor c WHERE c.partition_id = p.id AND c.group_id = g.id OFFSET 0) AS c
              LIMIT 1), false) AS lives,
        n.examined >= $5::bigint OR n.stopped >= $5::bigint AS more,
-       n.due, n.leased, n.resting, n.failing, n.held, n.lagging, n.lag, n.age, dead.n AS dead
+       n.due, n.leased, n.resting, n.failing, n.held, n.lagging, n.lag, n.age, dead.n AS dead,
+       coalesce(NOT g.paused AND n.due_age >= (SELECT belfry.late_after(q.max_wait_time_seconds, $7::float8)
+                                                 FROM belfry.queue q WHERE q.id = $1::bigint AND NOT q.paused), false) AS late
   FROM (SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joined_upto IS NOT NULL AS joining,
                g.kept AND NOT g.whole_queue AS kept
           FROM belfry.consumer_group g
@@ -29,7 +32,8 @@ SELECT g.id, g.name, g.mode, g.start_at, g.created_at, g.paused, g.joining,
                coalesce(sum(CASE WHEN NOT c.live THEN 0
                                  WHEN c.lease_end < 0 THEN -c.lease_end
                                  ELSE greatest(c.lease_end - c.committed, 0) END), 0)::bigint AS held,
-               count(*) FILTER (WHERE s.lag > 0) AS lagging, coalesce(sum(s.lag), 0)::bigint AS lag, coalesce(max(s.age), 0)::float8 AS age
+               count(*) FILTER (WHERE s.lag > 0) AS lagging, coalesce(sum(s.lag), 0)::bigint AS lag, coalesce(max(s.age), 0)::float8 AS age,
+               max(s.age) FILTER (WHERE c.live OR c.ready_at <= statement_timestamp()) AS due_age
           FROM (SELECT a.partition_id, a.committed, a.skip, a.redrives, a.ready_at, a.lease_end, a.failures,
                        coalesce(a.lease_until > statement_timestamp(), false) AS live
                   FROM (SELECT c.partition_id, c.committed, c.skip, c.redrives, c.ready_at, c.lease_until, c.lease_end, c.failures
