@@ -25,6 +25,14 @@ func (s *Server) auditedStream(action string, serve func(*wire.Params) error) ec
 	}
 }
 
+// stream is a route that reads, and whose handler writes its answer itself.
+func stream(serve func(*wire.Params) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		wire.IgnoreReads(c)
+		return serve(&wire.Params{Context: c, Status: http.StatusOK})
+	}
+}
+
 // confirmed returns the handler of another route that changes state: see Deps.Confirm.
 func (s *Server) confirmed(answer func(*wire.Params) (any, error)) echo.HandlerFunc {
 	return wire.Change(func(p *wire.Params) (any, error) {
