@@ -1,6 +1,7 @@
 // The entry of the scripts. Every page works without them.
 import { startClock } from "./clock.js";
 import { startCopy } from "./copy.js";
+import { startCount } from "./count.js";
 import { startForms } from "./forms.js";
 import { startCharts } from "./chart.js";
 import { startKeys } from "./keys.js";
@@ -10,6 +11,7 @@ import { startRedrive } from "./redrive.js";
 startClock();
 startCopy();
 startForms();
+startCount();
 startCharts();
 startKeys();
 startLive();
