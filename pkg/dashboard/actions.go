@@ -110,8 +110,9 @@ func seek(f form) (change, error) {
 	switch f.Get("to") {
 	case "beginning":
 		c.body = map[string]any{"toBeginning": true}
-	case "end":
-		c.body = map[string]any{"toEnd": true}
+	case "end": // what came after the count is not skipped
+		c.body = map[string]any{"timestamp": f.Get("at")}
+		return c, f.confirmed(f.queue())
 	default:
 		c.body = map[string]any{"timestamp": f.Get("at")}
 	}

@@ -160,6 +160,8 @@ type SeekPreview struct {
 	LeasesEnded          int64 `json:"leasesEnded"`          // Live leases that end.
 	PartitionsExamined   int64 `json:"partitionsExamined"`   // Partitions in which the group has a cursor.
 	CountsAreLowerBounds bool  `json:"countsAreLowerBounds"` // Not everything is examined.
+	// When the count began. A seek to this `timestamp` instead of the end skips no message that came later.
+	CountedAt time.Time `json:"countedAt"`
 }
 
 // PartitionHeat is a partition with its unfinished messages.

@@ -25,11 +25,13 @@ const groupPage = 5000
 type Groups struct {
 	pool      *postgres.Pool
 	lateAfter time.Duration
+	// seekBudget is the constant, except in tests.
+	seekBudget time.Duration
 }
 
 // NewGroups returns Groups that use pool. lateAfter is problems.late_after.
 func NewGroups(pool *postgres.Pool, lateAfter time.Duration) *Groups {
-	return &Groups{pool: pool, lateAfter: lateAfter}
+	return &Groups{pool: pool, lateAfter: lateAfter, seekBudget: seekBudget}
 }
 
 // Group is a consumer group of one queue.
