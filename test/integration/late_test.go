@@ -26,9 +26,11 @@ func TestLateMeansTheSameEverywhere(t *testing.T) {
 		prepare func(queueName string)
 		late    bool
 	}{
-		"fresh":          {age: 30 * time.Second},
-		"old":            {age: 90 * time.Second, late: true},
-		"no-group":       {age: time.Hour, prepare: func(name string) { c.send1(call{Method: http.MethodDelete, Target: "/api/v1/consumer-groups/g/queues/" + name}) }},
+		"fresh": {age: 30 * time.Second},
+		"old":   {age: 90 * time.Second, late: true},
+		"no-group": {age: time.Hour, prepare: func(name string) {
+			c.send1(call{Method: http.MethodDelete, Target: "/api/v1/consumer-groups/g/queues/" + name})
+		}},
 		"short-wait":     {age: 30 * time.Second, prepare: func(name string) { options(c, name, "maxWaitTimeSeconds", 40) }, late: true},
 		"long-wait":      {age: 10 * time.Minute, prepare: func(name string) { options(c, name, "maxWaitTimeSeconds", 3600) }},
 		"long-wait-late": {age: 31 * time.Minute, prepare: func(name string) { options(c, name, "maxWaitTimeSeconds", 3600) }, late: true},
