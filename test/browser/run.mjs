@@ -260,7 +260,7 @@ const tests = {
     const left = async (partition) => (await open.get(`/api/v1/consumer-groups/billing/queues/shop.orders/partitions?from=${partition}&limit=1`)).partitions[0].lag;
     const lag = await left("customer-03");
     assert.ok(lag > 0);
-    await press("Show what would happen");
+    await press("Show the effect");
     await page.getByRole("listitem").filter({ hasText: `${lag} messages that the group has not consumed will not be delivered` }).waitFor();
     const named = page.locator("#seek-preview input[name=confirm]"); await named.fill(await named.getAttribute("placeholder"));
     await press("Move the group");
@@ -270,7 +270,7 @@ const tests = {
     assert.ok(others > 0);
     await page.locator("summary", { hasText: "Move the group" }).click();
     await page.getByLabel("at the end").check();
-    await press("Show what would happen");
+    await press("Show the effect");
     await page.getByRole("listitem").filter({ hasText: `${others} messages that the group has not consumed will not be delivered` }).waitFor();
     await page.locator("#seek-preview input[name=confirm]").fill(await page.locator("#seek-preview input[name=confirm]").getAttribute("placeholder"));
     await press("Move the group");
